@@ -1,6 +1,6 @@
 //! The `svc` command.
 //!
-//! It sets up a service, verifies its event logs and signs how far they go, moves workspaces and keys, mints
+//! It sets up a service, verifies its event logs and signs their ends, moves workspaces and keys, mints
 //! tokens, freezes members, prints its contracts, and serves an agent over standard input and output. It
 //! parses the command line, calls the core and prints; all decisions are made in the core.
 
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let output = Printer::new(cli.json);
     let variables: Vec<(OsString, OsString)> = std::env::vars_os().collect();
-    // The others have a log, which says so.
+    // The others have a log, which reports it.
     if !matches!(cli.command, Command::McpStdio(_)) {
         output.remark(Config::ignored(variables.iter().cloned()));
     }

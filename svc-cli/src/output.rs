@@ -37,7 +37,7 @@ impl Printer {
         }
     }
 
-    /// Prints one of many results on a line of its own: `value` for programs, `text` for people.
+    /// Prints one of many results on a separate line: `value` for programs, `text` for people.
     pub fn show_line(&self, value: &impl Serialize, text: &str) -> Result<()> {
         let line =
             if self.json { serde_json::to_string(value).map_err(Error::internal)? } else { text.to_owned() };
@@ -47,10 +47,10 @@ impl Printer {
         }
     }
 
-    /// Prints a result with a secret in it that cannot be shown again.
+    /// Prints a result with a secret that cannot be shown again.
     ///
     /// If it cannot be printed, even just because the reader has closed the output, that is an error. `lost`
-    /// returns its text: what was done, and how to get another secret.
+    /// returns its text: the completed work, and how to get another secret.
     pub fn show_once(&self, value: &impl Serialize, text: &str, lost: impl FnOnce() -> String) -> Result<()> {
         self.print(value, text)?.map_err(|error| Error::new(Code::Internal, lost()).caused_by(error))
     }
@@ -65,7 +65,7 @@ impl Printer {
         Ok(writeln!(out, "{printed}").and_then(|()| out.flush()))
     }
 
-    /// Prints what was ignored on standard error, for people; programs read only errors there.
+    /// Prints ignored settings on standard error, for people; programs read only errors there.
     pub fn remark(&self, ignored: Option<String>) {
         if let Some(ignored) = ignored.filter(|_| !self.json) {
             // If standard error is closed there is nowhere to report it.
@@ -84,14 +84,14 @@ impl Printer {
     }
 }
 
-/// Returns a bar on standard error that shows how many of `bytes` are done; on a terminal alone.
+/// Returns a progress bar of `bytes` on standard error, which is shown only on a terminal.
 pub fn progress(what: &'static str, bytes: u64) -> ProgressBar {
     let template = "{msg} {bar:40} {bytes}/{total_bytes} {eta}";
     let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
     ProgressBar::new(bytes).with_style(style).with_message(what).with_finish(ProgressFinish::AndClear)
 }
 
-/// Returns what shows on standard error that something goes on, and for how long; on a terminal alone.
+/// Returns a spinner with the elapsed time on standard error, which is shown only on a terminal.
 pub fn working(what: &'static str) -> ProgressBar {
     let style = ProgressStyle::with_template("{msg} {spinner} {elapsed}")
         .unwrap_or_else(|_| ProgressStyle::default_spinner());
@@ -100,7 +100,7 @@ pub fn working(what: &'static str) -> ProgressBar {
     bar.with_message(what).with_finish(ProgressFinish::AndClear)
 }
 
-/// Time between two moves of it.
+/// Time between two moves of the spinner.
 const TICK: Duration = Duration::from_millis(200);
 
 /// Encodes the problem together with its causes.

@@ -2,9 +2,9 @@
 
 use crate::Result;
 
-/// Returns the last position after `low` up to `high` for which `holds` does, or else `low`.
+/// Returns the last position after `low` up to `high` at which `holds` is true, or else `low`.
 ///
-/// It holds up to some position, and for none after that.
+/// It must be true up to some position, and false after that.
 pub(crate) fn last_where(
     mut low: i64,
     mut high: i64,

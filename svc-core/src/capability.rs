@@ -1,12 +1,12 @@
-//! Capabilities: what a token lets its holder do.
+//! Capabilities: the rights of a token's holder.
 //!
-//! A closed, append-only list; an operation names the capabilities that permit it. Named sets are recipes:
+//! A closed, append-only list; an operation names the capabilities that permit it. Named sets are templates:
 //! they are expanded when a token is minted and are never stored.
 //!
-//! Whatever reads needs `workspace:read`, and a subscription to events `event:subscribe`. What a channel or
-//! thread is and says about itself is changed with `workspace:write`; who works on a thread, how urgent it
-//! is and how far it has come, with `thread:transition`; messages, with `message:post`. The rights of others
-//! need one that ends in `:admin`.
+//! Reading needs `workspace:read`, and a subscription to events `event:subscribe`. Changing the properties of
+//! a channel or thread needs `workspace:write`; changing a thread's worker, priority and state,
+//! `thread:transition`; messages, `message:post`. Changing the rights of others needs a capability that ends
+//! in `:admin`.
 
 use std::borrow::Cow;
 
@@ -33,7 +33,7 @@ macro_rules! capabilities {
                 match self { $(Self::$variant => $name),* }
             }
 
-            /// Returns what it grants, in a sentence.
+            /// Returns a sentence about the rights that it grants.
             pub fn grants(self) -> &'static str {
                 match self { $(Self::$variant => concat!($($doc),*).trim_ascii()),* }
             }
@@ -46,19 +46,19 @@ capabilities! {
     WorkspaceRead = "workspace:read",
     /// Create and change channels and threads.
     WorkspaceWrite = "workspace:write",
-    /// Post messages; edit and withdraw one's own.
+    /// Post messages; edit and withdraw your own.
     MessagePost = "message:post",
-    /// Change what becomes of a thread: transitions, claims, result, priority, dependencies.
+    /// Change the course of a thread: transitions, claims, result, priority, dependencies.
     ThreadTransition = "thread:transition",
     /// Upload artifacts, the files that messages refer to.
     ArtifactUpload = "artifact:upload",
-    /// Search what the credential may read.
+    /// Search everything that the credential may read.
     SearchQuery = "search:query",
     /// Receive events as they happen, by a wait or over a WebSocket.
     EventSubscribe = "event:subscribe",
     /// Administer tokens, agents and the workspace; purge withdrawn messages.
     TokenAdmin = "token:admin",
-    /// Withdraw others' messages; archive channels and decide who sees them; confer governance skills.
+    /// Withdraw others' messages; archive channels and change who sees them; confer governance skills.
     ChannelAdmin = "channel:admin",
     /// Deliver events of a federated peer.
     FederationIngest = "federation:ingest",
@@ -124,7 +124,7 @@ impl Capabilities {
         Capability::ALL.iter().copied().collect()
     }
 
-    /// Returns what an anonymous caller may do where the public channels of a workspace are open to all.
+    /// Returns the capabilities of an anonymous caller, if public channels are open to all.
     pub fn of_anonymous() -> Self {
         [Capability::WorkspaceRead, Capability::SearchQuery].into_iter().collect()
     }
@@ -209,7 +209,7 @@ impl FromValue for Capabilities {
     }
 }
 
-/// A recipe for minting.
+/// A named set of capabilities for minting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum CapabilitySet {
     #[serde(rename = "svc.agent.worker")]
@@ -242,7 +242,7 @@ impl CapabilitySet {
         }
     }
 
-    /// Returns whom it is meant for.
+    /// Returns a description of its intended users.
     pub fn description(self) -> &'static str {
         match self {
             Self::AgentWorker => "An agent that takes tasks: reads, creates, claims, posts and transitions.",
@@ -253,23 +253,23 @@ impl CapabilitySet {
     }
 }
 
-/// What a caller may have that lets it call an operation.
+/// A right that permits a caller to call an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Right {
     /// A capability of the credential.
     Has(Capability),
-    /// It calls with the session of a browser, and with nothing else.
+    /// The caller uses the session of a browser, and nothing else.
     Session,
-    /// It calls with a share ticket.
+    /// The caller uses a share ticket.
     Ticket,
-    /// It is a federated peer.
+    /// The caller is a federated peer.
     Peer,
-    /// It is the app that marks pull requests as ready.
+    /// The caller is the app that marks pull requests as ready.
     MarkReadyApp,
 }
 
 impl Right {
-    /// The rights that are no capability, in the order in which expressions name them.
+    /// The rights that are not capabilities, in the order in which expressions name them.
     const OTHERS: [Right; 4] = [Self::Session, Self::Ticket, Self::Peer, Self::MarkReadyApp];
 
     /// Returns the name in contracts.
@@ -335,7 +335,7 @@ impl Rights {
     }
 }
 
-/// What an operation requires of the caller before anything else.
+/// The requirement of an operation that is checked before all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needs {
     /// No credential at all.
@@ -361,12 +361,12 @@ impl Needs {
         }
     }
 
-    /// Returns whether `right` is one of those that are enough.
+    /// Returns whether `right` alone is enough.
     pub fn names(self, right: Right) -> bool {
         matches!(self, Self::OneOf(any) if any.has(right))
     }
 
-    /// Returns whether a capability is one of what is enough.
+    /// Returns whether a capability alone is enough.
     pub fn names_a_capability(self) -> bool {
         matches!(self, Self::OneOf(any) if any.capabilities != Capabilities::NONE)
     }

@@ -1,4 +1,4 @@
-//! Who may use a data folder, in permission bits.
+//! The users of a data folder, as permission bits.
 
 use std::fs::Permissions;
 use std::io;
@@ -9,16 +9,16 @@ use rustix::process::{getegid, geteuid};
 
 use crate::error::blocked::quoted;
 
-/// The variable that lets the group use it.
+/// The variable that gives the group access.
 pub(crate) const GROUP_ACCESS: &str = "SVC_DATA_GROUP_ACCESS";
 
-/// Who may use a data folder.
+/// The users of a data folder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DataAccess {
-    /// Its owner alone.
+    /// Only its owner.
     #[default]
     Owner,
-    /// Its group, too.
+    /// Its owner and its group.
     Group,
 }
 
@@ -27,13 +27,12 @@ impl DataAccess {
         if group { Self::Group } else { Self::Owner }
     }
 
-    /// Returns the access that a folder in use gives: one that was accepted gives write access to nobody
-    /// else.
+    /// Returns the access to a folder in use, which was checked, by its write permissions.
     pub(crate) fn of_folder(path: &Path) -> Self {
         Self::of(path.metadata().is_ok_and(|found| found.mode() & 0o020 != 0))
     }
 
-    /// Returns the bits of those who may not use it.
+    /// Returns the permission bits of all other users.
     pub(crate) fn of_others(self) -> u32 {
         match self {
             Self::Owner => 0o077,
@@ -41,7 +40,7 @@ impl DataAccess {
         }
     }
 
-    /// Returns the mode that a folder gets which exists already: its group keeps what it has.
+    /// Returns the mode to give to an existing folder: its group keeps its permissions.
     pub(crate) fn narrowed(self, mode: u32) -> u32 {
         match self {
             Self::Owner => 0o700,
@@ -49,8 +48,7 @@ impl DataAccess {
         }
     }
 
-    /// Gives the group of `folder` what the owner has of something that was just created, whatever the umask
-    /// is.
+    /// Gives the group of `folder` the owner's permissions for a new file, whatever the umask.
     pub(crate) fn extend(self, path: &Path, folder: &Path) -> io::Result<()> {
         if self == Self::Owner {
             return Ok(());
@@ -61,7 +59,7 @@ impl DataAccess {
     }
 }
 
-/// Gives what is at `path` to the group of `other`. It has that already in a folder that is set-group-id.
+/// Gives the file at `path` to the group of `other`. In a set-group-id folder, it already belongs to it.
 fn give_to_group_of(path: &Path, other: &Path) -> io::Result<()> {
     let group = other.metadata()?.gid();
     if path.metadata()?.gid() == group {
@@ -76,8 +74,7 @@ fn give_to_group_of(path: &Path, other: &Path) -> io::Result<()> {
     })
 }
 
-/// Gives the files that SQLite has beside a database to the group that may write the database: SQLite does
-/// that only as root.
+/// Gives SQLite's files beside a database to the database's group, which SQLite does only as root.
 pub(crate) fn share_beside(database: &Path) -> io::Result<()> {
     if database.metadata()?.mode() & 0o020 == 0 {
         return Ok(());
@@ -87,7 +84,7 @@ pub(crate) fn share_beside(database: &Path) -> io::Result<()> {
         let mut name = whole.clone().into_os_string();
         name.push(end);
         let file = PathBuf::from(name);
-        // Those of another process are for that to give.
+        // The files of another process are left to that process.
         if file.metadata().is_ok_and(|found| found.uid() == geteuid().as_raw()) {
             give_to_group_of(&file, &whole)?;
         }

@@ -1,16 +1,15 @@
-//! The data folder: where an installation keeps its keys, its SQLite database and its artifacts.
+//! The data folder: the keys, the SQLite database and the artifacts of an installation.
 //!
 //! This module only handles files.
 //!
 //! Setting up a folder can be interrupted at any moment and repeated: a marker stays in the folder until
-//! everything is done, keys that were generated are kept, and every file appears whole or not at all. What
-//! makes a setup final is the commit of the first workspace, which is up to the database and happens between
-//! [`DataDir::create`] and [`Setup::finish`].
+//! everything is done, generated keys are kept, and every file is created atomically. The commit of the first
+//! workspace makes a setup final; the database does that between [`DataDir::create`] and [`Setup::finish`].
 //!
-//! A folder belongs to its owner alone, or to its group too if that was said ([`DataAccess`]). Anyone else
-//! who can write to it could plant their own keys or database, so such a folder is not opened, and a key that
-//! others can write is not used. Files that others can read are reported in the log. A folder of another
-//! owner, such as a mount, is used as it is if its permissions allow that.
+//! A folder belongs to its owner alone, or also to its group if that is configured ([`DataAccess`]). Any
+//! other user who can write to it could plant keys or a database, so such a folder is not opened, and a key
+//! that others can write is not used. Files that others can read are reported in the log. A folder of another
+//! owner, such as a mount, is used unchanged if its permissions allow that.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{ErrorKind, Read as _, Write as _};
@@ -26,19 +25,19 @@ use crate::entropy::Entropy;
 use crate::error::blocked::{Need, blocked, described, quoted, standing};
 use crate::error::{Code, Error, Result};
 
-/// The data folder unless another is specified.
+/// The default data folder.
 pub const DEFAULT: &str = "./svc-data";
 
 const DATABASE: &str = "svc.db";
 const DATABASE_LOG: &str = "svc.db-wal";
 const ARTIFACTS: &str = "artifacts";
 const KEYS: &str = "keys";
-/// Exists in a folder while its setup is unfinished, and is locked while a process is working on it.
+/// Name of the marker of an unfinished setup, which a process locks while working on it.
 const MARKER: &str = ".setup";
-/// Has the address of the server that was started last on a folder, and is locked while that runs.
+/// Name of the file with the address of the last server on a folder, which that server locks while it runs.
 const LISTENING: &str = "listening";
 
-/// The keys: each one's variable and file in `keys`. Each is 32 random bytes, in hex.
+/// The keys: the variable of each and its file in `keys`. Each is 32 random bytes, in hex.
 const KEY_FILES: [(&str, &str); 4] = [
     ("SVC_CONTENT_KEK", "content.kek"),
     ("SVC_SESSION_SECRET", "session.secret"),
@@ -46,7 +45,7 @@ const KEY_FILES: [(&str, &str); 4] = [
     ("SVC_VAPID_PRIVATE_KEY", "vapid.key"),
 ];
 
-/// Draws a key that will do for each of them: as good as all random bytes are a private key on P-256.
+/// Draws a key that suits each of them: almost all random bytes are a private key on P-256.
 fn draw_key(entropy: &Entropy) -> Result<Zeroizing<[u8; 32]>> {
     loop {
         let key = Zeroizing::new(entropy.bytes::<32>()?);
@@ -58,22 +57,22 @@ fn draw_key(entropy: &Entropy) -> Result<Zeroizing<[u8; 32]>> {
 
 const SPOOL: &str = "spool";
 
-/// Returns the folder for files that are too large for memory: in the data folder, if there is one.
+/// Returns the folder for files that are too large for memory: in the data folder, if it exists.
 pub(crate) fn spool_folder(path: &Path) -> PathBuf {
     if path.is_dir() { path.join(SPOOL) } else { crate::spool::default_folder() }
 }
 
-/// The permission bits that let somebody write, and read.
+/// The write permission bits.
 const WRITE: u32 = 0o222;
 const READ: u32 = 0o444;
 
-/// What file systems create in an empty folder.
+/// Name of the folder that file systems create in an empty folder.
 const OF_FILE_SYSTEMS: &str = "lost+found";
 
 /// Rejects files that users other than the owner can write, and returns those that they can read.
 ///
 /// It checks the folder `path`, its contents, and `secrets`. Files that do not exist are ignored. In the
-/// folder the group may have access, which is the folder's: another group counts as others.
+/// folder, the folder's group may have access; any other group counts as others.
 pub(crate) fn open_to_others(path: &Path, secrets: &[PathBuf], access: DataAccess) -> Result<Vec<PathBuf>> {
     let within = [KEYS, ENV_FILE, DATABASE, DATABASE_LOG].map(|name| path.join(name));
     let all = std::iter::once(path).chain(within.iter().chain(secrets).map(PathBuf::as_path));
@@ -131,7 +130,7 @@ pub(crate) fn open_to_others(path: &Path, secrets: &[PathBuf], access: DataAcces
     )))
 }
 
-/// A folder with what one service needs beside its code: settings, keys and the SQLite database.
+/// The folder of one service: settings, keys and the SQLite database.
 #[derive(Clone, Debug)]
 pub struct DataDir {
     path: PathBuf,
@@ -143,7 +142,7 @@ impl DataDir {
         let dir = Self { path: path.to_owned() };
         let shown = path.display();
         let env = dir.file(ENV_FILE);
-        // What cannot be looked at is not taken for missing.
+        // A file that cannot be checked does not count as missing.
         match env.metadata() {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 return Err(blocked(Need::Read, &env, &error));
@@ -176,7 +175,7 @@ impl DataDir {
         let (marker, fresh) = match locked {
             Ok(locked) => locked,
             Err(error) => {
-                // The error says what keeps the folder from being used; nothing of it is left.
+                // The error explains why the folder cannot be used; nothing of the setup is left.
                 let _ = undo(&created, tightened.as_ref(), path);
                 return Err(error);
             }
@@ -218,7 +217,7 @@ impl DataDir {
         self.file(name).exists()
     }
 
-    /// Rejects a folder that is already set up, and one with files in it that this module did not make.
+    /// Rejects a folder that is already set up, or that has files from elsewhere.
     fn reject_occupied(&self) -> Result<()> {
         let shown = self.path.display();
         if self.is(MARKER) {
@@ -264,8 +263,7 @@ impl DataDir {
         }
     }
 
-    /// Returns the error of an empty folder that others can write, and of which this user may not change
-    /// that.
+    /// Returns the error for an empty folder that others can write, if this user may not change that.
     fn refuse_open(&self, access: DataAccess, before: &Permissions, error: &std::io::Error) -> Error {
         let (shown, standing) = (self.path.display(), standing(&self.path).unwrap_or_default());
         let (who, others) = match access {
@@ -308,7 +306,7 @@ impl DataDir {
             }
             Err(TryLockError::Error(error)) => return Err(io_error(&path, &error)),
         }
-        // The previous holder may have finished meanwhile; then the locked file is no longer in the folder.
+        // The previous holder may have finished; then the locked file is no longer in the folder.
         let there = path.metadata().map(|file| file.ino()).ok();
         if there != marker.metadata().map(|file| file.ino()).ok() {
             self.reject_occupied()?;
@@ -320,8 +318,8 @@ impl DataDir {
 
 /// An unfinished setup of a data folder.
 ///
-/// The folder has its keys, `svc.env` and the artifact folder, and lacks the database. If dropped without
-/// [`Setup::finish`] it can be resumed.
+/// The folder has its keys, `svc.env` and the artifact folder, and lacks the database. If it is dropped
+/// without [`Setup::finish`], the setup can be resumed.
 #[derive(Debug)]
 #[must_use = "a setup that is not finished leaves a folder that cannot be used"]
 pub struct Setup {
@@ -359,7 +357,7 @@ impl Setup {
         undo(&self.created, self.tightened.as_ref(), &self.dir.path)
     }
 
-    /// Creates what is missing. The marker is in place, so the folder cannot be mistaken for a finished one.
+    /// Creates missing files. The marker exists, so the folder cannot be mistaken for a finished one.
     fn fill(&mut self, fresh: bool, entropy: &Entropy) -> Result<()> {
         if fresh && self.dir.is(ENV_FILE) {
             let detail = format!("{} is already set up; nothing was changed", self.dir.path.display());
@@ -399,7 +397,7 @@ impl Setup {
     }
 }
 
-/// The address of a running server, as it stands in its data folder; dropped when the server ends.
+/// The address of a running server, as stored in its data folder; dropped when the server ends.
 #[derive(Debug)]
 #[must_use = "the address counts while this is kept"]
 pub struct Listening {
@@ -407,10 +405,10 @@ pub struct Listening {
 }
 
 impl Listening {
-    /// Leaves the address of a server in the folder at `path`, in place of that of an earlier one.
+    /// Stores the address of a server in the folder at `path`, replacing that of an earlier one.
     pub fn leave(path: &Path, address: SocketAddr) -> Result<Self> {
         let place = path.join(LISTENING);
-        // Whole and locked from the moment it is there, beside a server that is about to end.
+        // Created complete and locked, even while an earlier server is about to end.
         let draft = path.join(format!("{LISTENING}.{}.new", std::process::id()));
         let written = || {
             let mut options = OpenOptions::new();
@@ -449,8 +447,7 @@ fn env_text() -> String {
     )
 }
 
-/// Creates `path` for those who may use it, in the group of `like`, and its missing parents, and records what
-/// it created.
+/// Creates `path` and its missing parents, in the group of `like`, and records them in `created`.
 fn create_folders(path: &Path, access: DataAccess, like: &Path, created: &mut Vec<PathBuf>) -> Result<()> {
     if path.as_os_str().is_empty() || path.is_dir() {
         return Ok(());
@@ -466,7 +463,7 @@ fn create_folders(path: &Path, access: DataAccess, like: &Path, created: &mut Ve
     access.extend(path, like).map_err(|error| io_error(path, &error))
 }
 
-/// Removes what a setup has created, and gives its folder the permissions that it had.
+/// Removes everything that a setup has created, and restores the permissions of its folder.
 fn undo(created: &[PathBuf], tightened: Option<&Permissions>, folder: &Path) -> Result<()> {
     for path in created.iter().rev() {
         let removed = if path.is_dir() { std::fs::remove_dir(path) } else { std::fs::remove_file(path) };
@@ -483,7 +480,7 @@ fn undo(created: &[PathBuf], tightened: Option<&Permissions>, folder: &Path) -> 
     }
 }
 
-/// Syncs a folder to disk, unless its file system has no such thing.
+/// Syncs a folder to disk, unless its file system does not support that.
 fn sync_folder(path: &Path) -> Result<()> {
     match File::open(path).and_then(|folder| folder.sync_all()) {
         Err(error) if !matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported) => {
@@ -665,7 +662,7 @@ mod tests {
         assert_eq!(mode(root.path()), 0o700);
     }
 
-    /// What kubelet does to a volume with `fsGroup` at each mount.
+    /// Does what kubelet does to a volume with `fsGroup` at each mount.
     fn pass_of_kubelet(path: &Path) {
         let (more, folder) = if path.is_dir() { (0o2770, true) } else { (0o660, false) };
         chmod(path, path.metadata().unwrap().mode() & 0o7777 | more);

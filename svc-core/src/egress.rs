@@ -1,8 +1,8 @@
-//! Where requests of the service to other servers may go: to public addresses, over TLS.
+//! Allowed targets of requests by the service to other servers: public addresses, over TLS.
 //!
-//! Somebody who can make the service send a request reaches nothing that is private beside it. Here is what
-//! can be told of an address without resolving its name; whoever sends the request checks what that resolves
-//! to by [`is_public`].
+//! An attacker who can make the service send a request reaches no private server. This file checks addresses
+//! without resolving their names; the code that sends the request checks the resolved addresses by
+//! [`is_public`].
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -11,15 +11,15 @@ use url::{Host, Url};
 /// Top-level names that no public server has.
 const PRIVATE_NAMES: [&str; 3] = ["localhost", "local", "internal"];
 
-/// Where requests may go.
+/// Allowed targets of requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Egress {
-    /// Whether private addresses and http will do: `SVC_ALLOW_PRIVATE_EGRESS`.
+    /// Whether private addresses and http are allowed: `SVC_ALLOW_PRIVATE_EGRESS`.
     pub is_open: bool,
 }
 
 impl Egress {
-    /// Checks the address of a request, and returns what is wrong with it.
+    /// Checks the address of a request. Fails with the fault of the address.
     pub fn check(self, url: &Url) -> Result<(), &'static str> {
         let is_web = matches!(url.scheme(), "https" | "http");
         let Some(host) = url.host().filter(|_| is_web) else { return Err("it is not https") };
@@ -70,7 +70,7 @@ fn is_public_v4(ip: Ipv4Addr) -> bool {
         || a >= 224)
 }
 
-/// Only global unicast, and of it nothing in which an IPv4 address may be hidden.
+/// Returns whether an address is global unicast, and not in a range that can embed an IPv4 address.
 fn is_public_v6(ip: Ipv6Addr) -> bool {
     let [a, b, ..] = ip.segments();
     let is_global = a & 0xe000 == 0x2000;

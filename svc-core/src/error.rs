@@ -77,7 +77,7 @@ macro_rules! codes {
 codes! {
     /// The request could not be read: a path, query or body field is missing, unknown or of the wrong form.
     ///
-    /// `errors` has each field that is, at most 8, and what is expected of it.
+    /// `errors` has up to 8 faulty fields, each with what is expected of it.
     Malformed = "malformed-request", 400, "The request could not be read",
         "Correct the fields that the detail names.";
     /// No credential came with the request, or it is unknown, expired or revoked.
@@ -89,7 +89,7 @@ codes! {
     /// A rule about this caller and this object forbids the change, such as editing another's message.
     Forbidden = "forbidden", 403, "Not allowed for this caller",
         "Leave the change to someone who may make it; the detail says who, where that is known.";
-    /// A person has to accept this approval: `link` has the address where one does, and when that ends.
+    /// A person has to accept this approval: `link` has the address of the page, and when it expires.
     NeedsPerson = "needs-person", 403, "A person has to accept this",
         "Hand the address in `link` to a person, who decides there; `get_approval_gate` has the outcome.";
     /// The member is frozen and may only read until an administrator unfreezes it.
@@ -113,11 +113,11 @@ codes! {
     /// The object's current state does not allow the change.
     WrongState = "wrong-state", 409, "The state does not allow this",
         "Read the object again, and do what its state allows.";
-    /// The object has another version than the one that was expected: `version` is the present one, and
-    /// `updated_by` its writer.
+    /// The object does not have the expected version: `version` is the current one, and `updated_by` its
+    /// writer.
     VersionConflict = "version-conflict", 409, "The object has changed since",
         "Read the object again, and make the change to its present version.";
-    /// The close is refused: the detail and `reasons` name the conditions that are not met.
+    /// The close is rejected: the detail and `reasons` name the conditions that are not met.
     CloseRefused = "close-refused", 409, "The thread may not close yet",
         "Meet the conditions in `reasons` and close the thread again, or cancel the thread.";
     /// The workspace is under a legal hold, and nothing of it is destroyed before the last one is released.
@@ -129,17 +129,17 @@ codes! {
     /// The lease id is not that of the live claim: the claim lapsed, was released or handed over.
     StaleClaim = "stale-claim", 409, "The claim is no longer current",
         "Stop working on the thread, or claim it again with `claim_thread`.";
-    /// Another member, or nobody, holds the claim that the change needs.
+    /// Another member, or no one, holds the claim that the change needs.
     ClaimNotHeld = "claim-not-held", 409, "The caller does not hold the claim",
         "Claim the thread with `claim_thread` if nobody holds it, or leave it to the holder. If that is \
          gone, a member with `channel:admin` can release or hand off its claim.";
     /// The thread cannot be claimed by this member now; the detail says why.
     NotClaimable = "not-claimable", 409, "The thread cannot be claimed",
         "Take another thread, or wait for one with `wait_for_ready`.";
-    /// Live claims, a paused repository or a full slot are in the way: `conflicts` names each.
+    /// Live claims, a paused repository or a full slot conflict with the footprint: `conflicts` names each.
     FootprintConflict = "footprint-conflict", 409, "The footprint conflicts with others",
         "Take another thread, or wait for one with `wait_for_ready` until the claims in the way have ended.";
-    /// Nothing is left of a limit of the thread's budget: `exceeded` names each such limit.
+    /// A limit of the thread's budget is used up: `exceeded` names each such limit.
     BudgetExhausted = "budget-exhausted", 409, "The thread's budget is used up",
         "Take another thread, or have the limits in `exceeded` raised and the thread requeued.";
     /// A spawn budget of the workspace does not allow the child: `limit` names the limit.
@@ -154,26 +154,26 @@ codes! {
     /// You used this idempotency key for another request in the last 24 hours; nothing was changed.
     IdempotencyMismatch = "idempotency-mismatch", 422, "The key was used for another request",
         "Use a new key for each new request, and the same key only to repeat it.";
-    /// The first request with this idempotency key created what `id` names; its secret is shown only once.
+    /// The first request with this idempotency key created the object `id`; its secret is shown only once.
     IdempotencyReplayed = "idempotency-replayed", 409, "The secret was already shown",
         "If you lost the secret, revoke what `id` names and create another with a new key.";
     /// A thread cannot wait for one in another, private channel, which some of its readers may not see.
     ///
     /// Likewise a channel cannot become private while threads outside it wait for its threads, and a message
-    /// cannot refute one that others see who do not see it.
+    /// cannot refute one that is visible to members who do not see the first.
     NotVisibleToAll = "not-visible-to-all", 409, "Not visible to all who would learn of it",
         "Keep what belongs together in one channel, or remove the dependency or the refutation.";
     /// The event log does not verify: `lsn` names the first broken event.
     EventLogBroken = "event-log-broken", 409, "The event log is broken",
         "Stop everything that uses the database, keep a copy of it, and restore a backup or truncate the \
          event log; `svc verify` in svc(1) says how.";
-    /// The tables of a workspace do not hold what its log determines.
+    /// The tables of a workspace differ from the state that its log determines.
     StateDiffers = "state-differs", 409, "The tables differ from the log",
         "Stop everything that uses the database, keep a copy of it, and restore a backup; `svc verify` in \
          svc(1) says how.";
-    /// The log does not have what follows the cursor: it was pruned there, or it is older than the cursor.
+    /// The log lacks the events after the cursor: they were pruned, or the log is older than the cursor.
     ///
-    /// `floor` is the oldest event left and `snapshot` the address of what the log comes to now.
+    /// `floor` is the oldest remaining event and `snapshot` the address of the log's current state.
     MustRefetch = "must_refetch", 409, "The cursor is not in the log any more",
         "Read the state again from `snapshot`, and continue from a position at or after `floor`.";
     /// The instance has the workspace that is to be restored, or is importing it.
@@ -202,8 +202,8 @@ codes! {
     /// The `Expect` header expects something other than `100-continue`.
     ExpectationFailed = "expectation-failed", 417, "The expectation cannot be met",
         "Leave the `Expect` header out, or send `Expect: 100-continue`.";
-    /// There is no space on the disk for a file that is sent or returned: files that are being moved have
-    /// used up their budget, or only the database may use the rest of the disk.
+    /// There is no space on the disk for a file that is sent or returned: other transfers have used up the
+    /// budget, or only the database may use the rest of the disk.
     InsufficientStorage = "insufficient-storage", 507, "No space for the file",
         "Read or drop the exports that you have begun, and try again once other transfers have ended; if \
          the failure lasts, ask the operator to free space on the disk or to raise SVC_SPOOL_MAX_BYTES.";
@@ -213,7 +213,7 @@ codes! {
     /// Too many requests in the window.
     RateLimited = "rate-limited", 429, "Too many requests",
         "Try again after as many seconds as `Retry-After` or `retry_after_secs` says.";
-    /// The service failed through a fault of its own.
+    /// The service failed because of an internal fault.
     Internal = "internal", 500, "Internal error",
         "The server's log has the cause: tell the operator, and do not try again at once.";
     /// The service is overloaded and did not accept the request.
@@ -233,7 +233,7 @@ codes! {
     /// request needs, or too many requests were ahead of it.
     Unavailable = "unavailable", 503, "The database is unavailable",
         "Try again shortly; if the failure lasts, tell the operator.";
-    /// The identity provider does not respond, or not as it should.
+    /// The identity provider does not respond, or responds incorrectly.
     ProviderUnavailable = "provider-unavailable", 503, "The identity provider is unavailable",
         "Sign in again shortly, or with a token; if the failure lasts, tell the operator.";
     /// The database failed during the commit, so the change may or may not have happened.
@@ -289,7 +289,7 @@ impl Code {
     }
 }
 
-/// The member of a problem that has each fault of an input by itself, with its field.
+/// The member of a problem that lists each fault of an input separately, with its field.
 pub(crate) const ERRORS: &str = "errors";
 
 /// A failure: what is reported to the caller, and a cause for the server's log.
@@ -298,11 +298,11 @@ pub struct Error {
     code: Code,
     detail: Cow<'static, str>,
     extra: Map<String, Value>,
-    /// What to do next, where the code's own advice is about other cases.
+    /// The next step, if the code's own advice does not apply.
     next: Option<&'static str>,
     room_lsn: Option<i64>,
     is_repeated: bool,
-    /// Maximum bytes of the answer, if the request has asked for that.
+    /// Maximum bytes of the answer, if the request has set it.
     pub(crate) max_bytes: Option<NonZeroU32>,
     cause: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
@@ -323,8 +323,8 @@ impl std::error::Error for Error {
 impl Error {
     /// Creates a failure of kind `code`.
     ///
-    /// `detail` says to the caller what was wrong with this request; the middle of a long one is left out,
-    /// and so are secrets of the service in it.
+    /// `detail` tells the caller what was wrong with this request; the middle of a long one is omitted, and
+    /// so are secrets of the service in it.
     pub fn new(code: Code, detail: impl Into<Cow<'static, str>>) -> Self {
         Self {
             code,
@@ -357,7 +357,7 @@ impl Error {
         Self::malformed(format!("{}: {detail}", names.join(", "))).with(ERRORS, faults)
     }
 
-    /// Returns an error for what is within a field as one for that field; others stay as they are.
+    /// Turns an error about a value within a field into one for that field; others are unchanged.
     pub fn about(self, field: &str) -> Self {
         match self.code {
             Code::Malformed if !self.extra.contains_key(ERRORS) => Self::in_field(field, self.detail),
@@ -397,7 +397,7 @@ impl Error {
         self
     }
 
-    /// Says what to do next, in place of the code's own advice.
+    /// Replaces the code's own advice on what to do next.
     #[must_use]
     pub fn with_next(self, next: &'static str) -> Self {
         Self { next: Some(next), ..self }
@@ -408,7 +408,7 @@ impl Error {
         self.next.unwrap_or_else(|| self.code.next())
     }
 
-    /// Returns it with the address of its `link` completed by that of the service, if it lacks one.
+    /// Completes the address of its `link` with that of the service, if it is a path.
     #[must_use]
     pub fn linked_at(mut self, service: &str) -> Self {
         let url = self.extra.get_mut("link").and_then(|link| link.get_mut("url"));
@@ -427,7 +427,7 @@ impl Error {
         self
     }
 
-    /// Says of a failure of the service that a step of the change was committed before it.
+    /// States, for a failure of the service, that a step of the change was already committed.
     pub(crate) fn within_change(self) -> Self {
         if !matches!(self.code, Code::Unavailable | Code::Overloaded | Code::Closing) {
             return self;
@@ -436,7 +436,7 @@ impl Error {
             .with_next("Send it again: it goes on from there.")
     }
 
-    /// Says that it answers a repeat of a request that was answered before.
+    /// Marks it as the answer to a repeat of a request that was answered before.
     pub(crate) fn repeated(self) -> Self {
         Self { is_repeated: true, ..self }
     }
@@ -453,8 +453,8 @@ impl Error {
 
     /// Returns the position that the log of the caller's workspace had reached, if the caller was known.
     ///
-    /// None for rejected callers (401, 403, 429) and for faults of the service (5xx): these learn nothing of
-    /// it.
+    /// Returns `None` for rejected callers (401, 403, 429) and for faults of the service (5xx), which reveal
+    /// nothing about the log.
     pub fn room_lsn(&self) -> Option<i64> {
         let status = self.code.status();
         self.room_lsn.filter(|_| !matches!(status, 401 | 403 | 429) && status < 500)
@@ -487,7 +487,7 @@ impl Error {
     }
 }
 
-/// Returns whether a call to the disk failed because there is no space for what it writes.
+/// Returns whether a call to the disk failed because there is no space for its data.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
 }

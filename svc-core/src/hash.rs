@@ -38,7 +38,7 @@ pub(crate) fn push_hash(out: &mut String, hash: &[u8; 32]) {
 pub(crate) struct ArtifactSha([u8; 32]);
 
 impl ArtifactSha {
-    /// Reads the 64 digits.
+    /// Parses the 64 digits.
     pub fn parse(text: &str) -> Option<Self> {
         let is_lower = !text.bytes().any(|byte| byte.is_ascii_uppercase());
         let bytes = hex::decode(text).ok().filter(|_| is_lower)?;

@@ -1,8 +1,8 @@
 //! Identifiers: one newtype per kind of object.
 //!
-//! An id of a thread therefore cannot be passed where that of a channel is wanted. All are UUIDs (RFC 9562,
-//! version 7), minted by the service from its own clock and entropy. A type says which operation lists its
-//! ids, so that whoever sends something else is told where to find one.
+//! So a thread's id cannot be passed in place of a channel's. All are UUIDs (RFC 9562, version 7), minted by
+//! the service from its own clock and entropy. A type names the operation that lists its ids, so that the
+//! error for an invalid id can say where to find one.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -83,7 +83,7 @@ ids! {
     VoteId, listed by "list_votes";
     /// A memory block's id.
     BlockId, listed by "list_memory_blocks";
-    /// The id of a code that was asked for.
+    /// The id of a requested code.
     CodeId;
     /// The id of a browser's subscription for web push.
     SubscriptionId;
@@ -98,6 +98,6 @@ ids! {
 }
 
 impl WorkspaceId {
-    /// Stands in for a workspace in instance-level records, which belong to none.
+    /// Takes the place of a workspace in instance-level records, which belong to none.
     pub const INSTANCE: WorkspaceId = WorkspaceId(Uuid::nil());
 }

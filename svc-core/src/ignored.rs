@@ -1,16 +1,16 @@
-//! Attributes of documents of others that the service does not use: each is logged once in a process.
+//! Ignored attributes of external documents: each is logged once per process.
 //!
-//! A name is what somebody else has chosen, so it is cut, and so many are kept and no more. A value is never
-//! logged, also where it is in the path of an attribute, such as `emails[value eq "ada@corp.example"]`.
+//! A name is external input, so it is cut, and the number of logged names is limited. Values are never
+//! logged, not even in the path of an attribute, such as `emails[value eq "ada@corp.example"]`.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
 use crate::sync::lock;
 
-/// Attributes that are logged; those after them are ignored without a word.
+/// Maximum attributes that are logged; further ones are ignored silently.
 const LOGGED_MAX: usize = 200;
-/// Characters of a name that are logged.
+/// Maximum characters of a logged name.
 const NAME_MAX: usize = 60;
 
 /// The attributes that were logged, each with the kind of its document.
@@ -21,7 +21,7 @@ struct Logged(Mutex<BTreeSet<(&'static str, String)>>);
 enum Seen {
     Before,
     First,
-    /// It is the last that is logged.
+    /// It is the last one to be logged.
     Last,
 }
 
@@ -44,13 +44,13 @@ impl Logged {
 
 static LOGGED: Logged = Logged::new();
 
-/// Returns what is logged of the path of an attribute: its name, up to what may have a value.
+/// Returns the name in the path of an attribute, without any values, for the log.
 fn name_of(path: &str) -> String {
     let begins_a_value = |c: char| matches!(c, '[' | '(' | '"' | '=') || c.is_whitespace();
     path.chars().take_while(|c| !begins_a_value(*c)).take(NAME_MAX).collect()
 }
 
-/// Logs that an attribute of a kind of documents is ignored, unless that was logged before.
+/// Logs that an attribute of a kind of document is ignored, once per process.
 pub fn note(document: &'static str, attribute: &str, why: &'static str) {
     let name = name_of(attribute);
     let seen = LOGGED.see(document, &name);

@@ -1,6 +1,6 @@
-//! JSON as every transport reads it: no object has the same member twice, at any depth.
+//! JSON as every transport reads it: an object with a duplicate member, at any depth, is rejected.
 //!
-//! Two readers of one text could otherwise disagree about which of the two members counts.
+//! Otherwise two readers of one text could disagree about which of the two members counts.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -11,7 +11,7 @@ use serde_json::{Map, Number, Value};
 
 use crate::text::echo;
 
-/// Why a text could not be read.
+/// The reason why a text could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unread {
     /// The text does not follow the grammar of RFC 8259.
@@ -22,7 +22,7 @@ pub enum Unread {
     TooMany,
 }
 
-/// Reads a JSON text of at most `most` values, counted over all depths.
+/// Parses a JSON text of up to `most` values, counted over all depths.
 ///
 /// A value in memory takes many times its bytes in the text. A text in which a member appears twice is
 /// rejected.
@@ -37,7 +37,7 @@ pub fn read_at_most(text: &[u8], most: usize) -> Result<Value, Unread> {
     })
 }
 
-/// Returns the path of the first text or name with a NUL within a value, which nothing keeps.
+/// Returns the path of the first text or name within a value that contains a NUL, which cannot be stored.
 ///
 /// The path is that of the text, or of the object that has the name.
 pub(crate) fn place_of_nul(value: &Value) -> Option<String> {
@@ -66,7 +66,7 @@ fn step_into_member(name: &str, within: &str) -> String {
     format!(".{}{within}", echo(name))
 }
 
-/// Returns the fault of a text within JSON that has what is not a character; `None` for any other error.
+/// Returns the fault of a text within JSON that has an invalid character. Returns `None` for any other error.
 pub fn not_a_character(error: &serde_json::Error) -> Option<&'static str> {
     const FAULTS: [(&str, &str); 3] = [
         (
@@ -76,16 +76,16 @@ pub fn not_a_character(error: &serde_json::Error) -> Option<&'static str> {
         ("unicode code point", "the text is not UTF-8"),
         ("control character", "a control character, such as NUL, is not escaped"),
     ];
-    // Only the message of the error tells. If it changes, callers show it as it is.
+    // Only the error's message distinguishes these. If it changes, callers show it unchanged.
     let message = error.to_string();
     let fault = FAULTS.iter().find(|(part, _)| error.is_syntax() && message.contains(part));
     fault.map(|(_, fault)| *fault)
 }
 
-/// How many values are read by all readers of it, counted over all depths.
+/// Budget of values for all readers that share it, counted over all depths.
 pub(crate) struct Budget {
     most: usize,
-    /// How many more; none once there were too many.
+    /// Number of values left; `None` once there were too many.
     left: Cell<Option<usize>>,
     /// The path within the value that a reader failed to read.
     failed_at: RefCell<String>,
@@ -96,7 +96,7 @@ impl Budget {
         Self { most, left: Cell::new(Some(most)), failed_at: RefCell::default() }
     }
 
-    /// Returns what reads a value in which no member appears twice.
+    /// Returns a reader that rejects values in which a member appears twice.
     pub fn reader(&self) -> impl for<'de> DeserializeSeed<'de, Value = Value> {
         Reader { budget: self }
     }

@@ -1,11 +1,11 @@
-//! JSON of others: nothing of it that is not used makes it fail.
+//! Lenient parsing of external JSON: members that are not used never make it fail.
 //!
-//! Only members that are asked for are read. A text that is not JSON is refused; within one that is,
+//! Only the requested members are parsed. A text that is not JSON is rejected. Within JSON,
 //!
-//! - what is not a character, such as half of a surrogate pair, becomes SUBSTITUTE, and so does NUL;
-//! - a number beyond all bounds, and what is nested too deeply, becomes an empty object, which is no value of
-//!   anything that decides;
-//! - a member with several values becomes the list of them.
+//! - an invalid character, such as half of a surrogate pair, becomes SUBSTITUTE, and so does NUL;
+//! - a number out of range, or a value that is nested too deep, becomes an empty object, which is not a valid
+//!   value of any member with an effect;
+//! - a member that occurs several times becomes a list of its values.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -17,24 +17,24 @@ use serde_json::map::Entry;
 use serde_json::value::RawValue;
 use serde_json::{Deserializer, Map, Value};
 
-/// Most values that are read, counted over all depths. Those within members that are not used do not count.
+/// Maximum values, counted over all depths. Those within members that are not used do not count.
 const VALUES_MAX: usize = 100_000;
 
-/// Levels of lists and objects that are read: each level reads the text once more.
+/// Maximum levels of lists and objects: each level reads the text once more.
 const DEPTH_MAX: usize = 12;
 
-/// Why a text could not be read.
+/// The reason why a text could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unread {
     /// It does not follow the grammar of RFC 8259.
     NotJson,
-    /// It is JSON and not an object.
+    /// It is JSON but not an object.
     NotAnObject,
-    /// Too many values are used.
+    /// The used members have too many values.
     TooMany,
 }
 
-/// Reads the members of an object that are used, by the names that `named` has for them.
+/// Parses the used members of an object, with the names that `named` returns for them.
 pub fn members(text: &[u8], named: impl Fn(&str) -> Option<String>) -> Result<Map<String, Value>, Unread> {
     let text = cleaned(text);
     let reader = Reader::default();
@@ -52,14 +52,14 @@ pub fn members(text: &[u8], named: impl Fn(&str) -> Option<String>) -> Result<Ma
     Ok(read)
 }
 
-/// Reads a value.
+/// Parses a value.
 pub fn value(text: &[u8]) -> Result<Value, Unread> {
     let text = cleaned(text);
     let whole: &RawValue = serde_json::from_slice(&text).map_err(|_| Unread::NotJson)?;
     Reader::default().value(whole, DEPTH_MAX)
 }
 
-/// Adds a value of a member, which may have one.
+/// Adds a value to a member, which may already have one.
 fn add(members: &mut Map<String, Value>, name: String, value: Value) {
     match members.entry(name) {
         Entry::Vacant(entry) => {
@@ -74,7 +74,7 @@ fn add(members: &mut Map<String, Value>, name: String, value: Value) {
 }
 
 struct Reader {
-    /// How many values may still be read.
+    /// Number of values that may still be read.
     left: Cell<usize>,
 }
 
@@ -85,7 +85,7 @@ impl Default for Reader {
 }
 
 impl Reader {
-    /// Reads a value that has at most so many levels.
+    /// Parses a value of up to `depth` levels.
     fn value(&self, raw: &RawValue, depth: usize) -> Result<Value, Unread> {
         let left = self.left.get().checked_sub(1).ok_or(Unread::TooMany)?;
         self.left.set(left);
@@ -135,7 +135,7 @@ impl Reader {
 #[derive(Deserialize)]
 struct Name<'t>(#[serde(borrow)] Cow<'t, str>);
 
-/// Hands the members of an object on, until one fails.
+/// Passes the members of an object to a function, until one fails.
 struct Members<F> {
     each: F,
     failed: Option<Unread>,
@@ -159,7 +159,7 @@ impl<'t, F: FnMut(Cow<'t, str>, &'t RawValue) -> Result<(), Unread>> Visitor<'t>
     }
 }
 
-/// Hands the items of a list on, until one fails.
+/// Passes the items of a list to a function, until one fails.
 struct Items<F> {
     each: F,
     failed: Option<Unread>,
@@ -183,15 +183,15 @@ impl<'t, F: FnMut(&'t RawValue) -> Result<(), Unread>> Visitor<'t> for &mut Item
     }
 }
 
-/// Puts the control character SUBSTITUTE in the place of NUL in a text that is not JSON, such as a query.
+/// Replaces NUL by the control character SUBSTITUTE in a text that is not JSON, such as a query.
 pub fn text(text: &str) -> String {
     text.replace('\0', "\u{1a}")
 }
 
-/// Puts the control character SUBSTITUTE in the place of what nothing keeps: NUL, half of a surrogate pair,
-/// which a name has that was cut within a character, and bytes that are not UTF-8.
+/// Replaces text that cannot be stored by the control character SUBSTITUTE: NUL, half of a surrogate pair, as
+/// in a name that was cut within a character, and bytes that are not UTF-8.
 ///
-/// What decides refuses it, and what decorates has a space for it.
+/// Members with an effect reject it, and decorative ones show a space for it.
 fn cleaned(text: &[u8]) -> Vec<u8> {
     const SUBSTITUTE: &[u8] = b"\\u001a";
     let mut written = Vec::with_capacity(text.len());
@@ -204,7 +204,7 @@ fn cleaned(text: &[u8]) -> Vec<u8> {
     written
 }
 
-/// Copies a text with a substitute for each escape of what is not kept.
+/// Copies a text with a substitute for each escape that cannot be stored.
 fn substitute(text: &[u8], substitute: &[u8], written: &mut Vec<u8>) {
     let unit = |at: usize| {
         let digits = text.get(at..at.checked_add(6)?)?.strip_prefix(b"\\u")?;
@@ -216,7 +216,7 @@ fn substitute(text: &[u8], substitute: &[u8], written: &mut Vec<u8>) {
         let length = match (first, second) {
             (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => 12,
             (Some(0 | 0xd800..=0xdfff), _) => 6,
-            // What is escaped does not begin an escape.
+            // An escaped character does not begin another escape.
             _ if *byte == b'\\' => 2,
             _ => 1,
         };

@@ -1,4 +1,4 @@
-//! Mailboxes: an address that mail is sent to, alone or with a name, and the address that a member may set.
+//! Mailboxes: email addresses, alone or with a name, and the addresses that members may set.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,10 +8,10 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::Result;
 
-/// Bytes of an address that mail is sent to.
+/// Maximum bytes of an email address.
 const MAIL_ADDRESS_MAX: usize = 254;
 
-/// An address that mail is sent to: ASCII, without quotes and comments.
+/// An email address: ASCII, without quotes and comments.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct MailAddress(String);
@@ -32,18 +32,18 @@ impl MailAddress {
         fits.then(|| Self(text.to_owned()))
     }
 
-    /// Returns it as text.
+    /// Returns the address as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Returns what follows the `@`.
+    /// Returns the domain, after the `@`.
     pub fn domain(&self) -> &str {
         self.0.rsplit_once('@').map_or("", |(_, domain)| domain)
     }
 }
 
-/// It says whom somebody is outside of the service.
+/// Hides the address, which identifies a person outside of the service.
 impl fmt::Debug for MailAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("MailAddress")
@@ -58,18 +58,18 @@ impl<'de> Deserialize<'de> for MailAddress {
     }
 }
 
-/// What an address has up to the last part of its domain, as an ECMA-262 regular expression.
+/// Pattern of an address up to the last label of its domain, as an ECMA-262 regular expression.
 macro_rules! pattern {
     ($rest:literal) => {
         concat!("^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*@", $rest)
     };
 }
 
-/// What [`MailAddress::parse`] takes, as an ECMA-262 regular expression.
+/// Pattern of the addresses that [`MailAddress::parse`] accepts, as an ECMA-262 regular expression.
 const PATTERN: &str =
     pattern!("[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*$");
 
-/// What [`DeliveryAddress::parse`] takes.
+/// Pattern of the addresses that [`DeliveryAddress::parse`] accepts.
 const DELIVERY_PATTERN: &str =
     pattern!("([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?\\.)+[A-Za-z]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?$");
 
@@ -88,10 +88,10 @@ impl JsonSchema for MailAddress {
     }
 }
 
-/// An address that a member may set to be mailed at: its domain has a dot, and a last part that begins with a
-/// letter, as top-level domains do.
+/// An email address that a member may set: its domain has a dot, and a last label that begins with a letter,
+/// as top-level domains do.
 ///
-/// So no host of the operator's network is mailed by its short name, and none by its IP address.
+/// So no host of the operator's network gets email by its short name, and none by its IP address.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 pub struct DeliveryAddress(MailAddress);
 
@@ -103,7 +103,7 @@ impl DeliveryAddress {
         last.starts_with(|c: char| c.is_ascii_alphabetic()).then_some(Self(address))
     }
 
-    /// Returns it as an address that mail is sent to.
+    /// Returns it as an email address.
     pub fn address(&self) -> &MailAddress {
         &self.0
     }

@@ -1,6 +1,6 @@
-//! A value that is waited on until it changes, or a deadline of the service's clock passes.
+//! A value whose changes can be waited for, up to a deadline of the service's clock.
 //!
-//! Only that clock decides when, so tests control these waits too.
+//! Only that clock ends a wait, so tests control these waits too.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 

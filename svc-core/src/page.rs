@@ -1,13 +1,13 @@
 //! Lists: `{items, next_cursor}`.
 //!
-//! A cursor is opaque and holds a position, as a rule that in a log (LSN), because LSNs become visible in
-//! order. Ids and times do not, and a cursor on them could skip a row that commits late: a list that is
-//! ordered by another [`Position`] says so.
+//! A cursor is opaque and holds a position, normally one in a log (LSN), because LSNs become visible in
+//! order. Ids and times do not, and a cursor on them could skip a row that commits late; a list in another
+//! order uses another [`Position`].
 //!
-//! A page scans a bounded number of rows. Where many of them are left out it is short, or empty, and says
-//! where to continue. It is also bounded in bytes, while it is being read: a page can only be made of
-//! [`Rows`], and those are fetched from the database no further than the page goes. And it is bounded in
-//! time: where half of the read's budget is used up it ends, after at least one row.
+//! A page scans a bounded number of rows. If many of them are omitted, it is short or empty, and its cursor
+//! continues after them. A page is also bounded in bytes while it is read: it can only be made of [`Rows`],
+//! which are fetched from the database no further than the page needs. And it is bounded in time: it ends
+//! when half of the read's budget is used up, after at least one row.
 
 mod cursor;
 
@@ -33,29 +33,28 @@ use cursor::{are_hidden, as_cursors};
 pub struct Page<T, K = i64> {
     /// The items, in the list's order. A page may be short or empty although there is more.
     items: Vec<T>,
-    /// Pass as `cursor` to read the next page; null on the last page.
+    /// The `cursor` of the next page; null on the last page.
     next_cursor: Option<Cursor<K>>,
-    /// Where the page ends if it ends after an item: the position of each.
+    /// The position of each item, for ending the page after one of them.
     #[serde(rename = "$cursors", skip_serializing_if = "are_hidden", serialize_with = "as_cursors")]
     #[schemars(skip)]
     positions: Vec<K>,
     #[serde(skip)]
     #[schemars(skip)]
     budget: Option<Budget>,
-    /// It ended because its time was over.
+    /// Whether the page ended because its time was over.
     #[serde(skip)]
     #[schemars(skip)]
     is_late: bool,
 }
 
-/// The rows read for one page: they end at [`PAGE_BYTES`] or after one row that is larger, or when the page
-/// has to end.
+/// The rows read for one page, up to [`PAGE_BYTES`], or one larger row, or until the page has to end.
 #[derive(Debug)]
 pub struct Rows<T> {
     rows: Vec<T>,
-    /// Reading stopped at the byte limit, or because the page had to end.
+    /// Whether reading stopped at the byte limit, or because the page had to end.
     full: bool,
-    /// It stopped because the page had to end.
+    /// Whether it stopped because the page had to end.
     is_late: bool,
     budget: Option<Budget>,
 }
@@ -76,7 +75,7 @@ impl<T> Rows<T> {
         Ok(Self { rows, full: weight >= PAGE_BYTES || is_late, is_late, budget })
     }
 
-    /// Makes rows of what was collected in the order of a list; `full` says whether it ended before the list.
+    /// Creates rows from items in the order of a list; `full` says whether they end before the list.
     pub fn collected(rows: Vec<T>, full: bool) -> Self {
         Self { rows, full, is_late: false, budget: None }
     }
@@ -88,7 +87,7 @@ impl<T> Rows<T> {
     }
 }
 
-/// Returns whether a page has to end now. Then it has half of a budget to be completed in.
+/// Returns whether a page has to end now. If so, it gets half of a budget to be completed in.
 pub(crate) fn ends_now(budget: &Budget) -> bool {
     let ends = budget.is_page_over();
     if ends {
@@ -97,23 +96,23 @@ pub(crate) fn ends_now(budget: &Budget) -> bool {
     ends
 }
 
-/// A count of rows of which only so many were looked at.
+/// A count of matching rows, of a limited number of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counted {
-    /// How many of those that were looked at count.
+    /// Number of matching rows.
     pub count: i64,
-    /// Whether all were looked at; else there may be more that count.
+    /// Whether all rows were read; otherwise there may be more matches.
     pub is_all: bool,
 }
 
 impl Counted {
-    /// The count of `looked_at` rows that were read of at most `most`.
+    /// Creates a count of matches in `looked_at` rows, of which up to `most` were read.
     pub fn of(count: i64, looked_at: i64, most: i64) -> Self {
         Self { count, is_all: looked_at < most }
     }
 }
 
-/// The maximum number of items on a page, as a caller asks for it.
+/// The maximum number of items on a page, as requested by a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Limit(Count<1, PAGE_MAX>);
@@ -124,12 +123,12 @@ impl Limit {
         Count::new(number).map(Self)
     }
 
-    /// Returns the limit of a page that has no more than `most` items, whatever was asked for.
+    /// Returns the limit of a page with up to `most` items, whatever was requested.
     pub(crate) fn at_most(limit: Option<Self>, most: i64) -> Option<Self> {
         Self::new(limit.map_or(PAGE_DEFAULT, Self::get).min(most)).ok()
     }
 
-    /// The number.
+    /// Returns the number.
     pub fn get(self) -> i64 {
         self.0.get()
     }
@@ -153,7 +152,7 @@ impl JsonSchema for Limit {
     }
 }
 
-/// How much an answer says.
+/// Amount of detail in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
@@ -162,12 +161,12 @@ pub(crate) enum Detail {
     Full,
 }
 
-/// What an answer has to fit into.
+/// The bounds of an answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
-    /// Bytes of JSON.
+    /// Maximum bytes of JSON.
     pub max_bytes: usize,
-    /// The character at which the text begins that the operation reads on.
+    /// The first character of the text that the operation continues to read.
     pub offset: usize,
 }
 
@@ -176,7 +175,7 @@ pub fn rows_to_read(limit: Option<Limit>) -> i64 {
     limit.map_or(PAGE_DEFAULT, Limit::get).saturating_add(1)
 }
 
-/// Returns the first of the items, up to the one that reaches `most` bytes, for a list that is no page.
+/// Returns the first items, up to the one that reaches `most` bytes, for a list that is not a page.
 pub(crate) fn within<T: Serialize>(mut items: Vec<T>, most: usize) -> Result<Vec<T>> {
     let (mut kept, mut bytes) = (0_usize, 0_usize);
     for item in &items {
@@ -190,7 +189,7 @@ pub(crate) fn within<T: Serialize>(mut items: Vec<T>, most: usize) -> Result<Vec
     Ok(items)
 }
 
-/// Returns how many of the first items fill a page by the bytes that each weighs, with the one that fills it.
+/// Returns how many of the first items fill a page, by the bytes of each, including the one that fills it.
 pub(crate) fn filling<T>(items: &[T], weight: impl Fn(&T) -> usize) -> usize {
     let mut bytes: usize = 0;
     let last = items.iter().position(|item| {
@@ -206,7 +205,7 @@ pub(crate) fn json_bytes(item: &impl Serialize) -> Result<usize> {
 }
 
 impl<T, K: Position> Page<T, K> {
-    /// Makes a page of rows read with [`rows_to_read`]; `position` returns that of a row.
+    /// Creates a page of rows read with [`rows_to_read`]; `position` returns that of a row.
     pub fn of(rows: Rows<T>, limit: Option<Limit>, position: impl Fn(&T) -> K) -> Self {
         let wanted = usize::try_from(limit.map_or(PAGE_DEFAULT, Limit::get)).unwrap_or(usize::MAX);
         let Rows { rows: items, full, is_late, budget } = rows;
@@ -219,7 +218,7 @@ impl<T, K: Position> Page<T, K> {
         page
     }
 
-    /// Makes a page of rows that were searched up to a horizon; a page that is not full continues from there.
+    /// Creates a page of rows searched up to a horizon; a page that is not full continues from there.
     pub fn within(
         horizon: Horizon<K>,
         rows: Rows<T>,
@@ -230,12 +229,12 @@ impl<T, K: Position> Page<T, K> {
         Self { next_cursor: page.next_cursor.or(horizon.0.map(Cursor)), ..page }
     }
 
-    /// Makes a page of an entire list, one that a limit of the service keeps short.
+    /// Creates a page of an entire list that a limit of the service keeps short.
     pub fn whole(items: Vec<T>) -> Self {
         Self { items, next_cursor: None, positions: Vec::new(), budget: None, is_late: false }
     }
 
-    /// Makes a page of what an entire list has after the cursor, as [`Page::whole`] does.
+    /// Creates a page of the rest of an entire list after the cursor, like [`Page::whole`].
     pub fn rest(items: Vec<T>, cursor: Option<Cursor<K>>, position: impl Fn(&T) -> K) -> Self
     where
         K: Ord,
@@ -255,17 +254,17 @@ impl<T, K: Position> Page<T, K> {
         }
     }
 
-    /// Returns what is on this page, in the order of the list.
+    /// Returns the items of this page, in the order of the list.
     pub fn items(&self) -> &[T] {
         &self.items
     }
 
-    /// Returns what is on this page, for a response that is not a page: one that ended early fails.
+    /// Returns the items of this page, for a response that is not a page. Fails if the page ended early.
     pub fn into_items(self) -> Result<Vec<T>> {
         if self.is_late { Err(too_expensive("not all rows were read in its time")) } else { Ok(self.items) }
     }
 
-    /// Returns where the next page begins, if there is one.
+    /// Returns the cursor of the next page, if there is one.
     pub fn next_cursor(&self) -> Option<Cursor<K>> {
         self.next_cursor
     }
@@ -275,7 +274,7 @@ impl<T, K: Position> Page<T, K> {
         self.try_filter_map(|item| each(item).map(Some))
     }
 
-    /// Converts the items and leaves some out, keeping the cursor: the page may be short or empty.
+    /// Converts the items and omits some, keeping the cursor: the page may be short or empty.
     ///
     /// It ends after the item that was being converted when the page had to end.
     pub fn try_filter_map<U>(self, mut each: impl FnMut(T) -> Result<Option<U>>) -> Result<Page<U, K>> {
@@ -302,7 +301,7 @@ impl<T, K: Position> Page<T, K> {
     /// Converts the items, and ends the page where they fill it as JSON: with the item that reaches
     /// [`PAGE_BYTES`].
     ///
-    /// It is for items that hold more than their rows, such as words that `each` opens.
+    /// It is for items that are larger than their rows, such as messages whose text `each` opens.
     pub fn try_fill<U: Serialize>(
         self,
         position: impl Fn(&U) -> K,
@@ -311,8 +310,8 @@ impl<T, K: Position> Page<T, K> {
         self.try_fill_within((usize::MAX, |_: &U| 0), position, each)
     }
 
-    /// As [`Page::try_fill`], and ends the page with the item that reaches a number of rows, as the second
-    /// function returns them for each item.
+    /// Converts the items like [`Page::try_fill`], and also ends the page with the item that reaches a number
+    /// of rows; the second function returns the rows of an item.
     pub fn try_fill_within<U: Serialize>(
         self,
         (rows_max, rows_of): (usize, impl Fn(&U) -> usize),
@@ -334,13 +333,13 @@ impl<T, K: Position> Page<T, K> {
         let next_cursor =
             if left.len() == 0 { next_cursor } else { filled.last().map(|item| Cursor(position(item))) };
         positions.truncate(filled.len());
-        // It may have ended for its bytes or rows too; then it is no less than a page.
+        // If it also ended at its limit of bytes or rows, it is a full page.
         let is_late = is_late || !is_full(bytes, rows);
         Ok(Page { items: filled, next_cursor, positions, budget, is_late })
     }
 }
 
-/// How far one page scans: the position of the last row it may read; none if the list ends before that.
+/// The position of the last row that one page may scan; `None` if the list ends before that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Horizon<K = i64>(pub Option<K>);
 
@@ -367,9 +366,9 @@ impl Horizon {
 }
 
 impl<T> Page<T> {
-    /// Makes a page of what an entire list has after the cursor, which is a place in it.
+    /// Creates a page of the rest of an entire list after the cursor, which is a place in it.
     ///
-    /// It is for lists in an order that is no position, such as by number.
+    /// It is for lists whose order is not by position, such as by number.
     pub fn after_place(items: Vec<T>, cursor: Option<Cursor>) -> Self {
         let skipped = usize::try_from(Cursor::after(cursor)).unwrap_or(usize::MAX);
         let items: Vec<T> = items.into_iter().skip(skipped).collect();
@@ -431,7 +430,7 @@ mod tests {
 
     #[test]
     fn a_page_that_words_fill_ends_with_the_one_that_fills_it() {
-        // With its position and a quotation mark that JSON escapes, four of them are a page.
+        // With its position and a quotation mark that JSON escapes, four of them fill a page.
         let words = |lsn: i64| Ok((lsn, format!("\"{}", "x".repeat(PAGE_BYTES / 4 - 8))));
         let filled = |lsns: &[i64], cursor: Option<i64>| {
             let page = Page { next_cursor: cursor.map(Cursor), ..Page::whole(lsns.to_vec()) };
@@ -461,7 +460,7 @@ mod tests {
             let rows = Rows { budget: Some(budget), ..Rows::collected(vec![4, 5, 6], true) };
             Page::of(rows, None, |lsn| *lsn)
         };
-        // Each item takes as long as it says.
+        // Each item takes the time that it names.
         let pass = |lsn: i64, secs: [u32; 3]| clock.advance(secs[usize::try_from(lsn - 4).unwrap()] * second);
         for (secs, examined, cursor) in
             [([0, 0, 0], 3, 6), ([9, 0, 0], 1, 4), ([0, 1, 0], 2, 5), ([0, 0, 9], 3, 6)]

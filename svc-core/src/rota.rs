@@ -38,7 +38,7 @@ impl<K: Copy + Eq + Hash, V> Rota<K, V> {
         self.of.get_mut(&key)
     }
 
-    /// Returns the value of a key, which gets one if it is new.
+    /// Returns the value of a key, creating it if it is new.
     pub fn entry(&mut self, key: K) -> &mut V
     where
         V: Default,
@@ -68,7 +68,7 @@ impl<K: Copy + Eq + Hash, V> Rota<K, V> {
         self.of.remove(&key);
     }
 
-    /// Takes a key out of the order, and returns whether it was there.
+    /// Removes a key from the order, and returns whether it was there.
     fn leaves(&mut self, key: K) -> bool {
         if self.order.front() == Some(&key) {
             return self.order.pop_front().is_some();

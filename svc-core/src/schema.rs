@@ -1,7 +1,7 @@
 //! JSON Schemas (draft 2020-12) of Rust types.
 //!
-//! They are inlined, as tools and checks need them, or have each type by its name, as OpenAPI needs them.
-//! Descriptions are the doc comments, without the line breaks of the source.
+//! They are inlined, for tools and checks, or have each type by its name, for OpenAPI. Descriptions are the
+//! doc comments, without the line breaks of the source.
 
 use std::any::TypeId;
 use std::collections::BTreeMap;
@@ -14,39 +14,39 @@ use serde_json::{Map, Value};
 
 use crate::text::NULL_CLEARS;
 
-/// Makes the schema of one type: [`of`] with the type left out.
+/// Function that makes the schema of one type: [`of`] without its type parameter.
 pub(crate) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
-/// The schema of `T`, as `generator` makes schemas.
+/// Returns the schema of `T`, as `generator` makes schemas.
 pub(crate) fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
 /// The keyword of an id that names the operation which lists such ids.
 pub(crate) const LISTED_BY: &str = "x-listed-by";
-/// The keyword of an object that has a small one which is accepted.
+/// The keyword of an object with a small accepted sample.
 pub(crate) const SAMPLE: &str = "x-sample";
-/// The keyword of a field that can only have a value of the caller's own: tools do not have it.
+/// The keyword of a field that can only have the caller's own value: tools do not have it.
 pub(crate) const OF_CALLER: &str = "x-of-caller";
-/// The keyword of a text that tools have instead of the description; if it is empty, they have none.
+/// The keyword of a text that replaces the description in tools; if it is empty, tools have none.
 pub(crate) const BRIEF: &str = "x-brief";
-/// The keyword of the default of a field that goes without saying: documents state it, tools do not.
+/// The keyword of a field's implicit default: documents state it, tools do not.
 const DEFAULT: &str = "x-default";
 /// The keyword of a field whose members another tool explains: tools only name them.
 pub(crate) const EXPLAINED_ELSEWHERE: &str = "x-explained-elsewhere";
 
-/// The keywords that no published schema has.
+/// The keywords that are never published.
 const ANNOTATIONS: [&str; 7] =
     [LISTED_BY, SAMPLE, NULL_CLEARS, OF_CALLER, BRIEF, DEFAULT, EXPLAINED_ELSEWHERE];
 
-/// Sets the text of tools: `#[schemars(transform = brief(".."))]`.
+/// Sets the text for tools: `#[schemars(transform = brief(".."))]`.
 ///
 /// On a field it replaces the description, on an input the second paragraph.
 pub(crate) fn brief(text: impl Into<String>) -> impl Transform {
     annotation(BRIEF, text.into())
 }
 
-/// Sets a default that goes without saying, as a word: `false` of a flag, `none` of a list.
+/// Sets an implicit default, as a word: `false` of a flag, `none` of a list.
 pub(crate) fn default_is(word: &'static str) -> impl Transform {
     annotation(DEFAULT, word)
 }
@@ -63,37 +63,37 @@ fn annotation(keyword: &'static str, value: impl Into<Value>) -> impl Transform 
     }
 }
 
-/// The schema of what is read, without references.
+/// Returns the schema of an input, without references.
 pub(crate) fn inlined_input(schema: SchemaOf) -> Value {
     let mut schema = annotated_input(schema);
     publish(&mut schema);
     schema
 }
 
-/// The same with the annotations, of which tools are made.
+/// Returns the schema of an input with its annotations, from which tools are made.
 pub(crate) fn annotated_input(schema: SchemaOf) -> Value {
     let mut schema = walked_input(schema);
     unwrap_descriptions(&mut schema);
     schema
 }
 
-/// The schema of what is read, without references, and with what is not published.
+/// Returns the schema of an input, without references, and with the keywords that are not published.
 ///
-/// A field allows null only if null says something in it: else it means that the field is left out.
+/// A field allows null only if null has a meaning in it: otherwise null equals an absent field.
 pub(crate) fn walked_input(schema: SchemaOf) -> Value {
     let mut schema = inlined(schema, SchemaSettings::draft2020_12().for_deserialize());
     without_null(&mut schema);
     schema
 }
 
-/// The same of a type, made once: requests are held against it.
+/// Returns the walked schema of a type, made once: requests are validated against it.
 pub(crate) fn input_of<T: JsonSchema + 'static>() -> Arc<Value> {
     static MADE: Mutex<BTreeMap<TypeId, Arc<Value>>> = Mutex::new(BTreeMap::new());
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
     Arc::clone(made.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(walked_input(of::<T>))))
 }
 
-/// Takes null out of the schemas of the fields in which it says nothing, at every depth.
+/// Removes null from the schemas of the fields in which it has no meaning, at every depth.
 fn without_null(schema: &mut Value) {
     let Some(keywords) = schema.as_object_mut() else { return };
     for (keyword, rule) in keywords {
@@ -138,7 +138,7 @@ fn field_without_null(field: &mut Value) {
     }
 }
 
-/// The schema of what is written, without references.
+/// Returns the schema of an output, without references.
 pub(crate) fn inlined_output(schema: SchemaOf) -> Value {
     let mut schema = inlined(schema, SchemaSettings::draft2020_12().for_serialize());
     unwrap_descriptions(&mut schema);
@@ -157,12 +157,12 @@ pub(crate) fn alternatives(schema: &Value) -> impl Iterator<Item = &Value> {
     ["anyOf", "oneOf"].into_iter().filter_map(|name| schema.get(name)?.as_array()).flatten()
 }
 
-/// Returns whether the `type` of a schema is this one, or has it among others.
+/// Returns whether the `type` of a schema is or includes this one.
 pub(crate) fn is_kind(kind: &Value, wanted: &str) -> bool {
     kind == wanted || kind.as_array().is_some_and(|kinds| kinds.iter().any(|kind| kind == wanted))
 }
 
-/// Returns the values that a schema allows, if it allows these alone, besides null.
+/// Returns the values that a schema allows besides null, if it is limited to some.
 pub(crate) fn one_of_options(schema: &Value) -> Option<Vec<&Value>> {
     if let Some(only) = schema.get("const") {
         return Some(vec![only]);
@@ -176,12 +176,12 @@ pub(crate) fn one_of_options(schema: &Value) -> Option<Vec<&Value>> {
     each.collect::<Option<Vec<_>>>().map(|options| options.concat())
 }
 
-/// An object with the members of all alternatives, of which those are required that each requires.
+/// Returns an object with the members of all alternatives. It requires those that each alternative requires.
 ///
-/// Dialects of schemas that some clients have know of no alternatives. Other schemas are left alone.
+/// Some clients use dialects of schemas without alternatives. Other schemas are unchanged.
 pub(crate) fn one_object(mut schema: Value) -> Value {
     if !schema.is_object() {
-        // Of a type that may be anything.
+        // The type may be anything.
         return Map::new().into();
     }
     let Some(Value::Array(alternatives)) = schema.as_object_mut().and_then(|it| it.remove("anyOf")) else {
@@ -209,13 +209,13 @@ pub(crate) fn one_object(mut schema: Value) -> Value {
     schema
 }
 
-/// Schemas of what is written, each type once and by its name.
+/// Schemas of outputs, each type once and by its name.
 pub(crate) struct Components {
     generator: SchemaGenerator,
 }
 
 impl Components {
-    /// Where an OpenAPI document has its schemas.
+    /// Path of the schemas in an OpenAPI document.
     const PATH: &str = "/components/schemas";
 
     pub fn new() -> Self {
@@ -225,12 +225,12 @@ impl Components {
         Self { generator: settings.into_generator() }
     }
 
-    /// The address of the schema called `name`.
+    /// Returns the address of the schema called `name`.
     pub fn address(name: &str) -> String {
         format!("#{}/{name}", Self::PATH)
     }
 
-    /// Adds a type, and those that it names.
+    /// Adds a type, and the types that it names.
     ///
     /// Returns a reference to it, or the schema itself if it has no name.
     pub fn add(&mut self, schema: SchemaOf) -> Value {
@@ -240,9 +240,9 @@ impl Components {
         schema
     }
 
-    /// The schemas by name.
+    /// Returns the schemas by name.
     ///
-    /// `change` gets them before those that have the members of others name these.
+    /// `change` gets them before schemas that share members refer to each other.
     pub fn into_map(mut self, change: impl FnOnce(&mut Map<String, Value>)) -> Map<String, Value> {
         let mut named = self.generator.take_definitions(true);
         named.values_mut().for_each(|schema| {
@@ -255,10 +255,10 @@ impl Components {
     }
 }
 
-/// Members that an object must have so that others are said to have all of its members.
+/// Minimum number of members that an object must have so that other schemas refer to it.
 const SHARED_MEMBERS_MIN: usize = 5;
 
-/// Says of an object that has all members of another one that it is such an object, with what else it has.
+/// Replaces the members that an object shares with another one by a reference to that one.
 ///
 /// Those are the types that embed another (`serde(flatten)`): a new member of that one then changes one
 /// schema.
@@ -289,7 +289,7 @@ fn required(schema: &Value) -> Vec<&Value> {
     schema.get("required").and_then(Value::as_array).into_iter().flatten().collect()
 }
 
-/// Whether an object has every member of `parent`, and more.
+/// Returns whether an object has every member of `parent`, and more.
 fn embeds(schema: &Value, parent: &Value) -> bool {
     let (Some(own), Some(theirs)) = (members(schema), members(parent)) else { return false };
     let is_closed = |schema: &Value| schema.get("additionalProperties").is_some();
@@ -322,7 +322,7 @@ pub(crate) fn publish(schema: &mut Value) {
     remove_annotations(schema);
 }
 
-/// Removes what is not published.
+/// Removes the keywords that are not published.
 pub(crate) fn remove_annotations(schema: &mut Value) {
     each_object(schema, &|keywords| ANNOTATIONS.iter().for_each(|name| drop(keywords.remove(*name))));
 }
@@ -339,7 +339,7 @@ fn each_object(schema: &mut Value, change: &impl Fn(&mut Map<String, Value>)) {
     }
 }
 
-/// The text with one line for each paragraph and each item of a list.
+/// Returns the text with one line for each paragraph and each item of a list.
 fn unwrapped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut gap = "";
@@ -420,7 +420,7 @@ mod tests {
         }
     }
 
-    /// Null stays where it clears a field, and nowhere else.
+    /// Null is kept only where it clears a field.
     #[test]
     fn a_field_allows_null_only_if_null_says_something() {
         #[derive(serde::Deserialize, JsonSchema)]

@@ -1,16 +1,16 @@
-//! What strangers send, as properties of readers are tried with it: pieces of what is right, in any order.
+//! Hostile input for property tests of parsers: pieces of valid input, in any order.
 //!
 //! It belongs to unit tests: those of this crate, and those of `svc-http`, which include this file.
 
 use proptest::prelude::{ProptestConfig, Strategy, any};
 use proptest::{collection, prop_oneof, sample};
 
-/// The variable with the number of inputs that each property is tried with; more find more.
+/// The variable with the number of inputs for each property; more inputs find more faults.
 const INPUTS: &str = "SVC_TEST_INPUTS";
-/// The number without it.
+/// The number of inputs without it.
 const INPUTS_DEFAULT: u32 = 4000;
 
-/// How many inputs a case has. Inputs of one case share most pieces, which are what takes time to choose.
+/// Number of inputs of a case. Inputs of one case share most pieces, which are slow to choose.
 const PER_CASE: usize = 8;
 
 /// Returns the settings of a property whose cases are [`sent`].
@@ -20,7 +20,7 @@ pub(crate) fn inputs() -> ProptestConfig {
     ProptestConfig::with_cases(inputs.unwrap_or(INPUTS_DEFAULT).div_ceil(per_case))
 }
 
-/// Returns the inputs of a case: pieces of `known` and other bytes, each without the first piece of the last.
+/// Returns the inputs of a case: pieces of `known` and other bytes, each input one piece shorter.
 pub(crate) fn sent(known: &[&str]) -> impl Strategy<Value = [Vec<u8>; PER_CASE]> + use<> {
     let known: Vec<Vec<u8>> = known.iter().map(|piece| piece.as_bytes().to_vec()).collect();
     let other = collection::vec(any::<u8>(), 0..4);
@@ -29,7 +29,7 @@ pub(crate) fn sent(known: &[&str]) -> impl Strategy<Value = [Vec<u8>; PER_CASE]>
     pieces.prop_map(|pieces| std::array::from_fn(|first| pieces[first..].concat()))
 }
 
-/// The same as texts.
+/// Returns the same inputs as texts.
 pub(crate) fn texts(known: &[&str]) -> impl Strategy<Value = [String; PER_CASE]> + use<> {
     sent(known).prop_map(|inputs| inputs.map(|input| String::from_utf8_lossy(&input).into_owned()))
 }

@@ -1,7 +1,7 @@
-//! Field types that carry their own limits.
+//! Field types that enforce their own limits.
 //!
-//! What they accept and what the published schema says come from the same numbers, so the two cannot
-//! disagree. Lengths are in Unicode scalar values.
+//! Validation and the published schema use the same numbers, so the two cannot disagree. Lengths are in
+//! Unicode scalar values.
 
 use std::borrow::Cow;
 use std::ops::Deref;
@@ -13,9 +13,9 @@ use crate::store::{Param, ToParam};
 
 /// One line of `MIN` to `MAX` characters, such as a name or a title.
 ///
-/// It is shown in lists, terminals and logs, so it has no control characters, no line breaks, and nothing
-/// that changes the direction of the surrounding text. With `LINES`, as [`Prose`], it may contain all of
-/// these.
+/// It is shown in lists, terminals and logs, so it has no control characters, no line breaks, and no
+/// characters that change the direction of the surrounding text. With `LINES`, like [`Prose`], it may contain
+/// all of these.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Text<const MIN: usize, const MAX: usize, const LINES: bool = false>(String);
@@ -41,8 +41,8 @@ impl<const MIN: usize, const MAX: usize, const LINES: bool> Text<MIN, MAX, LINES
         }
     }
 
-    /// Returns what fits of a text that somebody else has written: a space stands for each character that is
-    /// not allowed, and what is too long is cut. Returns `None` if too little is left.
+    /// Returns the valid beginning of a text from elsewhere: a space replaces each character that is not
+    /// allowed, and a text that is too long is cut. Returns `None` if too little is left.
     pub fn cut(text: &str) -> Option<Self> {
         let rejected = |c: char| if LINES { c == '\0' } else { breaks_a_line(c) };
         let allowed: String =
@@ -100,21 +100,20 @@ impl<const MIN: usize, const MAX: usize, const LINES: bool> ToParam for Text<MIN
 
 /// A name that can be used in a path or an address.
 ///
-/// Lower-case letters, digits, `.`, `_` and `-`, beginning with a letter or digit, at most `MAX` characters.
-/// Input is lower-cased.
+/// It has up to `MAX` lower-case letters, digits, `.`, `_` and `-`, and begins with a letter or digit. Input
+/// is lower-cased.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Handle<const MAX: usize>(String);
 
-/// How the handles of apps begin, and no others.
+/// Prefix of the handles of apps, and no others.
 pub(crate) const APP_HANDLES: &str = "app:";
-/// How the handles of removed people begin, and no others.
+/// Prefix of the handles of removed people, and no others.
 pub(crate) const DELETED_HANDLES: &str = "deleted:";
-/// How no handle begins that somebody chooses: those of apps, of members of other services and of people who
-/// were removed.
+/// Prefixes that no chosen handle may have: those of apps, other services and removed people.
 const RESERVED_HANDLES: [&str; 3] = [APP_HANDLES, "peer:", DELETED_HANDLES];
 
-/// Fails if a handle, in lower case, is one that nobody may choose.
+/// Fails if a handle, in lower case, has a reserved prefix.
 pub(crate) fn check_not_reserved(handle: &str) -> Result<(), String> {
     match RESERVED_HANDLES.iter().find(|prefix| handle.starts_with(**prefix)) {
         None => Ok(()),
@@ -247,13 +246,13 @@ impl<const MIN: i64, const MAX: i64> ToParam for Count<MIN, MAX> {
     }
 }
 
-/// The schema with a description, which a field of the type has unless it has a doc comment of its own.
+/// Returns the schema with a description, which a field of the type has unless it has its own doc comment.
 pub(crate) fn described(mut schema: Schema, description: impl Into<String>) -> Schema {
     schema.insert("description".to_owned(), description.into().into());
     schema
 }
 
-/// A list of at most `MAX` items without repetition of the limit at each use.
+/// A list of up to `MAX` items, so that the limit need not be repeated at each use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Items<T, const MAX: usize>(Vec<T>);
@@ -305,12 +304,12 @@ impl<T: JsonSchema, const MAX: usize> JsonSchema for Items<T, MAX> {
     }
 }
 
-/// The keyword of the schema of a field in which null says something.
+/// The keyword of the schema of a field in which null has a meaning.
 pub(crate) const NULL_CLEARS: &str = "x-null-clears";
 
 /// A field of a PATCH that can be cleared: absent keeps the value, `null` clears it, anything else sets it.
 ///
-/// Always used with `#[serde(default)]`, and where it is encoded with `skip_serializing_if`.
+/// Always use it with `#[serde(default)]`, and with `skip_serializing_if` if it is encoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Patch<T> {
     /// The field was absent.
@@ -363,8 +362,8 @@ impl<T: JsonSchema> JsonSchema for Patch<T> {
 
 /// A field of a PATCH that cannot be cleared: absent keeps the value.
 ///
-/// The decoder of inputs takes `null` for absent. Always used with `#[serde(default)]`, and where it is
-/// encoded with `skip_serializing_if`.
+/// The decoder of inputs treats `null` as absent. Always use it with `#[serde(default)]`, and with
+/// `skip_serializing_if` if it is encoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Change<T> {
     /// The field was absent.
@@ -418,7 +417,7 @@ pub(crate) fn characters(text: &str) -> i64 {
     i64::try_from(text.chars().count()).unwrap_or(i64::MAX)
 }
 
-/// Most characters of the caller's input that an error message repeats.
+/// Maximum characters of the caller's input that an error message repeats.
 const ECHO_MAX: usize = 200;
 
 /// Shortens the caller's input for an error message: long text is cut off after its beginning.
@@ -429,9 +428,9 @@ pub fn echo(sent: &str) -> Cow<'_, str> {
     }
 }
 
-/// How the secrets that the service gives out begin.
+/// Prefix of the secrets that the service issues.
 pub(crate) const SECRET_PREFIX: &str = "svc_";
-/// Characters of a secret after that by which it is taken for one; no name is as long without a space.
+/// Minimum characters after the prefix for a text to count as a secret; no name is as long without a space.
 const SECRET_MIN: usize = 24;
 
 /// Returns a message without the secrets in it: callers mistake fields and paths, and problems are logged.
@@ -456,7 +455,7 @@ pub(crate) fn without_secrets(message: Cow<'static, str>) -> Cow<'static, str> {
     kept.into()
 }
 
-/// Shortens a message written elsewhere, perhaps around a long input, to its beginning and its end.
+/// Shortens a message from elsewhere, which may quote a long input, to its beginning and its end.
 pub(crate) fn shortened(message: Cow<'static, str>) -> Cow<'static, str> {
     if message.len() <= MESSAGE_MAX_BYTES {
         return message;
@@ -466,10 +465,10 @@ pub(crate) fn shortened(message: Cow<'static, str>) -> Cow<'static, str> {
     parts.map(|(beginning, end)| format!("{beginning} ... {end}")).unwrap_or_default().into()
 }
 
-/// Longest message, in bytes, that is kept whole. Only messages that repeat long input exceed it.
+/// Maximum bytes of a message that is kept whole. Only messages that repeat long input exceed it.
 const MESSAGE_MAX_BYTES: usize = 2000;
 
-/// Longest name, in characters, for which a similar one is searched: the cost grows with the length.
+/// Maximum characters of a name for which a similar one is searched: the cost grows with the length.
 const NEAREST_MAX: usize = 64;
 
 /// Returns the known name that `name` is most likely a misspelling of.

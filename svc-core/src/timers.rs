@@ -1,7 +1,7 @@
 //! Timers: callbacks at a given time of the service's clock.
 //!
-//! One thread fires them and does nothing else, so that a deadline is kept whatever the database does. A
-//! callback must not block: it only hands work on.
+//! One thread fires them and does nothing else, so that deadlines do not depend on the database. A callback
+//! must not block: it only hands work on.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -11,16 +11,16 @@ const QUOTED: &str = "is in quotation marks: leave them out";
 const SCHEME: &str = "begins with a scheme: leave `Bearer ` out, and send the token alone";
 const SPACE: &str = "has white space or a line break in it: a token has none";
 
-/// Marks that people put around a text.
+/// Quotation marks and brackets that people put around a text.
 const MARKS: [char; 9] =
     ['"', '\'', '`', '\u{201c}', '\u{201d}', '\u{201e}', '\u{2018}', '\u{2019}', '\u{201a}'];
 
-/// Returns a token without what editors leave around it: a byte order mark, spaces, line breaks.
+/// Returns a token without the characters that editors add around it: a byte order mark, spaces, line breaks.
 pub(crate) fn trimmed(text: &str) -> &str {
     without_mark(text).trim()
 }
 
-/// Returns what is wrong with the text of a token, as the end of a sentence; none if it may be a token.
+/// Returns the flaw of a token's text, as the end of a sentence. Returns `None` if it may be a token.
 pub(crate) fn flaw(text: &str) -> Option<&'static str> {
     let bare = bare(text);
     if is_placeholder(bare) {
@@ -53,7 +53,7 @@ fn without_scheme(text: &str) -> Option<&str> {
     scheme.trim_end_matches(':').eq_ignore_ascii_case("bearer").then(|| rest.trim_start())
 }
 
-/// Returns whether a text names a variable as configurations do, or is one that a reader should replace.
+/// Returns whether a text is a variable's name, as in configurations, or another placeholder.
 fn is_placeholder(text: &str) -> bool {
     let is_between =
         |begin: &str, end: &str| text.len() > 1 && text.starts_with(begin) && text.ends_with(end);

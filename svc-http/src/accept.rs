@@ -1,4 +1,4 @@
-//! The Accept header: which of the media types that a response can have its client prefers.
+//! The Accept header: which of a response's possible media types the client prefers.
 
 use hyper::HeaderMap;
 use hyper::header::ACCEPT;
@@ -7,7 +7,7 @@ use hyper::header::ACCEPT;
 pub(crate) struct Accepted<'a>(Vec<Range<'a>>);
 
 impl<'a> Accepted<'a> {
-    /// Reads the headers of a request. What cannot be read matches nothing.
+    /// Reads the headers of a request. A range that cannot be parsed matches nothing.
     pub fn of(headers: &'a HeaderMap) -> Self {
         let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
         Self(accepted.flat_map(|value| value.split(',')).map(Range::read).collect())
@@ -26,7 +26,7 @@ impl<'a> Accepted<'a> {
 }
 
 impl Accepted<'_> {
-    /// Returns whether a media type is accepted by its own name.
+    /// Returns whether a media type is accepted by name, not only by a wildcard.
     pub fn names(&self, kind: &str, subtype: &str) -> bool {
         let named = |range: &Range<'_>| {
             range.weight > 0.0
@@ -52,7 +52,7 @@ impl<'a> Range<'a> {
     }
 }
 
-/// Returns the weight that is among parameters, or else 1.
+/// Returns the weight among the parameters, or else 1.
 pub(crate) fn weight<'a>(mut parameters: impl Iterator<Item = &'a str>) -> f32 {
     let of = |parameter: &str| {
         let (name, value) = parameter.split_once('=')?;

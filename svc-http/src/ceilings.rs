@@ -1,4 +1,4 @@
-//! The ceilings that the manual lists are those of the code.
+//! Checks that the manual lists the ceilings of the code.
 
 use svc_core::limits::{
     CALLS_PREPARED_MAX, FILES_JUDGED_MAX, FILES_READ_MAX, LOOKUPS_MAX, LOOKUPS_QUEUED_MAX,
@@ -7,14 +7,15 @@ use svc_core::limits::{
     WAITS_OF_CLIENT_MAX,
 };
 
-use crate::body::{BYTES_MAX, UNFINISHED_MAX};
 use crate::connection::STREAMS_MAX;
-use crate::in_flight::CLIENT_DIVISOR;
-use crate::limits::{HANDSHAKES_MAX, HttpSettings, PROVIDER_CALLS_MAX};
+use crate::limits::body::{BYTES_MAX, UNFINISHED_MAX};
+use crate::limits::in_flight::CLIENT_DIVISOR;
+use crate::limits::transfer::{TRANSFERS_MAX, TRANSFERS_OF_ONE};
+use crate::limits::unread;
+use crate::limits::{HANDSHAKES_MAX, PROVIDER_CALLS_MAX};
 use crate::mcp::sessions;
 use crate::server::UNVERIFIED_MAX;
-use crate::transfer::{TRANSFERS_MAX, TRANSFERS_OF_ONE};
-use crate::unread;
+use crate::settings::HttpSettings;
 
 const PAGE: &str = include_str!("../../man/svc-http.8");
 

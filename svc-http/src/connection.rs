@@ -14,7 +14,7 @@ use tokio::time::sleep;
 use crate::limits::HEAD_TIMEOUT;
 use crate::phase::{Phase, closing};
 
-/// How long a peer has to leave by itself once the server closes.
+/// How long a peer has to leave once the server closes.
 const LEAVE_TIME: Duration = Duration::from_secs(1);
 const PING_INTERVAL: Duration = Duration::from_secs(20);
 
@@ -27,7 +27,7 @@ const WINDOW: u32 = (64 << 10) - 1;
 /// Limit on concurrent requests on one HTTP/2 connection.
 pub(crate) const STREAMS_MAX: u32 = 64;
 
-/// Returns what serves a connection over HTTP/1 or HTTP/2.
+/// Returns the builder of connections over HTTP/1 and HTTP/2.
 pub(crate) fn builder() -> auto::Builder<TokioExecutor> {
     let mut builder = auto::Builder::new(TokioExecutor::new());
     builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(BUFFER_MAX);
@@ -45,7 +45,7 @@ pub(crate) fn builder() -> auto::Builder<TokioExecutor> {
 
 /// Rejects a connection above the limit.
 ///
-/// Nothing is read and nothing is waited for, so the peer may not see the reason.
+/// It neither reads nor waits, so the peer may not see the reason.
 pub(crate) fn reject(stream: TcpStream, refusal: &Error) {
     let body = serde_json::to_string(&refusal.problem()).unwrap_or_default();
     let answer = format!(
@@ -59,7 +59,7 @@ pub(crate) fn reject(stream: TcpStream, refusal: &Error) {
 
 /// Resolves once the server closes and nothing is in progress on a connection.
 ///
-/// After it has told a peer of HTTP/2 to go, hyper waits for the reply without a timeout.
+/// hyper sends a peer of HTTP/2 a GOAWAY and then waits for the reply without a timeout.
 pub(crate) async fn left_idle(phase: &mut watch::Receiver<Phase>, busy: &Arc<()>) {
     closing(phase).await;
     loop {

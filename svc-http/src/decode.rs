@@ -1,7 +1,7 @@
 //! Decodes requests: percent-encoding, the credential and the idempotency key.
 //!
-//! Strict wherever leniency would let two readers understand the same bytes differently. What a field means
-//! is the core's business.
+//! Strict wherever leniency would let two parsers interpret the same bytes differently. The core interprets
+//! the fields.
 
 use hyper::HeaderMap;
 use hyper::header::{AUTHORIZATION, COOKIE, HeaderValue};
@@ -70,7 +70,7 @@ pub(crate) fn idempotency_key(headers: &HeaderMap) -> Result<Option<IdempotencyK
     if values.next().is_some() {
         return Err(Error::malformed("the request has more than one Idempotency-Key"));
     }
-    // What is no ASCII is no key either.
+    // A value outside of ASCII is not a key either.
     IdempotencyKey::parse(value.to_str().unwrap_or_default()).map(Some)
 }
 

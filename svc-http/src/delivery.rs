@@ -1,4 +1,4 @@
-//! What is said to a subscriber: how it begins, its events, and where it stands.
+//! Frames for a subscriber: the start of its subscription, its events, and its position.
 //!
 //! The frames are the same over WebSocket and as server-sent events.
 
@@ -12,13 +12,13 @@ use svc_core::{Error, Result};
 
 /// The version of the frames' schema.
 const SCHEMA_VERSION: u32 = 1;
-/// How much is taken at once.
+/// Maximum events and bytes of a batch.
 pub(crate) const BATCH: BatchBounds = BatchBounds { events: 256, bytes: 256 << 10 };
-/// Longest wait for events, after which what the client has said is heeded.
+/// Maximum wait for events, after which the client's frames are processed.
 const WAIT: Duration = Duration::from_secs(10);
 /// The same for a client that acknowledges.
 const WAIT_FOR_ACKS: Duration = Duration::from_secs(1);
-/// How long nothing matches before the position is said.
+/// Time without a matching event after which the position is sent.
 const POSITION_EVERY: Duration = Duration::from_secs(60);
 
 fn encode(frame: &ServerFrame) -> Result<Bytes> {
@@ -27,7 +27,7 @@ fn encode(frame: &ServerFrame) -> Result<Bytes> {
 
 /// A frame to be sent.
 pub(crate) struct Frame {
-    /// The position of an event; none if it is no event.
+    /// The position of an event; `None` for other frames.
     pub lsn: Option<i64>,
     pub text: Bytes,
 }
@@ -38,7 +38,7 @@ impl Frame {
     }
 }
 
-/// Returns the frame that says what an error `must_refetch` says.
+/// Returns the frame for an error `must_refetch`.
 pub(crate) fn must_refetch(error: &Error) -> Result<Bytes> {
     let problem = serde_json::to_value(error.problem()).unwrap_or_default();
     let number = |name: &str| problem.get(name).and_then(Value::as_i64).unwrap_or_default();
@@ -55,21 +55,21 @@ pub(crate) fn must_refetch(error: &Error) -> Result<Bytes> {
 /// A subscription that has begun, on its connection.
 pub(crate) struct Delivery {
     pub subscriber: Subscriber,
-    /// Whether the client wants to know the position while nothing matches.
+    /// Whether the client wants positions while nothing matches.
     positions: bool,
     acknowledges: bool,
-    /// Whether the client was told that more follows once it says so.
+    /// Whether the client was notified that more follows once it asks to continue.
     told_truncated: bool,
     /// Whether a batch was taken.
     has_begun: bool,
-    /// Whether it had all that there was after the last batch.
+    /// Whether it had received all events after the last batch.
     was_live: bool,
-    /// When a position was last sent, with an event or by itself.
+    /// When a position was last sent, with an event or alone.
     positioned: Monotonic,
 }
 
 impl Delivery {
-    /// Begins a delivery. Returns what tells the client that its subscription has begun.
+    /// Begins a delivery. Returns the frames that announce the start of the subscription.
     pub fn begin(begun: Subscribed, positions: bool) -> Result<(Self, Vec<Frame>)> {
         let Subscribed { subscriber, workspace_id, after_id, room_lsn, hint } = begun;
         let resume_token = subscriber.resume_token(after_id)?;
@@ -93,7 +93,7 @@ impl Delivery {
         Ok((delivery, frames))
     }
 
-    /// Does what the client has said.
+    /// Processes the frames of the client.
     pub fn heed(&mut self, said: Said) -> Result<()> {
         if let Some(ack) = said.ack {
             self.subscriber.acknowledge(ack)?;
@@ -108,14 +108,14 @@ impl Delivery {
     /// Returns how long to wait for the next events.
     pub fn wait(&self) -> Duration {
         match (self.positions, self.acknowledges) {
-            // Who has all that there was at the beginning is told so at once.
+            // A subscriber that has already received all events is notified at once.
             (true, _) if !self.has_begun => Duration::ZERO,
             (_, true) => WAIT_FOR_ACKS,
             (_, false) => WAIT,
         }
     }
 
-    /// Returns events, and what the client needs to know of where it stands after them.
+    /// Returns events, and the frames about the subscriber's position after them.
     pub fn frames(&mut self, batch: EventBatch) -> Result<Vec<Frame>> {
         let EventBatch { frames, after_id, room_lsn, state } = batch;
         let has_events = !frames.is_empty();
@@ -129,7 +129,7 @@ impl Delivery {
         let caught_up = is_live && !self.was_live;
         let now = self.subscriber.moment();
         let is_silent = !has_events && now.since(self.positioned) >= POSITION_EVERY;
-        // Who was told that more follows is told nothing until it says where.
+        // A truncated subscriber gets no further frames until it says where to continue.
         let is_due = caught_up || (is_silent && state != FeedState::Truncated);
         if self.positions && is_due {
             let resume_token = self.subscriber.resume_token(after_id)?;
@@ -142,7 +142,7 @@ impl Delivery {
         Ok(out)
     }
 
-    /// Returns whether the client was told that more follows once it says where to go on.
+    /// Returns whether the client was notified that more follows once it asks to continue.
     pub fn is_truncated(&self) -> bool {
         self.told_truncated
     }

@@ -1,4 +1,4 @@
-//! The output of `--dev`: the link of the board and the tokens, the one time they can be shown, and a
+//! The output of `--dev`: the link of the board and the tokens, which can be shown only this once, and a
 //! configuration for MCP clients.
 
 use std::collections::BTreeMap;
@@ -55,7 +55,7 @@ pub(crate) fn greeting(
     format!("{tokens}MCP client configuration, by command or by URL:\n{}", short(&configuration))
 }
 
-/// Returns the configuration as JSON, with each way on one line.
+/// Returns the configuration as JSON, with one line for each way to connect.
 fn short(configuration: &Value) -> String {
     let ways = configuration.as_object().into_iter().flatten();
     let lines: Vec<String> = ways.map(|(name, way)| format!("  {}: {way}", json!(name))).collect();

@@ -13,10 +13,8 @@ use svc_core::op::Reply;
 use svc_core::spool::Content;
 use svc_core::{Code, Error, Standing};
 
-use crate::response_body::ResponseBody;
-
-/// An HTTP response.
-pub(crate) type Response = hyper::Response<ResponseBody>;
+pub(crate) use crate::limits::response_body::Response;
+use crate::limits::response_body::ResponseBody;
 
 const ROOM_LSN: HeaderName = HeaderName::from_static("svc-room-lsn");
 const IDEMPOTENCY_REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
@@ -35,7 +33,7 @@ pub(crate) fn insert_lsn(headers: &mut HeaderMap, lsn: Option<i64>) {
     }
 }
 
-/// Adds the header that says that a request was answered before, if it was.
+/// Adds the header that marks the answer to a repeated request, if it is one.
 fn insert_repeated(headers: &mut HeaderMap, is_repeated: bool) {
     if is_repeated {
         headers.insert(IDEMPOTENCY_REPLAYED, TRUE);
@@ -47,9 +45,9 @@ pub(crate) fn remove_lsn(headers: &mut HeaderMap) {
     headers.remove(ROOM_LSN);
 }
 
-/// Adds the headers that say what the limits are and what is left of them, so that a client can slow down.
+/// Adds the headers with the limits and the remaining quotas, so that a client can slow down.
 ///
-/// They are those of the IETF draft `draft-ietf-httpapi-ratelimit-headers`, version 10.
+/// They follow the IETF draft `draft-ietf-httpapi-ratelimit-headers`, version 10.
 pub(crate) fn insert_standings(headers: &mut HeaderMap, standings: &[Standing]) {
     let list = |item: &dyn Fn(&Standing) -> String| {
         let items: Vec<String> = standings.iter().map(item).collect();
@@ -61,7 +59,7 @@ pub(crate) fn insert_standings(headers: &mut HeaderMap, standings: &[Standing]) 
         return;
     }
     for (name, value) in [(RATE_LIMIT_POLICY, list(&policy)), (RATE_LIMIT, list(&left))] {
-        // A name of a limit is visible ASCII, so there is no other value.
+        // The names of limits are visible ASCII, so the conversion always succeeds.
         value.into_iter().for_each(|value| drop(headers.insert(&name, value)));
     }
 }
@@ -93,7 +91,7 @@ fn file(reply: &Reply, content: &Content) -> Response {
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content.media_type));
     let disposition = format!("attachment; filename=\"{}\"", content.file_name);
-    // The name is made of ids and numbers.
+    // The name consists of ids and numbers.
     if let Ok(disposition) = HeaderValue::from_str(&disposition) {
         headers.insert(CONTENT_DISPOSITION, disposition);
     }
@@ -133,7 +131,7 @@ pub(crate) fn json(status: StatusCode, body: Bytes) -> Response {
     response
 }
 
-/// Returns a JSON response that anybody may cache for an hour.
+/// Returns a JSON response that any cache may keep for an hour.
 pub(crate) fn cached_json(body: &serde_json::Value) -> Response {
     let mut response = json(StatusCode::OK, body.to_string().into());
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public, max-age=3600"));
@@ -158,7 +156,7 @@ pub(crate) fn options(allow: HeaderValue) -> Response {
 
 /// Turns a response into one to HEAD: the body is removed and its length is kept.
 pub(crate) fn without_body(mut response: Response) -> Response {
-    // Of what is not sent because its client has it, no length is known here.
+    // The length of a body that is omitted because the client has it is not known here.
     let length = response.body().size_hint().exact();
     if let Some(length) = length.filter(|_| response.status() != StatusCode::NOT_MODIFIED) {
         response.headers_mut().insert(CONTENT_LENGTH, length.into());

@@ -1,12 +1,12 @@
-//! Who sent a request, as the proxies in front of the server say: `X-Forwarded-For`, or else `Forwarded`
-//! (RFC 7239).
+//! The sender of a request according to the proxies in front of the server: `X-Forwarded-For`, or else
+//! `Forwarded` (RFC 7239).
 //!
-//! Each proxy adds an entry at the end. So entries are counted from there, and what a client has written
-//! before them is not read. An entry is an address in any form that proxies write. Anything else is a name,
-//! and a peer of its own: the address of a proxy never stands for all of its clients.
+//! Each proxy appends an entry. So entries are counted from the end, and earlier ones, which a client may
+//! have written, are not read. An entry is an address in any form that proxies write. Any other entry is a
+//! name, and a separate peer: the address of a proxy never represents all of its clients.
 //!
-//! Nothing else that is forwarded is read: the host, the scheme and the path under which browsers reach the
-//! server are settings.
+//! No other forwarded value is read: the host, the scheme and the path under which browsers reach the server
+//! are settings.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -17,7 +17,7 @@ use svc_core::Peer;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// Returns who sent a request that arrived from `remote` through `hops` trusted proxies.
+/// Returns the sender of a request that arrived from `remote` through `hops` trusted proxies.
 ///
 /// If there are fewer entries than proxies, the first entry counts; without entries it is `remote`.
 pub(crate) fn peer(remote: IpAddr, headers: &HeaderMap, hops: usize) -> Peer {
@@ -46,9 +46,9 @@ impl<'h> Iterator for FromTheEnd<'h> {
     }
 }
 
-/// Splits a list at its last comma that is not in a quoted string.
+/// Splits a list at its last comma outside of quoted strings.
 ///
-/// Quoted strings are found from the end, too: a quotation mark of a client cannot hide what follows it.
+/// Quoted strings are also found from the end: a client's quotation mark cannot hide the text after it.
 fn split_last(line: &[u8]) -> (Option<&[u8]>, &[u8]) {
     let mut rest = line;
     let comma = loop {
@@ -68,7 +68,7 @@ fn split_last(line: &[u8]) -> (Option<&[u8]>, &[u8]) {
     }
 }
 
-/// Returns what precedes a quoted string whose closing quotation mark follows `text`.
+/// Returns the text before a quoted string whose closing quotation mark follows `text`.
 fn before_opening(text: &[u8]) -> Option<&[u8]> {
     let mut rest = text;
     loop {
@@ -80,7 +80,7 @@ fn before_opening(text: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Returns the parameter `for` of an entry of `Forwarded`; it is empty if there is none.
+/// Returns the parameter `for` of an entry of `Forwarded`, or an empty value without one.
 fn sender_in(entry: &[u8]) -> &[u8] {
     let (mut is_quoted, mut is_escaped) = (false, false);
     let parameters = entry.split(|byte| {
@@ -102,17 +102,17 @@ fn sender_in(entry: &[u8]) -> &[u8] {
     value.trim_ascii()
 }
 
-/// Returns the peer that a proxy names: by its address if that is one, with or without a port.
+/// Returns the peer that a proxy names: an address, with or without a port, or else a name.
 fn named_by(sender: &[u8]) -> Peer {
     let sender = unquoted(sender);
     let bare = without_port(&sender);
     let forms = [&*sender, bare].into_iter().filter_map(|form| std::str::from_utf8(form).ok());
-    // With another colon it may be the last part of an address that was cut.
+    // With another colon it may be the last part of an incomplete address.
     let name = if bare.contains(&b':') { &*sender } else { bare };
     forms.filter_map(address).next().map_or_else(|| Peer::named(name), Peer::from)
 }
 
-/// Returns the text of a quoted string, or any other value as it is.
+/// Returns the text of a quoted string; other values are unchanged.
 fn unquoted(value: &[u8]) -> Cow<'_, [u8]> {
     let inner = value.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\""));
     let Some(inner) = inner else { return Cow::Borrowed(value) };
@@ -133,7 +133,7 @@ fn without_port(sender: &[u8]) -> &[u8] {
     }
 }
 
-/// Parses an address, which may be in brackets and may name a zone.
+/// Parses an address, possibly in brackets or with a zone.
 fn address(text: &str) -> Option<IpAddr> {
     let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
     let (address, _zone) = bare.split_once('%').unwrap_or((bare, ""));
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
     use crate::strangers;
 
-    /// The proxy's address. No test sends it.
+    /// The proxy's address, which no test sends.
     const REMOTE: &str = "198.51.100.77";
 
     fn at(address: &str) -> Peer {
@@ -159,7 +159,7 @@ mod tests {
         Peer::named(name.as_bytes())
     }
 
-    /// The peer of a request with these lines of headers.
+    /// Returns the peer of a request with these header lines.
     fn peer_of(lines: &[(HeaderName, &[u8])], hops: usize) -> Peer {
         let mut headers = HeaderMap::new();
         for (name, value) in lines {
@@ -322,7 +322,7 @@ mod tests {
         }
     }
 
-    /// What clients and proxies put together to a list.
+    /// Pieces from which clients and proxies build lists.
     const PIECES: [&str; 22] = [
         ",",
         ",",
@@ -348,7 +348,7 @@ mod tests {
         "\u{e9}",
     ];
 
-    /// An entry that a proxy writes for an address, and whether it is one of `Forwarded`.
+    /// Writes an entry for an address as a proxy does, optionally for `Forwarded`.
     fn written(address: IpAddr, form: usize, forwarded: bool) -> String {
         let text = address.to_string();
         let bracketed = if address.is_ipv6() { format!("[{text}]") } else { text.clone() };
@@ -370,7 +370,7 @@ mod tests {
     proptest! {
         #![proptest_config(strangers::inputs())]
 
-        /// Whatever is sent, the proxy's address does not stand for a client that it names in any way.
+        /// For any input, the proxy's address never represents a client that it names in any form.
         #[test]
         fn the_proxy_never_stands_for_its_clients(
             sent in strangers::sent(&PIECES),
@@ -400,7 +400,7 @@ mod tests {
             for forged in forged.iter().filter(|forged| HeaderValue::from_bytes(forged).is_ok()) {
                 let mut lines: Vec<Vec<u8>> = vec![forged.clone()];
                 match joined {
-                    // A proxy extends the line of the client, or adds one of its own.
+                    // A proxy extends the line of the client, or adds a separate one.
                     true => lines[0].extend(format!(", {}", entries.join(", ")).into_bytes()),
                     false => lines.extend(entries.iter().cloned().map(String::into_bytes)),
                 }
@@ -409,7 +409,7 @@ mod tests {
             }
         }
 
-        /// Parameters that are not known change nothing.
+        /// Unknown parameters change nothing.
         #[test]
         fn unknown_parameters_are_ignored(
             parameters in proptest::collection::vec(("[a-z]{1,8}", "[!#$%&'*+.^_`|~0-9A-Za-z-]{0,8}"), 0..6),

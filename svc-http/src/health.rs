@@ -20,7 +20,7 @@ pub(crate) fn liveness() -> Response {
 
 /// Returns the readiness response: whether the process can do its work.
 ///
-/// It has an entry for each part: `ok`, what is wrong with it, or what is remarkable although it works.
+/// It has an entry for each health check: `ok`, the fault, or a remark about a component that works.
 pub(crate) async fn readiness(service: &Service, phase: Phase) -> Response {
     let parts = timeout(TIMEOUT, service.health())
         .await

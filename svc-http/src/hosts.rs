@@ -1,9 +1,9 @@
 //! The host names under which this server is reached.
 //!
-//! A page of another site can make a browser send requests here under a name of its own that resolves to this
-//! machine (DNS rebinding). Routes that need no credential must not be open to it. Pages that no site serves,
-//! such as those within programs, and pages of this machine may call it with a token: no other page can make
-//! them do so.
+//! A page of another site can make a browser send requests here under a name that resolves to this machine
+//! (DNS rebinding). Routes that need no credential must not be open to it. Pages without a site, such as
+//! those within programs, and pages of this machine may call it with a token: no other page can make them do
+//! so.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -11,7 +11,7 @@ use hyper::header::{HOST, HeaderName, ORIGIN};
 use hyper::{HeaderMap, Uri, Version};
 use svc_core::{Code, Error, Result};
 
-/// What is said to whoever calls this server by a name that it does not know.
+/// The refusal of a client that calls this server by an unknown name.
 const UNKNOWN_NAME: &str = "without a credential Host and Origin must name this server: its operator sets \
     SVC_PUBLIC_URL to the address under which browsers reach it, or lists further names in SVC_ALLOWED_HOSTS";
 
@@ -26,7 +26,7 @@ impl Hosts {
         Self { own: own.ip(), allowed }
     }
 
-    /// Rejects a request from a page of another site, which no token makes welcome.
+    /// Rejects a request from a page of another site, even with a token.
     pub fn check_origin(&self, headers: &HeaderMap) -> Result<()> {
         match values(headers, ORIGIN).all(|origin| self.is_welcome(origin)) {
             true => Ok(()),
@@ -40,8 +40,7 @@ impl Hosts {
         if is_own && self.is_called(uri, headers) { Ok(()) } else { Err(unknown_name()) }
     }
 
-    /// Rejects a request whose target host is another one, or that comes from a page of another site, if a
-    /// token is to follow.
+    /// Rejects a request for another target host, or from a page of another site, if its token comes later.
     pub fn check_before_token(&self, uri: &Uri, headers: &HeaderMap) -> Result<()> {
         let is_welcome = values(headers, ORIGIN).all(|origin| self.is_welcome(origin));
         if is_welcome && self.is_called(uri, headers) { Ok(()) } else { Err(unknown_name()) }
@@ -54,8 +53,8 @@ impl Hosts {
         host.is_some_and(|host| self.is_own(host))
     }
 
-    /// Returns whether a page of this origin may bring a token: one of this server, of this machine, or of no
-    /// site on the web.
+    /// Returns whether a page of this origin may bring a token: one of this server, of this machine, or
+    /// without a site on the web.
     fn is_welcome(&self, origin: &str) -> bool {
         let Some((scheme, site)) = origin.split_once("://") else {
             return origin == OPAQUE || self.is_own(origin);
@@ -81,8 +80,7 @@ impl Hosts {
         if bare == "localhost" || self.allowed.iter().any(|name| *name == site || name == bare) {
             return true;
         }
-        // A literal address cannot be made to resolve to another one, so any address of this machine is
-        // accepted.
+        // An attacker cannot redirect a literal address, so any address of this machine is accepted.
         let address = bare.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
         address.is_ok_and(|ip| ip.is_loopback() || ip == self.own || self.own.is_unspecified())
     }
@@ -92,7 +90,7 @@ fn values(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &str> {
     headers.get_all(name).into_iter().map(|value| value.to_str().unwrap_or_default())
 }
 
-/// The origin of a page that no site serves, such as a local file.
+/// The origin of a page without a site, such as a local file.
 const OPAQUE: &str = "null";
 
 /// Returns the site of an origin.
@@ -123,7 +121,7 @@ fn unknown_name() -> Error {
 
 /// Rejects a request with more than one Host header, or with none in HTTP/1.1 (RFC 9112, 3.2).
 ///
-/// Each server on the way might choose a different one.
+/// The servers on the path might choose different ones.
 pub(crate) fn check_single(version: Version, headers: &HeaderMap) -> Result<()> {
     match headers.get_all(HOST).iter().count() {
         1 => Ok(()),

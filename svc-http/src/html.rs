@@ -1,7 +1,7 @@
 //! The output of an operation as a page for people: HTML without scripts.
 //!
-//! An operation says that it has one; what the page shows is its output, name by name. Failures are problems,
-//! as everywhere. The page loads nothing and cannot be put into the page of another site.
+//! An operation declares whether it has a page; the page shows its output, name by name. Failures are
+//! problems, as everywhere. The page loads nothing and cannot be framed by another site.
 
 use hyper::HeaderMap;
 use hyper::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue, VARY, X_CONTENT_TYPE_OPTIONS};
@@ -12,10 +12,10 @@ use svc_core::{Error, Result};
 use crate::accept::Accepted;
 use crate::encode::{self, Response};
 
-/// The form that a client gets the output of an operation in.
+/// The form in which a client gets the output of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// As JSON, the only one there is.
+    /// As JSON, the only form.
     Json,
     /// As JSON, although there is a page.
     JsonOfPage,
@@ -24,7 +24,7 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    /// Returns the form that the headers of a request ask for.
+    /// Returns the form that the headers of a request select.
     pub fn of(operation: &Operation, headers: &HeaderMap) -> Self {
         if !operation.http().is_page {
             return Self::Json;

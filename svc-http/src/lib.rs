@@ -7,19 +7,17 @@
 //! A request passes, in order: the connection limit, the Host check, routing, admission by the core (from the
 //! head alone), the body checks (size, rate and media type), the limit on requests in flight, and then the
 //! operation. No resources are held for a client that has not been admitted, and no buffer grows because a
-//! client does not read. TLS and compression are left out on purpose; they belong in a proxy in front.
+//! client does not read. TLS and compression are omitted on purpose; they belong in a proxy in front.
 //!
-//! Requests to other servers, such as the identity provider's, go through one client that reaches public
-//! addresses alone. What members are told of outside of the service is sent from here, too.
+//! Requests to other servers, such as the identity provider's, go through one client that reaches only public
+//! addresses. Notifications outside of the service are also sent from here.
 
 #[cfg(test)]
 #[path = "../../svc-core/src/strangers.rs"]
 mod strangers;
 mod limits;
-mod pace;
+mod settings;
 mod own_wakes;
-mod stream;
-mod response_body;
 mod encode;
 mod accept;
 mod html;
@@ -29,10 +27,6 @@ mod forwarded;
 mod hosts;
 mod origin;
 mod listen;
-mod in_flight;
-mod body;
-mod transfer;
-mod unread;
 mod problems;
 mod route;
 mod openapi;
@@ -56,6 +50,6 @@ mod server;
 #[cfg(test)]
 mod ceilings;
 
-pub use limits::HttpSettings;
 pub use listen::{listen, raise_descriptors};
 pub use server::{serve, serve_layer};
+pub use settings::HttpSettings;

@@ -1,4 +1,4 @@
-//! What the server needs from the operating system: a listening socket with a long backlog, and descriptors.
+//! Resources from the operating system: a listening socket with a long backlog, and descriptors.
 
 use std::io;
 use std::net::SocketAddr;
@@ -6,14 +6,13 @@ use std::net::SocketAddr;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::{TcpListener, TcpSocket};
 
-/// Connections that may wait to be accepted; the system may allow fewer (`net.core.somaxconn`).
+/// Maximum connections that wait to be accepted; the system may allow fewer (`net.core.somaxconn`).
 const BACKLOG: u32 = 4096;
 
 /// Listens on `address`. Must be called within a Tokio runtime.
 pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-    // Connections left over from a server that has ended would otherwise keep the next one from binding its
-    // port.
+    // Connections of a server that has ended would otherwise keep the next one from binding its port.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)

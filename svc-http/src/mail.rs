@@ -1,9 +1,9 @@
-//! Mail: sends letters over SMTP.
+//! Mail: sends mails over SMTP.
 //!
-//! The letters of a parcel go over one connection. A server that cannot be reached, and does not take the
-//! sender or the password, is the operator's trouble, and is tried again; what it says of the receiver
-//! decides whether the address is tried again or not any more, and what it says of a letter whether that one
-//! is. Neither addresses nor words are logged.
+//! The mails of a batch go over one connection. If the server cannot be reached, or rejects the sender or the
+//! password, the operator must act, and the mails are retried; its response about the receiver decides
+//! whether the address is retried or given up, and its response about a mail whether that mail is. Neither
+//! addresses nor content are logged.
 
 use std::time::Duration;
 
@@ -29,13 +29,13 @@ use crate::smtp::{Failure, Reply, Status};
 use crate::smtp_stream;
 use crate::workers::{SEND_TIMEOUT, Sender, Taken};
 
-/// Longest time until there is a connection.
+/// Maximum time to connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long before the time of a parcel is over its last letter must have been sent.
+/// The time before the end of a batch's lease by which its last mail must have been sent.
 const RESERVE: Duration = Duration::from_secs(10);
-/// Longest time for taking leave of the server.
+/// Maximum time for the QUIT command.
 const QUIT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Characters of what a server says that are shown to the receiver.
+/// Maximum characters of a server's response that are shown to the receiver.
 const DETAIL_MAX: usize = 300;
 
 /// The sender.
@@ -46,7 +46,7 @@ pub(crate) struct MailSender {
     hello: ClientId,
 }
 
-/// What a command is about.
+/// The subject of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     /// The connection, the login and the sender.
@@ -57,28 +57,28 @@ enum Step {
     Content,
 }
 
-/// What is to become of a letter, after the server has rejected it.
+/// The treatment of a mail after the server has rejected it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// The server takes nothing from this service: the operator has to do something.
+    /// The server accepts nothing from this service: the operator must act.
     Operator,
     /// It may be accepted later.
     Later,
-    /// The server does not want this mail.
+    /// The server does not accept this mail.
     Mail,
-    /// The address takes no mail.
+    /// The address does not accept mail.
     Address,
 }
 
-/// Returns what is to become of a letter after this reply.
+/// Returns how to treat a mail after this reply.
 ///
-/// Which command was rejected counts only where the reply does not say more: servers reject the sender after
-/// the receiver was named, and the receiver after the mail was sent.
+/// The rejected command counts only if the reply is not more specific: servers reject the sender after the
+/// receiver was named, and the receiver after the mail was sent.
 fn verdict(step: Step, reply: &Reply) -> Verdict {
     match (step, reply.code, reply.status()) {
         (Step::Session, ..) => Verdict::Operator,
         (_, ..500, _) => Verdict::Later,
-        // Commands that the server does not know, in the wrong order, or without the login that it wants.
+        // Commands that the server does not know, in the wrong order, or without the required login.
         (_, 500 | 502..=504 | 530 | 534 | 535 | 538, _) => Verdict::Operator,
         // The syntax and the domain of the sender.
         (_, _, Some(Status(5, 1, 7 | 8))) => Verdict::Operator,
@@ -88,15 +88,15 @@ fn verdict(step: Step, reply: &Reply) -> Verdict {
     }
 }
 
-/// Why a letter, or all of them, was not accepted.
+/// Why a mail, or all of them, was not accepted.
 enum Failed {
     /// A command failed.
     Command(Step, Failure),
     /// It took too long.
     Slow,
-    /// Nothing can be sent to such an address.
+    /// The address cannot receive mail.
     NoAddress,
-    /// The letter could not be written.
+    /// The mail could not be written.
     Malformed(String),
 }
 
@@ -126,7 +126,7 @@ impl MailSender {
         Ok(connection)
     }
 
-    /// Sends all letters, as far as the time and the connection allow.
+    /// Sends all mails, as far as the time and the connection allow.
     async fn deliver(&self, taken: &Taken) -> Vec<Arrival> {
         let letters: &[Letter] = taken.parcel.pieces();
         let until = Instant::now() + SEND_TIMEOUT.saturating_sub(RESERVE);
@@ -141,7 +141,7 @@ impl MailSender {
         };
         let (mut failing, mut dropped): (Vec<&MailAddress>, i64) = (Vec::new(), 0);
         for (place, (letter, arrival)) in letters.iter().zip(&mut arrivals).enumerate() {
-            // What it tells of may have been read or withdrawn since it was written.
+            // Its message may have been read or withdrawn since it was written.
             if failing.contains(&letter.to()) || !taken.is_current(place).await {
                 continue;
             }
@@ -153,18 +153,18 @@ impl MailSender {
             };
             *arrival = failed.arrival();
             match arrival {
-                // The address is suspended by then.
+                // The address is suspended already.
                 Arrival::Dropped { .. } => dropped = dropped.saturating_add(1),
                 _ => failing.push(letter.to()),
             }
-            // What was begun is given up, so that the next letter can follow.
+            // The mail in progress is aborted, so that the next one can follow.
             let goes_on = dropped < MAIL_REFUSALS_MAX && failed.leaves_connection();
             let reset = timeout(QUIT_TIMEOUT, connection.command(Rset));
             if !goes_on || !reset.await.is_ok_and(|reset| reset.is_ok()) {
                 break;
             }
         }
-        // Everything has been settled by now, whatever the server says to that.
+        // Everything has been settled already, whatever the server responds.
         let _ = timeout(QUIT_TIMEOUT, connection.abort()).await;
         arrivals
     }
@@ -210,7 +210,7 @@ impl Failed {
         move |error| Self::Command(step, error.into())
     }
 
-    /// Returns whether another letter can follow on the same connection.
+    /// Returns whether another mail can follow on the same connection.
     fn leaves_connection(&self) -> bool {
         match self {
             Self::Command(step, Failure::Rejected(reply)) => verdict(*step, reply) != Verdict::Operator,
@@ -219,7 +219,7 @@ impl Failed {
         }
     }
 
-    /// Returns what became of a letter that failed so; it is logged if the operator can do something.
+    /// Returns the delivery result of a mail with this failure; logs it if the operator can act on it.
     fn arrival(&self) -> Arrival {
         let later = |detail: &str| Arrival::Later { detail: detail.to_owned(), after: None };
         match self {
@@ -247,7 +247,7 @@ impl Failed {
     }
 }
 
-/// Returns what became of a letter after this reply, and logs what a reply that is not for now was about.
+/// Returns the delivery result of a mail after this reply, and logs a permanent rejection.
 fn rejected(step: Step, reply: &Reply) -> Arrival {
     let (verdict, detail) = (verdict(step, reply), reply.text(DETAIL_MAX));
     let (code, status) = (reply.code, reply.status().map(|status| status.to_string()));
@@ -299,8 +299,8 @@ mod tests {
     use super::*;
     use crate::smtp_stream::failures;
 
-    /// Connects to a server that offers a login and no STARTTLS, and returns whether that succeeded and what
-    /// the server was told.
+    /// Connects to a server that offers a login and no STARTTLS, and returns whether that succeeded and the
+    /// commands that the server received.
     async fn told(security: SmtpSecurity) -> (bool, String) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();

@@ -24,7 +24,7 @@ use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 // mimalloc, because memory allocated on one thread is often freed on another here: a request is read, run and
-// answered on different threads. It serves Rust alone: C code, SQLite's too, uses the allocator of the C
+// answered on different threads. It serves only Rust: C code, including SQLite, uses the allocator of the C
 // library, because mimalloc in its place crashes under preloaded libraries such as libfaketime.
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
@@ -83,7 +83,7 @@ fn open(variables: &Variables, config: Config) -> Result<(Config, Service, Optio
     Ok((config, service, None))
 }
 
-/// Opens the service for `--dev`, setting up the data folder first if that has not been done.
+/// Opens the service for `--dev`, and sets up the data folder first if necessary.
 fn open_or_set_up(variables: &Variables, cli: &Cli) -> Result<(Config, Service, Option<Established>)> {
     match setup::init(variables, &cli.data, dev::WORKSPACE, dev::ADMIN) {
         Ok((config, service, made)) => Ok((config, service, Some(made))),
@@ -128,7 +128,7 @@ async fn listen_and_serve(
     serve(service, listener, settings, shutdown).await.map_err(Error::internal)
 }
 
-/// Says why an address cannot be listened on, and what to do.
+/// Returns the error for an address that cannot be bound, with advice.
 fn cannot_listen(wanted: SocketAddr, error: &io::Error) -> Error {
     let next = match error.kind() {
         io::ErrorKind::AddrInUse => {
@@ -148,22 +148,22 @@ fn cannot_listen(wanted: SocketAddr, error: &io::Error) -> Error {
     Error::configuration(format!("cannot listen on {wanted}: {error}{next}"))
 }
 
-/// Leaves the address in the data folder, if there is one, for the links that `svc token mint` prints.
+/// Writes the address to the data folder, if there is one, for the links that `svc token mint` prints.
 ///
-/// Without it they have the address that is set.
+/// Without it they have the configured address.
 fn leave_address(data: &Path, address: SocketAddr) -> Option<Listening> {
     let left = data.is_dir().then(|| Listening::leave(data, address))?;
     left.inspect_err(|error| tracing::warn!(reason = error.detail(), "the address was not recorded")).ok()
 }
 
-/// Longest time after the drain until the process has ended, whatever still runs.
+/// Maximum time from the drain to the end of the process, whatever still runs.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(14);
 
 /// Installs the handlers for SIGINT and SIGTERM, and returns a receiver that resolves at the first signal.
 ///
 /// The first signal requests a graceful shutdown. A second one ends the process at once, and so does the end
 /// of `most`, even while it is blocked on a database that does not respond; that is why the signals have a
-/// thread of their own.
+/// separate thread.
 fn signals(most: Duration) -> Result<oneshot::Receiver<()>> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::internal)?;
@@ -176,7 +176,7 @@ fn signals(most: Duration) -> Result<oneshot::Receiver<()>> {
         runtime.block_on(async {
             either(&mut interrupt, &mut terminate).await;
             tracing::info!("shutting down: finishing the requests in progress; a second signal ends at once");
-            // Without a receiver the server has already stopped by itself.
+            // Without a receiver the server has already stopped.
             let _ = request_shutdown.send(());
             if timeout(most, either(&mut interrupt, &mut terminate)).await.is_err() {
                 tracing::warn!("the process did not end in time; what still runs is cut off");

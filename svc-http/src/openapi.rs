@@ -1,4 +1,4 @@
-//! The OpenAPI document: the operations as the core describes them, and the fixed routes.
+//! The OpenAPI document: the core's description of the operations, and the fixed routes.
 //!
 //! It is built at the first request and cached.
 
@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, HeaderValue};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use svc_core::Code;
 use svc_core::op::{FIXED, Fixed, FixedRoute, Table, openapi};
 use svc_mcp_stdio::wire::BATCH_MAX;
@@ -30,6 +30,9 @@ impl Document {
 /// Returns the document of all routes.
 fn document(table: &Table) -> Value {
     let mut document = openapi::document(table);
+    if let Some(Value::Object(schemas)) = document.pointer_mut("/components/schemas") {
+        schemas.extend(mcp_schemas());
+    }
     let Some(paths) = document.get_mut("paths").and_then(Value::as_object_mut) else { return document };
     for FixedRoute { method, path, served_by } in FIXED {
         let item = paths.entry(path).or_insert_with(|| json!({}));
@@ -70,7 +73,7 @@ struct Description {
     responses: Value,
     /// The statuses whose body is a problem.
     refused: &'static [u16],
-    /// Parameters, body and security, where there are any.
+    /// Parameters, body and security, if there are any.
     more: Value,
 }
 
@@ -216,9 +219,26 @@ fn header(name: &str, schema: &Value) -> Value {
     json!({"name": name, "in": "header", "required": true, "schema": schema})
 }
 
-/// Returns the schema of a JSON-RPC response.
-fn answer_to_one() -> Value {
-    json!({
+/// Returns the schemas of the messages of the Model Context Protocol, by name.
+fn mcp_schemas() -> Map<String, Value> {
+    const EXACT: i64 = (1 << 53) - 1;
+    let request = json!({
+        "description": "One JSON-RPC message.",
+        "type": "object",
+        "properties": {
+            "jsonrpc": {"const": "2.0"},
+            "id": {
+                "description": "Omitted in a notification.",
+                "type": ["string", "integer"], "minimum": -EXACT, "maximum": EXACT,
+            },
+            "method": {"type": "string"},
+            "params": {"type": "object", "properties": {"_meta": {"type": "object"}}},
+        },
+        "required": ["jsonrpc", "method"],
+        "additionalProperties": false,
+    });
+    let response = json!({
+        "description": "The response to one JSON-RPC message.",
         "type": "object",
         "properties": {
             "jsonrpc": {"const": "2.0"},
@@ -231,11 +251,19 @@ fn answer_to_one() -> Value {
             },
         },
         "required": ["jsonrpc"],
-    })
+    });
+    Map::from_iter([(REQUEST.to_owned(), request), (RESPONSE.to_owned(), response)])
+}
+
+const REQUEST: &str = "JsonRpcRequest";
+const RESPONSE: &str = "JsonRpcResponse";
+
+fn named(schema: &str) -> Value {
+    json!({"$ref": format!("#/components/schemas/{schema}")})
 }
 
 fn refusal() -> Value {
-    answer("The request was refused, for the reason in `data`.", JSON, &answer_to_one())
+    answer("The request was refused, for the reason in `data`.", JSON, &named(RESPONSE))
 }
 
 fn events() -> Value {
@@ -317,24 +345,10 @@ const MCP_PROFILE: &str = "Takes the messages of `POST /mcp`, and shows a fixed 
     that the token cannot call is listed, and refused when it is called.";
 
 fn mcp(summary: &'static str, description: &'static str) -> Description {
-    const EXACT: i64 = (1 << 53) - 1;
-    let request = json!({
-        "type": "object",
-        "properties": {
-            "jsonrpc": {"const": "2.0"},
-            "id": {
-                "description": "Omitted in a notification.",
-                "type": ["string", "integer"], "minimum": -EXACT, "maximum": EXACT,
-            },
-            "method": {"type": "string"},
-            "params": {"type": "object", "properties": {"_meta": {"type": "object"}}},
-        },
-        "required": ["jsonrpc", "method"],
-        "additionalProperties": false,
-    });
-    let answer_to_one = answer_to_one();
+    let request = named(REQUEST);
+    let response = named(RESPONSE);
     let batch = json!({"type": "array", "items": request, "minItems": 1, "maxItems": BATCH_MAX});
-    let answers = json!({"anyOf": [answer_to_one, {"type": "array", "items": answer_to_one}]});
+    let answers = json!({"anyOf": [response, {"type": "array", "items": response}]});
     Description {
         summary,
         description,
@@ -344,8 +358,8 @@ fn mcp(summary: &'static str, description: &'static str) -> Description {
                 "text/event-stream": {"schema": {"type": "string"}},
             }},
             "202": {"description": "A notification was accepted; there is no response."},
-            "400": answer("The body is not a message of the revision that it names.", JSON, &answer_to_one),
-            "404": answer("The revision has no such method.", JSON, &answer_to_one),
+            "400": answer("The body is not a message of the revision that it names.", JSON, &response),
+            "404": answer("The revision has no such method.", JSON, &response),
             "default": refusal(),
         }),
         refused: &[],

@@ -1,9 +1,10 @@
-//! Whether a request comes from a page of this service: only then its cookie counts.
+//! Whether a request comes from a page of this service: its cookie counts only then.
 //!
-//! A browser adds the cookie of a session to whatever any page makes it send here. So a cookie is a
-//! credential only if the browser says that the page has the same origin, by `Sec-Fetch-Site` or else by
-//! `Origin`, as Go's `CrossOriginProtection` decides. Cookies know no ports, so another port of this host is
-//! another origin. A client that sends neither header is no browser, and no page can make it send anything.
+//! A browser adds the cookie of a session to every request to this server, from any page. So a cookie is a
+//! credential only if the browser confirms that the page has the same origin, by `Sec-Fetch-Site` or else by
+//! `Origin`, with the rules of Go's `CrossOriginProtection`. Cookies ignore ports, so another port of this
+//! host is another origin. A client that sends neither header is not a browser, so no page controls its
+//! requests.
 
 use hyper::header::{HOST, HeaderName, ORIGIN};
 use hyper::{HeaderMap, Method, Request};
@@ -11,23 +12,23 @@ use hyper::{HeaderMap, Method, Request};
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 
-/// What a request does with the cookie.
+/// The use that a request makes of the cookie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Use {
-    /// It reads: a link on another site may lead here.
+    /// It reads: a link on another site may point here.
     Read,
-    /// It changes something, or opens a WebSocket.
+    /// It changes data, or opens a WebSocket.
     Change,
 }
 
 impl Use {
-    /// Returns what a request with this method does.
+    /// Returns the use of a request with this method.
     pub fn of(method: &Method) -> Self {
         if method == Method::GET || method == Method::HEAD { Self::Read } else { Self::Change }
     }
 }
 
-/// Returns whether the cookie of a request counts, on a server that browsers reach under `public`.
+/// Returns whether the cookie of a request counts, on a server that browsers reach at `public`.
 pub(crate) fn cookie_counts<B>(request: &Request<B>, used: Use, public: Option<&str>) -> bool {
     let headers = request.headers();
     let host = request.uri().authority().map(|authority| authority.as_str());

@@ -1,10 +1,9 @@
-//! The one client for requests to other servers.
+//! The only client for requests to other servers.
 //!
 //! A name is resolved once, only public addresses count, and the connection goes to one of these; an address
-//! in the URL is checked in the same way. So nobody who can make this service send a request reaches what is
-//! private beside it. One host may be excepted, which the operator has named, or all, for development.
-//! Nothing is redirected, no proxy is used, no connection is kept, and time and bytes of a response are
-//! limited.
+//! in the URL is checked in the same way. So an attacker who can make this service send a request cannot
+//! reach private servers near it. The operator may except one host, or all for development. The client
+//! follows no redirects, uses no proxy, keeps no connection, and limits time and bytes of a response.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -18,23 +17,23 @@ use reqwest::{Client, Url};
 use svc_core::egress::{Egress, is_public};
 use tokio::time::timeout;
 
-/// Longest time for resolving a name.
+/// Maximum time to resolve a name.
 pub(crate) const NAME_TIMEOUT: Duration = Duration::from_secs(5);
-/// Longest time until there is a connection, the name and TLS included.
+/// Maximum time to connect, including the name and TLS.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Longest time of a whole exchange.
+/// Maximum time of a whole exchange.
 pub(crate) const TOTAL_TIMEOUT: Duration = Duration::from_secs(10);
-/// Most bytes of a response's body.
+/// Maximum bytes of a response's body.
 const BODY_MAX: usize = 512 << 10;
 
-/// What a client may reach beside public addresses over HTTPS.
+/// The servers that a client may reach in addition to public addresses over HTTPS.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reach {
     /// The host that may have a private address.
     pub private_host: Option<String>,
-    /// Whether that host may be spoken to without TLS, if it is this machine.
+    /// Whether that host may be reached without TLS, if it is this machine.
     pub loopback_http: bool,
-    /// Whether any address will do.
+    /// Whether any address is allowed.
     pub egress: Egress,
 }
 
@@ -53,7 +52,7 @@ pub(crate) enum Failed {
     Transport(reqwest::Error),
     /// The response has too many bytes.
     TooLarge,
-    /// What the server says about itself is that it does not work.
+    /// The server has failed, with this status.
     Faulty(u16),
 }
 
@@ -103,12 +102,12 @@ impl Outbound {
         Ok(Self { client: client.map_err(Failed::Transport)?, reach })
     }
 
-    /// Fails if this is no address that a request may go to, whoever sends it.
+    /// Fails if requests to this address are never allowed.
     pub fn check(&self, url: &Url) -> Result<(), Failed> {
         self.reach.check(url)
     }
 
-    /// Sends a request, and returns the response with all of its body. Any status below 500 will do.
+    /// Sends a request, and returns the response with all of its body. Any status below 500 is accepted.
     pub async fn send(&self, request: Request<Vec<u8>>) -> Result<Response<Vec<u8>>, Failed> {
         let mut response = self.exchange(request).await?;
         if response.status().is_server_error() {
@@ -131,7 +130,7 @@ impl Outbound {
     ///
     /// Its body is not read.
     ///
-    /// The address may be a secret, so a failure does not name it.
+    /// The address may be a secret, so a failure does not contain it.
     pub async fn send_for_head(&self, request: Request<Vec<u8>>) -> Result<Response<()>, Failed> {
         let mut response = self.exchange(request).await.map_err(Failed::without_address)?;
         let mut head = Response::new(());
@@ -146,7 +145,7 @@ impl Outbound {
         self.client.execute(request).await.map_err(Failed::Transport)
     }
 
-    /// Returns the body at an address, which must be there.
+    /// Returns the body at an address, which must exist.
     pub async fn get(&self, url: &str) -> Result<Vec<u8>, Failed> {
         let mut request = Request::new(Vec::new());
         *request.uri_mut() = url.parse().map_err(|_| Failed::Forbidden("it is no address"))?;
@@ -162,7 +161,7 @@ impl Outbound {
 }
 
 impl Reach {
-    /// Checks an address before anything is resolved. A resolver is not asked about an IP address.
+    /// Checks an address before anything is resolved. A resolver is not queried for an IP address.
     fn check(&self, url: &Url) -> Result<(), Failed> {
         if self.egress.is_open {
             return self.egress.check(url).map_err(Failed::Forbidden);
@@ -183,7 +182,7 @@ impl Reach {
     }
 }
 
-/// Resolves names to what may be connected to.
+/// Resolves names to allowed addresses.
 struct Names {
     private_host: Option<String>,
     egress: Egress,
@@ -248,7 +247,7 @@ mod tests {
         }
     }
 
-    /// The name is that of this machine, which is not public.
+    /// The name resolves to this machine, which is not public.
     #[test]
     fn a_name_is_connected_to_only_at_a_public_address() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

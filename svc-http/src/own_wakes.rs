@@ -1,8 +1,8 @@
 //! A future that is polled again at once when it has woken itself.
 //!
 //! Hyper wakes its connection while it is polled, whenever the body of a request is read. A runtime with
-//! several threads takes that for work to be shared: it queues the task and wakes another thread, which
-//! steals it. That takes longer than answering a small request.
+//! several threads treats that as work to share: it queues the task and wakes another thread, which steals
+//! it. That takes longer than answering a small request.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use futures_util::task::AtomicWaker;
 
-/// How often a future is polled in a row; after that others have their turn.
+/// Maximum polls of a future in a row; after that others have their turn.
 const POLLS: usize = 4;
 
-/// Nobody has woken the future since it was polled last.
+/// The future was not woken since its last poll.
 const IDLE: u8 = 0;
 /// The future is being polled.
 const POLLING: u8 = 1;
-/// The future is to be polled again.
+/// The future must be polled again.
 const WOKEN: u8 = 2;
 
-/// Polls a future, and again if it was woken meanwhile.
+/// Polls a future, and again if it was woken in between.
 pub(crate) struct OwnWakes<'a, F> {
     future: Pin<&'a mut F>,
     wakes: Arc<Wakes>,
@@ -82,7 +82,7 @@ mod tests {
 
     use super::*;
 
-    /// Counts how often a task is woken.
+    /// Counts the wakes of a task.
     #[derive(Default)]
     struct Count(AtomicUsize);
 
@@ -92,7 +92,8 @@ mod tests {
         }
     }
 
-    /// Polls a future that wakes itself `own` times; returns how often it was polled and its task woken.
+    /// Polls a future that wakes itself `own` times; returns the numbers of its polls and of its task's
+    /// wakes.
     fn polled(own: usize) -> (usize, usize) {
         let count = Arc::new(Count::default());
         let mut polls = 0;

@@ -1,4 +1,4 @@
-//! The phase of the server's life, which each part of it follows.
+//! The phase of the server's life, which its modules follow.
 
 use tokio::sync::watch;
 

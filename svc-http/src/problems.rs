@@ -1,6 +1,6 @@
-//! The pages of the problem types, at the paths that problems have as their type.
+//! The pages of the problem types, at the paths that identify the types.
 //!
-//! Each says what the problem means and what to do. JSON unless the client prefers text, as browsers do.
+//! Each explains the problem and what to do. It is JSON unless the client prefers text, as browsers do.
 
 use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue, VARY};

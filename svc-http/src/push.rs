@@ -1,9 +1,8 @@
-//! Sending web push: a notification is encrypted for a browser, signed as this service's, and handed to the
-//! push service of the browser (RFC 8030, RFC 8188, RFC 8291, RFC 8292).
+//! Sending web push: a notification is encrypted for a browser, signed by this service, and sent to the push
+//! service of the browser (RFC 8030, RFC 8188, RFC 8291, RFC 8292).
 //!
-//! A push service learns who sends, how urgent it is, and which notifications replace each other. It is asked
-//! once for each notification; what it fails to take is offered again later. Nothing of an address or a key
-//! is logged.
+//! A push service learns the sender, the urgency, and which notifications replace each other. It receives
+//! each notification once; after a failure it is sent again later. No part of an address or a key is logged.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -28,15 +27,15 @@ use web_push_native::{Auth, encrypt};
 use crate::outbound::{NAME_TIMEOUT, Outbound, Reach, TOTAL_TIMEOUT};
 use crate::workers::{SEND_TIMEOUT, Sender, Taken};
 
-/// What is kept of an answer, before its status.
+/// The prefix of a stored answer, before its status.
 const DETAIL: &str = "the push service answered";
-/// Most origins of push services whose tokens are kept.
+/// Maximum origins of push services whose tokens are kept.
 const TOKENS_MAX: usize = 256;
-/// How long a token counts from the hour in which it was made: a day is the most that push services take.
+/// How long a token is valid from the hour in which it was created; push services accept up to a day.
 const TOKEN_LIFE: Duration = Duration::from_secs(12 * HOUR);
 const HOUR: u64 = 3600;
 
-/// What pushes notifications to browsers.
+/// The sender of notifications to browsers.
 pub(crate) struct WebPush {
     outbound: Outbound,
     signer: Signer,
@@ -58,7 +57,7 @@ impl WebPush {
         let mut arrivals = Vec::new();
         let mut has_failed = false;
         for (place, piece) in pieces {
-            // What it tells of may have been read or withdrawn since it was made.
+            // Its message may have been read or withdrawn since it was created.
             let arrival = match has_failed || Instant::now() >= last || !taken.is_current(*place).await {
                 true => Arrival::NotTried,
                 false => self.send_one(piece).await,
@@ -88,7 +87,7 @@ impl WebPush {
         arrival(head.status(), head.headers(), piece.taken_at)
     }
 
-    /// Returns the request that hands a notification to a push service.
+    /// Returns the request that sends a notification to a push service.
     fn request(&self, piece: &PushPiece) -> Result<Request<Vec<u8>>> {
         let browser = &piece.browser;
         let key = PublicKey::from_sec1_bytes(browser.p256dh.bytes());
@@ -105,7 +104,7 @@ impl WebPush {
             .header(CONTENT_ENCODING, "aes128gcm")
             .header(CONTENT_TYPE, "application/octet-stream")
             .header(AUTHORIZATION, signed);
-        // The address is a secret, which the error would name.
+        // The address is a secret, which the error would contain.
         request.body(body).map_err(|_| Error::internal("a notification is no request"))
     }
 }
@@ -115,7 +114,7 @@ impl Sender for WebPush {
         WEB_PUSH
     }
 
-    /// Sends to the browsers of the member at the same time: none waits for another one's push service.
+    /// Sends to the browsers of the member concurrently, so that none waits for another one's push service.
     fn send<'a>(&'a self, taken: &'a Taken) -> BoxFuture<'a, Vec<Arrival>> {
         Box::pin(async move {
             let pieces: Vec<(usize, &PushPiece)> =
@@ -127,30 +126,30 @@ impl Sender for WebPush {
     }
 }
 
-/// Returns what became of a notification that was answered so. The body, whatever is in it, decides nothing.
+/// Returns the delivery result for this status. The body is irrelevant.
 fn arrival(status: StatusCode, headers: &HeaderMap, now: Time) -> Arrival {
     let detail = format!("{DETAIL} {}", status.as_u16());
     match (status, retry_after(headers, now)) {
         _ if status.is_success() => Arrival::Accepted,
         (StatusCode::NOT_FOUND | StatusCode::GONE, _) => Arrival::Refused { detail },
-        // The same bytes would be refused again, and others would wait for them.
+        // The same bytes would be refused again, and delay others.
         (StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE, None) => Arrival::Dropped { detail },
         (_, after) => Arrival::Later { detail, after },
     }
 }
 
-/// Returns how long a push service wants to be left alone: seconds, or a date (RFC 9110, 10.2.3).
+/// Returns the delay that a push service requests: seconds, or a date (RFC 9110, 10.2.3).
 fn retry_after(headers: &HeaderMap, now: Time) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     let asked = match text.parse() {
         Ok(secs) => Duration::from_secs(secs),
         Err(_) => Time::from_http_date(text)?.since(now),
     };
-    // Whoever asks for more than a day asks for no notification ever.
+    // A delay of more than a day would stop all notifications.
     Some(asked.min(PUSH_TTL))
 }
 
-/// What signs that a request is this service's: a token for each push service, made anew each hour.
+/// The signer of requests: a token for each push service, renewed each hour.
 struct Signer {
     key: EncodingKey,
     public: String,
@@ -159,7 +158,7 @@ struct Signer {
     tokens: Mutex<(i64, HashMap<String, HeaderValue>)>,
 }
 
-/// What a token says (RFC 8292, 2).
+/// The claims of a token (RFC 8292, 2).
 #[derive(Serialize)]
 struct Claims<'a> {
     aud: &'a str,
@@ -178,7 +177,7 @@ impl Signer {
         })
     }
 
-    /// Returns the header that says who sends.
+    /// Returns the header that identifies the sender.
     fn authorization(&self, endpoint: &Url, now: Time) -> Result<HeaderValue> {
         let origin = endpoint.origin().ascii_serialization();
         let hour = now.micros().div_euclid(1_000_000 * i64::try_from(HOUR).map_err(Error::internal)?);

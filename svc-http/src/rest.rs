@@ -1,4 +1,4 @@
-//! REST: a request at the path of an operation as one call of it.
+//! REST: turns a request at the path of an operation into a call of it.
 //!
 //! The body is read only once the request has been admitted from its head. A running operation counts as in
 //! flight, a parked wait does not.
@@ -14,13 +14,13 @@ use svc_core::op::{self, Admission, Effect, Operation};
 use svc_core::spool::Upload;
 use svc_core::{Code, Holder, Result};
 
-use crate::body::{self, OPEN_BODY_MAX};
 use crate::decode::{self, Text};
 use crate::encode::Response;
 use crate::html::Form;
-use crate::in_flight::in_turns;
+use crate::limits::body::{self, OPEN_BODY_MAX};
+use crate::limits::in_flight::in_turns;
+use crate::limits::transfer;
 use crate::state::{Link, ServerState, Unverified};
-use crate::transfer;
 
 /// Handles a request that the route of `operation` matches.
 pub(crate) async fn handle(
@@ -96,7 +96,7 @@ async fn input(
             decode::query(head.uri.query(), &mut text)?;
             let input = op::Input { text, ..op::Input::default() };
             state.service.check_before_file(operation, admission, &input).await?;
-            // It is given back while the file waits to be read, and moves nothing.
+            // Its slot is released while the file waits to be read, when no bytes move.
             let _place = state.transfers.place(holder).await?;
             let file = transfer::receive(&state.service, holder, &head.headers, &mut body).await?;
             Ok(op::Input { file: file.map(Upload::File), ..input })

@@ -13,7 +13,7 @@ use svc_core::{Error, Result};
 
 use crate::decode::{Plus, Text, unescape};
 
-/// What serves a route.
+/// The handler of a route.
 #[derive(Clone, Debug)]
 pub(crate) enum Target {
     /// An operation, or a framed row.
@@ -80,7 +80,7 @@ impl Routes {
         Ok(Self { router })
     }
 
-    /// Finds the route of `method` and `path`. HEAD uses the route of GET, unless that changes something.
+    /// Finds the route of `method` and `path`. HEAD uses the route of GET, unless that changes data.
     pub fn find(&self, method: &Method, path: &str) -> Routed {
         let Some(found) = self.at(path) else { return Routed::NoRoute };
         let wanted = if method == Method::HEAD { &Method::GET } else { method };
@@ -204,7 +204,7 @@ mod tests {
         assert!(matches!(routes.find(&Method::GET, "/threads/%f"), Routed::Target(_, Err(_))));
     }
 
-    /// The path of a route, with something in the place of its variables.
+    /// Returns the path of a route, with values in place of its variables.
     fn instance(template: &str) -> String {
         let segments = template.split('/').map(|it| if it.starts_with('{') { "x1" } else { it });
         segments.collect::<Vec<_>>().join("/")

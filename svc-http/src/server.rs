@@ -34,21 +34,23 @@ use tokio::time::{sleep, timeout};
 
 use crate::connection::{builder, left_idle, reject};
 use crate::encode::{self, Response};
-use crate::limits::{ABORT_TIMEOUT, CLOSE_TIMEOUT, HEAD_TIMEOUT, HttpSettings, WRITE_STALL_TIMEOUT};
+use crate::limits::body;
+use crate::limits::pace::Pace;
+use crate::limits::write_timeout::Stream;
+use crate::limits::{ABORT_TIMEOUT, CLOSE_TIMEOUT, HEAD_TIMEOUT, WRITE_STALL_TIMEOUT};
 use crate::mail::MailSender;
 use crate::mcp::Shown;
 use crate::openapi::Document;
 use crate::own_wakes::OwnWakes;
-use crate::pace::Pace;
 use crate::phase::{Phase, closing};
 use crate::push::WebPush;
 use crate::route::{Routed, Routes, Target};
+use crate::settings::HttpSettings;
 use crate::state::{Link, ServerState, Unverified};
-use crate::stream::Stream;
 use crate::workers::Sender;
-use crate::{body, frames, health, hosts, mcp, problems, rest, workers, ws};
+use crate::{frames, health, hosts, mcp, problems, rest, workers, ws};
 
-/// The server: what its requests share, what answers them, and what they are counted in.
+/// The server: the shared state of its requests, their handlers, and their counters.
 struct Server {
     state: Arc<ServerState>,
     routes: Routes,
@@ -75,7 +77,7 @@ pub async fn serve(
     serve_layer(service, layer, listener, settings, shutdown).await
 }
 
-/// Does the same with another offer over the Model Context Protocol than that of the service.
+/// Does the same with another router for the Model Context Protocol than that of the service.
 pub async fn serve_layer(
     service: Service,
     layer: Layer,
@@ -139,7 +141,7 @@ pub async fn serve_layer(
     if timeout(ABORT_TIMEOUT, aborted).await.is_err() {
         tracing::warn!("some requests could not be cut off");
     }
-    // All zero, unless something leaks beyond the end of its connection.
+    // All zero, unless a resource leaks beyond the end of its connection.
     tracing::debug!(
         connections = server.connections.taken(),
         in_flight = server.state.in_flight.taken(),
@@ -153,7 +155,7 @@ pub async fn serve_layer(
     Ok(())
 }
 
-/// Returns the senders of the ways out that the settings open.
+/// Returns the senders of the delivery channels that the settings enable.
 fn senders(settings: &HttpSettings) -> Result<Vec<Arc<dyn Sender>>> {
     let mut senders: Vec<Arc<dyn Sender>> = Vec::new();
     if let Some(mail) = &settings.mail {
@@ -181,7 +183,7 @@ async fn connection(
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY was not set");
     }
-    // A write that the kernel takes says nothing of the peer: its buffers grow to megabytes.
+    // A write that the kernel accepts proves nothing about the peer: its buffers grow to megabytes.
     if let Err(error) = SockRef::from(&stream).set_tcp_user_timeout(Some(WRITE_STALL_TIMEOUT)) {
         tracing::debug!(%error, "TCP_USER_TIMEOUT was not set");
     }
@@ -211,8 +213,8 @@ async fn connection(
         Poll::Pending if request_seen.load(Ordering::Relaxed) => Poll::Ready(None),
         polled => polled.map(Some),
     });
-    // Hyper's own timeout starts only once it knows the protocol, and a client can keep it from knowing. When
-    // the server closes, hyper would wait for the rest of the first head.
+    // Hyper's timeout starts only once it knows the protocol, and a client can prevent that. When the server
+    // closes, hyper would wait for the rest of the first head.
     let begun = tokio::select! {
         begun = timeout(HEAD_TIMEOUT, begun) => begun,
         () = closing(&mut phase) => return,
@@ -233,7 +235,7 @@ async fn connection(
     }
 }
 
-/// Where a request is made, and so how a failure is told.
+/// The location of a request, which determines the form of failures.
 #[derive(Clone, Copy)]
 enum Place {
     /// Below the path of the Model Context Protocol; whether it has a credential.
@@ -447,9 +449,9 @@ impl Server {
         }
     }
 
-    /// Admits a request to a document that needs no credential: one that comes along decides nothing.
+    /// Admits a request to a document that needs no credential; if one is sent, it is irrelevant.
     ///
-    /// Without a credential the Host must be one of this server's own names.
+    /// Without a credential the Host must be one of this server's names.
     async fn admit_open(&self, link: &Link, request: &Request<Incoming>) -> Result<()> {
         let head = self.state.head(link, request).await?;
         self.state.check_host(&head, request)?;

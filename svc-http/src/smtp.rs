@@ -1,6 +1,6 @@
 //! Replies by which mail servers reject a command.
 //!
-//! The lines of a reply are joined by spaces. A reply that has several codes, or none, could mean anything.
+//! The lines of a reply are joined by spaces. A reply with several codes, or none, is ambiguous.
 
 use std::error::Error as _;
 use std::{fmt, io};
@@ -13,7 +13,7 @@ use lettre::transport::smtp::response::Response;
 pub(crate) enum Failure {
     /// The server has rejected it.
     Rejected(Reply),
-    /// The server has given no reply that can be read.
+    /// The server has given no reply that can be parsed.
     Unreadable,
     /// The connection does not work, for this reason.
     Broken(String),
@@ -35,7 +35,7 @@ impl From<SmtpError> for Failure {
     fn from(error: SmtpError) -> Self {
         match Reply::of(&error) {
             Some(reply) => Self::Rejected(reply),
-            // The error repeats what the server said, which may name the receiver.
+            // The error repeats the server's text, which may name the receiver.
             None if error.is_response() => Self::Unreadable,
             None => Self::Broken(error.to_string()),
         }
@@ -56,7 +56,7 @@ impl From<Response> for Reply {
 }
 
 impl Reply {
-    /// Returns the reply that an error is about, if it is about one.
+    /// Returns the reply in an error, if it has one.
     fn of(error: &SmtpError) -> Option<Self> {
         let code = error.status()?.into();
         Some(Self { code, text: error.source().map(ToString::to_string).unwrap_or_default() })
@@ -67,7 +67,7 @@ impl Reply {
         Status::find(&self.text)
     }
 
-    /// Returns it as one line of no more characters than `max`.
+    /// Returns it as one line of up to `max` characters.
     pub fn text(&self, max: usize) -> String {
         let text = format!("{} {}", self.code, self.text);
         text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(max).collect::<String>().trim().into()
@@ -75,7 +75,7 @@ impl Reply {
 }
 
 impl Status {
-    /// Finds it among the words of a reply. It begins each line (RFC 2034), or is behind a `#` as of qmail.
+    /// Finds it in the text of a reply. It begins each line (RFC 2034), or follows a `#`, as with qmail.
     fn find(text: &str) -> Option<Self> {
         text.split_whitespace().find_map(|word| Self::at_start(word.trim_start_matches(['(', '#'])))
     }
@@ -97,7 +97,7 @@ impl fmt::Display for Status {
     }
 }
 
-/// Reads a number of up to three digits, and returns what follows it.
+/// Reads a number of up to three digits, and returns the text after it.
 fn number(text: &str) -> Option<(u16, &str)> {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, rest) = text.split_at_checked(end)?;

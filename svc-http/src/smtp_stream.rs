@@ -1,8 +1,8 @@
 //! The connection to a mail server, over which lettre speaks SMTP.
 //!
-//! It is encrypted before lettre gets it: lettre would keep what comes in plain text behind the reply to
-//! STARTTLS, and take it for replies to encrypted commands. lettre reads neither a code alone nor text that
-//! is not UTF-8, and buffers a line until it ends; here a line is bounded, and made one that lettre reads.
+//! It is encrypted before lettre gets it: lettre would keep plain text after the reply to STARTTLS, and treat
+//! it as replies to encrypted commands. lettre parses neither a code alone nor text that is not UTF-8, and
+//! buffers a line until it ends; here a line is bounded, and converted to one that lettre parses.
 
 use std::fmt::Debug;
 use std::io;
@@ -31,14 +31,14 @@ use tokio_rustls::client::TlsStream;
 
 use crate::smtp::Failure;
 
-/// Maximum bytes that a server may send between two writes. Replies have less.
+/// Maximum bytes that a server may send between two writes. Replies have fewer.
 const READ_MAX: usize = 256 << 10;
-/// Maximum bytes of a line that are kept. lettre takes 1,000.
+/// Maximum bytes of a line that are kept. lettre accepts 1,000.
 const LINE_MAX: usize = 900;
-/// The greeting that lettre gets where the server's has been read already.
+/// The greeting for lettre if the server's has been read already.
 const GREETING: &[u8] = b"220 \r\n";
 
-/// Returns TLS with servers whose certificates lead to those of the system.
+/// Returns TLS that trusts the system's certificate authorities.
 pub(crate) fn system_tls() -> Result<TlsConnector> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
@@ -51,7 +51,7 @@ fn tls(roots: RootCertStore) -> Result<TlsConnector> {
     Ok(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()).into())
 }
 
-/// Connects to a server within `patience`, and encrypts the connection as its settings say.
+/// Connects to a server within `patience`, and encrypts the connection according to its settings.
 pub(crate) async fn open(
     server: &SmtpServer,
     tls: &TlsConnector,
@@ -78,9 +78,9 @@ pub(crate) async fn open(
 struct MailStream<S> {
     stream: BufReader<S>,
     peer: SocketAddr,
-    /// The beginning of the next line.
+    /// The start of the next line.
     line: Vec<u8>,
-    /// What is to be read before anything else of the stream.
+    /// Bytes to be read before the rest of the stream.
     ready: Bytes,
     /// Bytes that the server may send until the next write.
     left: usize,
@@ -96,7 +96,7 @@ impl MailStream<TcpStream> {
         Ok(Self::new(stream, peer, Bytes::new()))
     }
 
-    /// Says STARTTLS and returns true if the server offers it, which lettre does not learn of either way.
+    /// Sends STARTTLS and returns true if the server offers it; lettre sees neither.
     async fn start_tls(&mut self, hello: &ClientId) -> Result<bool, Failure> {
         self.reply().await?;
         let offer = self.command(&Ehlo::new(hello.clone()).to_string()).await?;
@@ -113,7 +113,7 @@ impl MailStream<TcpStream> {
         self.reply().await
     }
 
-    /// Reads a reply, and nothing behind it.
+    /// Reads a reply, and nothing after it.
     async fn reply(&mut self) -> Result<Response, Failure> {
         let (mut lines, mut text) = (BufReader::new(self), String::new());
         loop {
@@ -129,7 +129,7 @@ impl MailStream<TcpStream> {
         if response.is_positive() { Ok(response) } else { Err(Failure::Rejected(response.into())) }
     }
 
-    /// Encrypts what follows, if the server proves that it is `host`.
+    /// Encrypts the rest of the connection, if the server proves that it is `host`.
     async fn encrypt(self, tls: &TlsConnector, host: &str) -> io::Result<MailStream<TlsStream<TcpStream>>> {
         if !self.stream.buffer().is_empty() {
             return Err(io::Error::other("the mail server sent more in plain text than it was asked for"));
@@ -146,7 +146,7 @@ impl<S: AsyncRead> MailStream<S> {
     }
 }
 
-/// Connects to the first of these addresses that accepts. Each gets its share of the time that is left.
+/// Connects to the first of these addresses that accepts. Each gets its share of the remaining time.
 async fn reach(addresses: &[SocketAddr], until: Instant) -> io::Result<TcpStream> {
     let mut failed = io::Error::from(io::ErrorKind::NotFound);
     let count = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
@@ -161,14 +161,14 @@ async fn reach(addresses: &[SocketAddr], until: Instant) -> io::Result<TcpStream
     Err(failed)
 }
 
-/// Returns a line of a reply in a form that lettre reads.
+/// Returns a line of a reply in a form that lettre parses.
 fn readable(line: &[u8]) -> String {
     let mut text = String::new();
     for chunk in line.trim_ascii_end().utf8_chunks() {
         text.push_str(chunk.valid());
         text.extend(chunk.invalid().iter().map(|_| '?'));
     }
-    // lettre wants a word in the reply to EHLO: a control character is one that is not shown.
+    // lettre requires a word in the reply to EHLO: a control character is one, and is not shown.
     text.push_str(match text.len() {
         3 => " \u{7f}",
         4 => "\u{7f}",
@@ -250,7 +250,7 @@ mod tests {
         tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(work)
     }
 
-    /// Connects to a server that says these replies, one at a time.
+    /// Connects to a server that sends these replies, one at a time.
     async fn replying(replies: Vec<Vec<u8>>) -> Result<AsyncSmtpConnection, Failure> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -265,7 +265,7 @@ mod tests {
         Ok(AsyncSmtpConnection::connect_with_transport(Box::new(stream), &ClientId::default()).await?)
     }
 
-    /// Returns what becomes of commands that get these replies.
+    /// Returns the failures of commands that get these replies.
     pub(crate) fn failures(replies: &[&[u8]]) -> Vec<Failure> {
         let before = [&b"220 here\r\n"[..], b"250 here\r\n"];
         run(async {
@@ -323,11 +323,11 @@ mod tests {
         });
     }
 
-    /// How a server speaks that offers TLS for `localhost`.
+    /// The behaviour of a server that offers TLS for `localhost`.
     #[derive(Clone)]
     struct Manner {
         greeting: Vec<u8>,
-        /// What it sends in plain text behind its reply to STARTTLS; then it is silent.
+        /// Plain text that it sends after its reply to STARTTLS; then it is silent.
         injected: &'static [u8],
         /// Whether it sends that after the client has begun with TLS.
         is_late: bool,
@@ -405,7 +405,7 @@ mod tests {
         (Arc::new(server).into(), tls(roots).unwrap())
     }
 
-    /// Encrypts as a client does that keeps what came behind the reply to STARTTLS.
+    /// Encrypts as a client does that keeps the plain text after the reply to STARTTLS.
     async fn open_and_keep(
         server: &SmtpServer,
         tls: &TlsConnector,
@@ -418,7 +418,7 @@ mod tests {
         Ok(Box::new(MailStream::new(encrypted, stream.peer, kept.into())))
     }
 
-    /// Says NOOP to a server that speaks so, and returns what it has answered.
+    /// Sends NOOP to such a server, and returns the result.
     fn noop(manner: &Manner, security: SmtpSecurity, has_login: bool, keeps: bool) -> Result<(), Failure> {
         run(async {
             let (acceptor, connector) = certified();
@@ -430,7 +430,7 @@ mod tests {
             let manner = manner.clone();
             let serving = async {
                 let (stream, _) = listener.accept().await.unwrap();
-                // What matters is what the client makes of it.
+                // Only the client's interpretation matters.
                 let _ = manner.serve(stream, acceptor, security == SmtpSecurity::Tls).await;
                 std::future::pending().await
             };
@@ -505,7 +505,7 @@ mod tests {
         }
     }
 
-    /// Returns a listener to which nobody can connect any more, and what fills it.
+    /// Returns a listener that accepts no further connections, and the connections that fill it.
     async fn full() -> (SocketAddr, TcpListener, Vec<TcpStream>) {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();

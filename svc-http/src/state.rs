@@ -1,4 +1,4 @@
-//! What all requests to one server share, and how the sender of a request is told from its head.
+//! The state that all requests to one server share, and how a request's sender is found from its head.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -12,22 +12,23 @@ use svc_core::share::Quotas;
 use svc_core::{Ceiling, Code, Error, Peer, Place, Result, Service, Standing};
 use tokio::sync::watch;
 
-use crate::body::Bodies;
 use crate::decode;
 use crate::encode::{self, Response};
 use crate::forwarded;
 use crate::hosts::Hosts;
-use crate::in_flight::InFlight;
-use crate::limits::{HANDSHAKES_MAX, HttpSettings};
+use crate::limits::HANDSHAKES_MAX;
+use crate::limits::body::Bodies;
+use crate::limits::in_flight::InFlight;
+use crate::limits::pace::Pace;
+use crate::limits::transfer::Transfers;
+use crate::limits::unread::UnreadAnswers;
 use crate::oidc::Provider;
 use crate::origin::{Use, cookie_counts};
-use crate::pace::Pace;
 use crate::phase::{Phase, closing};
-use crate::transfer::Transfers;
+use crate::settings::HttpSettings;
 use crate::ui::Board;
-use crate::unread::UnreadAnswers;
 
-/// What all requests to one server share, whatever answers them.
+/// The state that all requests to one server share, for every handler.
 pub(crate) struct ServerState {
     pub service: Service,
     pub settings: HttpSettings,
@@ -39,9 +40,9 @@ pub(crate) struct ServerState {
     pub in_flight: InFlight,
     /// WebSockets and other streams of events whose credential was admitted.
     pub sockets: Ceiling,
-    /// WebSockets whose first frame is to bring a credential.
+    /// WebSockets whose first frame must bring a credential.
     pub handshakes: Ceiling,
-    /// The identity provider that people sign in at, if there is one.
+    /// The identity provider at which people sign in, if there is one.
     pub oidc: Option<Provider>,
     /// The pages for people.
     pub board: Board,
@@ -56,7 +57,7 @@ pub(crate) struct Link {
     pub slot: Arc<Place>,
 }
 
-/// A request whose credential has not been verified yet, and then what is left of its limits.
+/// A request whose credential has not been verified yet, and then its remaining quotas.
 #[derive(Default)]
 pub(crate) struct Unverified {
     /// Its slot among the others of its address.
@@ -75,7 +76,7 @@ impl Unverified {
         self.tell(standings);
     }
 
-    /// Takes what the caller of a request that was not admitted is told of its limits.
+    /// Takes the remaining quotas to report to the caller of a request that was not admitted.
     pub fn tell(&mut self, standings: &[Standing]) {
         self.standings = standings.to_vec();
     }
@@ -119,12 +120,12 @@ impl ServerState {
         })
     }
 
-    /// Returns what the core needs to admit a request before its body is read.
+    /// Returns the head that the core needs to admit a request before its body is read.
     pub async fn head(&self, link: &Link, request: &Request<Incoming>) -> Result<op::RequestHead> {
         self.head_for(link, request, Takes::All, Use::of(request.method())).await
     }
 
-    /// Returns the same for a route that takes only some credentials, and puts a cookie to this use.
+    /// Returns the same for a route that accepts only some credentials, and makes this use of a cookie.
     pub async fn head_for(
         &self,
         link: &Link,
@@ -147,9 +148,9 @@ impl ServerState {
         Ok(op::RequestHead { credential, surface: Surface::Rest, path, peer: Some(peer) })
     }
 
-    /// Returns what stands in for a credential that was not sent, if authentication is off.
+    /// Returns the replacement for a credential that was not sent, if authentication is off.
     ///
-    /// Only a request that names one of this server's own hosts may do without one.
+    /// Only a request that names one of this server's hosts may do without one.
     fn stand_in(&self, credential: Credential, request: &Request<Incoming>) -> Result<Credential> {
         if !(credential.is_nothing() && self.settings.auth_disabled) {
             return Ok(credential);
@@ -158,7 +159,7 @@ impl ServerState {
         Ok(Credential::FirstPerson)
     }
 
-    /// Returns what verifies the cookie of a request, if that counts.
+    /// Returns the key that verifies the cookie of a request, if that counts.
     fn session_key_for(&self, request: &Request<Incoming>, used: Use) -> Option<&SessionKey> {
         let counts = || cookie_counts(request, used, self.public_origin());
         self.service.session_key().filter(|_| request.headers().contains_key(COOKIE) && counts())
@@ -180,7 +181,7 @@ impl ServerState {
         credential
     }
 
-    /// Returns who sent a request, as the proxies in front say.
+    /// Returns the sender of a request, according to the proxies in front.
     pub fn peer(&self, link: &Link, headers: &HeaderMap) -> Peer {
         forwarded::peer(link.remote, headers, self.settings.trusted_proxy_hops)
     }
@@ -194,8 +195,8 @@ impl ServerState {
     }
 
     /// Returns the address of this service: as the operator set it, or as the client calls it by one of its
-    /// own names. Otherwise it is empty, and addresses begin with the path: a name that somebody else has put
-    /// into the request is not repeated.
+    /// names. Otherwise it is empty, and addresses begin with the path: a foreign name in the request is not
+    /// repeated.
     pub fn own_address(&self, uri: &Uri, headers: &HeaderMap) -> String {
         if let Some(public) = &self.settings.public_url {
             return public.to_string();
@@ -204,29 +205,30 @@ impl ServerState {
         host.map_or_else(String::new, |host| format!("http://{host}"))
     }
 
-    /// Returns the origin whose pages are the service's own, if the operator has set it.
+    /// Returns the origin of the service's pages, if the operator has set it.
     pub fn public_origin(&self) -> Option<&str> {
         self.settings.public_url.as_ref().map(PublicUrl::origin)
     }
 
     /// Returns the path below which a browser sends the cookie of a session: that of the public address, so
-    /// that what else is at its host does not get the cookie.
+    /// that other services at its host do not get the cookie.
     pub fn cookie_path(&self) -> &str {
         let public = self.settings.public_url.as_ref().map(PublicUrl::path);
         public.filter(|path| !path.is_empty()).unwrap_or("/")
     }
 
-    /// Returns how a response to `path` names that path.
+    /// Returns the reference to `path` in a response to it.
     ///
-    /// It is relative if there is a proxy that strips a path, since clients come through that or past it.
+    /// It is relative if a proxy strips a path, since clients come through that proxy or past it.
     pub fn own_path(&self, path: &str) -> String {
         if self.cookie_path() == "/" { path.to_owned() } else { relative(path, path) }
     }
 
-    /// Returns where a response to `path` sends a browser on to `to`, which begins with a slash.
+    /// Returns the address in a response to `path` that redirects a browser to `to`, which begins with a
+    /// slash.
     ///
-    /// What a proxy strips from paths is known if the operator has set the public address. Otherwise the way
-    /// there is relative, so that it leads there whatever was stripped.
+    /// The part that a proxy strips from paths is known if the operator has set the public address. Otherwise
+    /// the address is relative, so that it works whatever was stripped.
     pub fn location(&self, path: &str, to: &str) -> String {
         match &self.settings.public_url {
             Some(public) => format!("{}{to}", public.path()),
@@ -246,7 +248,7 @@ impl ServerState {
     }
 }
 
-/// Returns the way from one path to another.
+/// Returns the relative reference from one path to another.
 fn relative(from: &str, to: &str) -> String {
     let depth = from.matches('/').count().saturating_sub(1);
     format!("{}{}", "../".repeat(depth), to.trim_start_matches('/'))

@@ -1,8 +1,8 @@
-//! Workers: what is due on the ways out is taken, sent, and what came of it is settled.
+//! Delivery workers: take due notifications of the delivery channels, send them, and settle the results.
 //!
-//! One loop serves all ways for which this process has a sender, several times a second, and whenever
-//! something was sent. A parcel is leased, so other servers do not take it; one whose server dies is taken
-//! again. The loop takes nothing more once a shutdown begins, and ends when what it has taken was sent.
+//! One loop serves all channels for which this process has a sender, several times a second, and after each
+//! delivery. A batch is leased, so other servers do not take it; if a server dies, its batches are taken
+//! again. The loop takes no more batches once a shutdown begins, and ends when the taken ones are sent.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,26 +16,26 @@ use tokio::time::{sleep, timeout};
 
 use crate::phase::Phase;
 
-/// Sends what is due on one way.
+/// The sender of one delivery channel.
 pub(crate) trait Sender: Send + Sync {
-    /// Returns the name of the way.
+    /// Returns the name of the channel.
     fn way(&self) -> &'static str;
 
-    /// Sends the pieces of a parcel that are [current](Taken::is_current) by then, and returns what became of
-    /// each, in their order.
+    /// Sends those notifications of a batch that are still [current](Taken::is_current), and returns the
+    /// result of each, in their order.
     ///
     /// It takes less than [`SEND_TIMEOUT`].
     fn send<'a>(&'a self, taken: &'a Taken) -> BoxFuture<'a, Vec<Arrival>>;
 }
 
-/// A parcel that was taken.
+/// A batch that was taken.
 pub(crate) struct Taken {
     pub parcel: Arc<Parcel>,
     service: Service,
 }
 
 impl Taken {
-    /// Returns whether a piece is still to be sent; no if that is not known.
+    /// Returns whether a notification is still to be sent; false if that is not known.
     pub async fn is_current(&self, place: usize) -> bool {
         let is_current = self.service.is_current(&self.parcel, place).await;
         is_current.unwrap_or_else(|error| {
@@ -46,20 +46,20 @@ impl Taken {
     }
 }
 
-/// Longest time that a parcel takes, which ends before its lease does.
+/// Maximum time for a batch, which is shorter than its lease.
 pub(crate) const SEND_TIMEOUT: Duration = Duration::from_secs(45);
-/// Time between two looks for what is due.
+/// Time between two polls for due notifications.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Time until the next look after one has failed.
+/// Time until the next poll after a failure.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(5);
 
-/// A way, and what is being sent on it.
+/// A channel, and its batches that are being sent.
 struct Line {
     sender: Arc<dyn Sender>,
     sending: JoinSet<()>,
 }
 
-/// Sends what is due until the server begins to shut down.
+/// Sends due notifications until the server begins to shut down.
 pub(crate) async fn work(service: Service, senders: Vec<Arc<dyn Sender>>, mut phase: watch::Receiver<Phase>) {
     if senders.is_empty() {
         return;
@@ -87,7 +87,7 @@ pub(crate) async fn work(service: Service, senders: Vec<Arc<dyn Sender>>, mut ph
     }
 }
 
-/// Resolves when something was sent on any way.
+/// Resolves when a batch was sent on any channel.
 async fn sent_any(lines: &mut [Line]) {
     let sent = lines.iter_mut().filter(|line| !line.sending.is_empty()).map(|line| {
         Box::pin(async {
@@ -102,7 +102,7 @@ async fn sent_any(lines: &mut [Line]) {
 }
 
 impl Line {
-    /// Takes as many parcels as there is room for, and begins to send them.
+    /// Takes as many batches as there is room for, and begins to send them.
     async fn take(&mut self, service: &Service) -> svc_core::Result<()> {
         while self.sending.try_join_next().is_some() {}
         for (parcel, place) in service.take_parcels(self.sender.way()).await? {

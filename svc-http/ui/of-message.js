@@ -22,7 +22,7 @@ export function openEdits(world, id) {
     h(
       "li.message",
       h("p", stampOf(world, ms(one.written_at) ?? 0)),
-      one.body ? marked(world, one.body, { channel }) : "",
+      one.body ? marked(world, one.body, { of: `message/${id}`, isPast: true, channel }) : "",
     ),
   );
 }

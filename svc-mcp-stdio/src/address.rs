@@ -4,7 +4,7 @@ use std::fmt;
 
 use svc_core::id::{ChannelId, ThreadId, WorkspaceId};
 
-/// What a resource is about.
+/// The subject of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Address {
     Workspace(WorkspaceId),
@@ -14,7 +14,7 @@ pub(crate) enum Address {
 }
 
 impl Address {
-    /// Reads an address; none if it is no address, or not in the form in which it is written here.
+    /// Parses an address; returns `None` if it is not an address, or not in canonical form.
     pub fn of(uri: &str) -> Option<Self> {
         let (kind, id) = uri.strip_prefix("svc://")?.split_once('/')?;
         let address = match kind {
@@ -24,7 +24,7 @@ impl Address {
             "boots" => Self::Boot(id.parse().ok()?),
             _ => return None,
         };
-        // One resource has one address, so that what a client has subscribed to is what it is told of.
+        // A resource has only one address, so that notifications have the same address as the subscription.
         (address.to_string() == uri).then_some(address)
     }
 }

@@ -1,7 +1,7 @@
 //! Results of requests, as bytes.
 //!
-//! A result is made of members that are encoded already, so that what an operation returns is spliced in
-//! without being parsed. What a revision adds to every result is added when the response is written.
+//! A result consists of encoded members, so the output of an operation is spliced in without being parsed.
+//! Members that a revision adds to every result are added when the response is written.
 
 use bytes::Bytes;
 use rmcp::model::RequestId;
@@ -20,7 +20,7 @@ pub(crate) const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId
 /// Whether caches that serve several clients may keep a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// It is the same for everybody.
+    /// It is the same for every caller.
     Public,
     /// It is for this credential.
     Private,
@@ -29,10 +29,10 @@ pub enum Scope {
 /// The result of a request.
 #[derive(Clone, Debug, Default)]
 pub struct Answered {
-    /// Its members but those below, encoded, without the braces around them.
+    /// Its members except those below, encoded, without the braces around them.
     members: Bytes,
-    /// Its last member, encoded, with all braces up to the end of the response: what many responses share is
-    /// not copied.
+    /// Its last member, encoded, with all braces up to the end of the response: bytes that many responses
+    /// share are not copied.
     last: Bytes,
     meta: Map<String, Value>,
     needs_input: bool,
@@ -50,7 +50,7 @@ impl Answered {
         Self { last, ..Self::default() }
     }
 
-    /// Creates the result that a type of the protocol's model describes.
+    /// Creates a result from a type of the protocol's model.
     pub fn of(result: &impl Serialize) -> Self {
         let Ok(Value::Object(mut members)) = serde_json::to_value(result) else { return Self::default() };
         let needs_input = members.get("resultType").is_some_and(|of_type| of_type == "input_required");
@@ -67,7 +67,7 @@ impl Answered {
         Self { members, meta, needs_input, ..Self::default() }
     }
 
-    /// Creates the result of a request that has listened: it names the subscription that has ended.
+    /// Creates the result of a request that has listened, with the id of the subscription that has ended.
     pub fn listened(id: &RequestId) -> Self {
         Self::default().with_meta(SUBSCRIPTION_ID, json!(id))
     }
@@ -79,27 +79,27 @@ impl Answered {
         self
     }
 
-    /// Says whether the request was answered before, and this answers its repeat.
+    /// Sets whether this answers a repeat of a request that was answered before.
     #[must_use]
     pub fn repeated(self, is_repeated: bool) -> Self {
         if is_repeated { self.with_meta(IDEMPOTENCY_REPLAYED, json!(true)) } else { self }
     }
 
-    /// Says how long it may be cached, in milliseconds, and by whom.
+    /// Sets how long it may be cached, in milliseconds, and by which caches.
     #[must_use]
     pub fn cached(mut self, ttl_ms: u64, scope: Scope) -> Self {
         self.cache = Some((ttl_ms, scope));
         self
     }
 
-    /// Says that it asks for input instead of being the outcome.
+    /// Marks it as a request for input instead of the outcome.
     #[must_use]
     pub fn needing_input(mut self) -> Self {
         self.needs_input = true;
         self
     }
 
-    /// Writes the JSON-RPC response with what the revision has on results.
+    /// Writes the JSON-RPC response, with the members that the revision adds to results.
     ///
     /// `server_info` is JSON.
     pub fn response(self, id: &RequestId, revision: Revision, server_info: &str) -> Encoded {
@@ -143,15 +143,15 @@ impl Answered {
     }
 }
 
-/// How every response ends.
+/// The end of every response.
 pub(crate) const END: &[u8] = b"}}";
 
-/// A JSON-RPC response as bytes, of which other responses may share the rest.
+/// A JSON-RPC response as bytes, which may share its last part with others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Encoded {
-    /// What is its own.
+    /// Its own bytes.
     pub start: Vec<u8>,
-    /// What comes after that.
+    /// The bytes after that.
     pub rest: Bytes,
 }
 

@@ -1,4 +1,4 @@
-//! Who asks, and how: what is known of a request beside its message.
+//! The context of a request: its sender, and the settings outside of its message.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -25,23 +25,23 @@ const PROGRESS_TOKEN: &str = "progressToken";
 /// The extension of clients that show cards.
 const UI_EXTENSION: &str = "io.modelcontextprotocol/ui";
 
-/// What a client has declared that it can do, as far as anything depends on it.
+/// Declared capabilities of a client, as far as responses depend on them.
 ///
-/// Declarations may be large, and sessions are kept.
+/// Declarations may be large, and sessions keep this type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Declared {
-    /// It shows cards.
+    /// The client shows cards.
     pub cards: bool,
-    /// It asks its user.
+    /// The client asks its user.
     pub elicitation: bool,
-    /// It opens links for its user.
+    /// The client opens links for its user.
     pub links: bool,
-    /// It asks its model.
+    /// The client queries its model.
     pub sampling: bool,
 }
 
 impl Declared {
-    /// Reads the capabilities of a client. What is of another type than the protocol has is not declared.
+    /// Reads the capabilities of a client. Those of another type than the protocol's count as not declared.
     pub fn of(capabilities: &Value) -> Self {
         let is_declared = |path: &str| capabilities.pointer(path).is_some_and(Value::is_object);
         let extensions = capabilities.get("extensions").and_then(Value::as_object);
@@ -54,19 +54,19 @@ impl Declared {
     }
 }
 
-/// What a connection, or the head of an HTTP request, says of all its messages.
+/// The properties of all messages, from a connection or the head of an HTTP request.
 #[derive(Clone, Copy, Debug)]
 pub struct Agreed {
     /// The revision of messages that state none.
     pub revision: Revision,
-    /// What the client has declared.
+    /// The declared capabilities of the client.
     pub declared: Declared,
-    /// The level from which it wants log messages, if it has said so.
+    /// The minimum level of log messages that it wants, if it has set one.
     pub log_level: Option<LogLevel>,
 }
 
 impl Agreed {
-    /// Returns what holds before anything was said.
+    /// Returns the defaults before any message.
     pub fn on(revision: Revision) -> Self {
         Self { revision, declared: Declared::default(), log_level: None }
     }
@@ -79,17 +79,17 @@ impl Agreed {
     }
 }
 
-/// What a request has agreed on for those that follow it.
+/// The agreement of a request for later ones.
 #[derive(Clone, Copy, Debug)]
 pub enum Agreement {
     /// All of it.
     Handshake(Agreed),
-    /// The level from which log messages are wanted.
+    /// The minimum level of log messages.
     Level(LogLevel),
 }
 
 impl Agreement {
-    /// Returns what holds with it.
+    /// Returns the properties with this agreement.
     #[must_use]
     pub fn after(self, before: Agreed) -> Agreed {
         match self {
@@ -99,20 +99,20 @@ impl Agreement {
     }
 }
 
-/// A request's sender and circumstances.
+/// A request's sender and context.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// Who asks.
+    /// The caller.
     pub principal: Principal,
     /// The tools that are shown.
     pub view: View,
-    /// The revision that the request is of.
+    /// The revision of the request.
     pub revision: Revision,
-    /// What the client has declared.
+    /// The declared capabilities of the client.
     pub declared: Declared,
-    /// The level from which log messages are wanted.
+    /// The minimum level of log messages.
     pub log_level: Option<LogLevel>,
-    /// The token under which progress is wanted.
+    /// The token for progress notifications.
     pub progress: Option<ProgressToken>,
     /// The idempotency key as JSON, if the client sent one.
     pub(crate) key: Option<Box<str>>,
@@ -121,10 +121,10 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Reads what a message says of itself, in its `_meta`, beside what was agreed on before.
+    /// Reads the `_meta` of a message, in addition to the earlier agreement.
     ///
-    /// What decides how it is answered must be as the protocol has it. What only decorates the answer, such
-    /// as a token for progress, is passed over if it is not.
+    /// Members that determine how it is answered must follow the protocol. Members that only decorate the
+    /// answer, such as a token for progress, are ignored if they do not.
     pub fn of(message: &Message, agreed: &Agreed, principal: Principal, view: View) -> Result<Self, Refusal> {
         let meta = message.params.members("_meta").map_err(|_| {
             malformed("_meta", "an object of at most 64 members, none of which appears twice")
@@ -159,13 +159,13 @@ impl Asked {
         key.map(Some).ok_or_else(|| malformed(IDEMPOTENCY_KEY, IdempotencyKey::EXPECTED))
     }
 
-    /// Returns whether a log message of this level is wanted.
+    /// Returns whether the client wants log messages of this level.
     pub fn logs(&self, level: LogLevel) -> bool {
         self.log_level.is_some_and(|from| from <= level)
     }
 }
 
-/// Returns the date of the revision that a message itself says it is of.
+/// Returns the date of the revision in the message itself.
 pub fn stated_revision(message: &Message) -> Option<String> {
     serde_json::from_str(message.params.members("_meta").ok()?.text(PROTOCOL_VERSION)?).ok()
 }

@@ -1,6 +1,6 @@
 //! The card that shows an approval gate in a client's window.
 //!
-//! It loads nothing: it speaks to its host, which calls tools and opens links for it.
+//! It loads nothing: it communicates with its host, which calls tools and opens links for it.
 
 use serde_json::{Value, json};
 
@@ -20,15 +20,15 @@ const CARD: &str = concat!(
 /// A resource for clients that show cards.
 #[derive(Clone, Debug)]
 pub struct Card {
-    /// How a list shows it.
+    /// Its entry in a list.
     pub item: Value,
-    /// What reading it returns.
+    /// Its contents.
     pub contents: Value,
 }
 
 /// Returns the card of approval gates.
 pub fn approval() -> Card {
-    // Nothing may be loaded, so nothing is named.
+    // The card loads nothing, so the policy allows no source.
     let ui = json!({"csp": {}, "prefersBorder": true});
     Card {
         item: json!({

@@ -1,7 +1,7 @@
-//! The tools as clients are shown them, built once from the operation table.
+//! The tools in the form that clients see, built once from the operation table.
 //!
-//! A tool is encoded once in each shape that a revision has; a list of tools joins these bytes and is kept by
-//! who sees it.
+//! A tool is encoded once in each shape of the revisions; a list of tools joins these bytes and is cached by
+//! audience.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +15,7 @@ use crate::answered::END;
 use crate::revision::Revision;
 use crate::view::View;
 
-/// Number of lists that are kept.
+/// Maximum cached lists.
 const LISTS_MAX: usize = 64;
 
 /// A tool and its operation.
@@ -32,18 +32,18 @@ impl Entry {
         Self { operation: Arc::clone(operation), shapes: Shape::ALL.map(shape) }
     }
 
-    /// Whether a call may be parked.
+    /// Returns whether a call may be parked.
     pub fn waits(&self) -> bool {
         self.operation.effect() == Effect::Wait
     }
 
-    /// Whether a call may change something.
+    /// Returns whether a call may change anything.
     pub fn changes(&self) -> bool {
         !self.operation.effect().changes_nothing()
     }
 }
 
-/// The members that a tool is shown with.
+/// The members with which a tool is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Shape {
     /// Without titles and output schemas, which the first revision does not have.
@@ -90,15 +90,15 @@ impl Shape {
 
 /// The address of the card that shows an approval gate.
 pub(crate) const CARD_URI: &str = "ui://svc/approval-card.html";
-/// The tools whose result it shows.
+/// The tools whose results it shows.
 const CARD_TOOLS: [&str; 2] = ["approval_decide", "get_approval_gate"];
 
-/// Who sees a list of tools.
+/// The audience of a list of tools.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Audience {
-    /// What its credential can do; none if the list does not depend on that.
+    /// The capabilities of its credential; `None` if the list does not depend on them.
     pub held: Option<Capabilities>,
-    /// Whether it has a credential at all.
+    /// Whether it has no credential.
     pub is_anonymous: bool,
     pub view: View,
     pub shape: Shape,
@@ -112,7 +112,7 @@ impl Audience {
     }
 }
 
-/// How the member begins that lists tools.
+/// The start of the member that lists tools.
 const LIST: &[u8] = br#""tools":["#;
 
 /// All tools, sorted by name.
@@ -123,7 +123,7 @@ pub(crate) struct Catalogue {
 }
 
 impl Catalogue {
-    /// Encodes the tools of all operations of `table` that are tools.
+    /// Encodes the tools of `table`.
     pub fn of(table: &Table) -> Self {
         let tools = mcp::tools(table, Capabilities::all());
         Self { entries: tools.map(|row| Arc::new(Entry::new(row))).collect(), lists: Mutex::default() }
@@ -135,13 +135,13 @@ impl Catalogue {
         self.entries.get(index)
     }
 
-    /// Returns the names of the tools that a view shows.
+    /// Returns the names of the tools that a filter shows.
     pub fn shown(&self, view: &View) -> impl Iterator<Item = &str> {
         let operations = self.entries.iter().map(|entry| &entry.operation);
         operations.filter(|operation| view.shows(operation)).map(|operation| operation.name())
     }
 
-    /// Returns the end of a result that lists the tools for this audience, as JSON.
+    /// Returns the end of a result with the tools for this audience, as JSON.
     ///
     /// It is never split: the reference clients read one page.
     pub fn list(&self, audience: Audience) -> Bytes {
@@ -169,7 +169,7 @@ impl Catalogue {
     }
 }
 
-/// The lists that were asked for last.
+/// The most recently requested lists.
 #[derive(Debug, Default)]
 struct Lists {
     kept: HashMap<Audience, (Bytes, u64)>,
@@ -184,7 +184,7 @@ impl Lists {
         Some(list.clone())
     }
 
-    /// Keeps a list; the one that was not asked for longest makes room.
+    /// Caches a list, and evicts the least recently requested one if necessary.
     fn put(&mut self, audience: Audience, list: Bytes) {
         if self.kept.len() >= LISTS_MAX {
             let oldest = self.kept.iter().min_by_key(|(_, (_, used))| *used);

@@ -29,8 +29,8 @@ pub enum ClientProgram {
 impl ClientProgram {
     /// Returns the configuration, which starts `program` on a data folder.
     ///
-    /// The token is not in it: the client takes it from its own environment, or asks for it. Agents that have
-    /// chosen nothing are shown the tools of a worker.
+    /// It does not contain the token: the client takes it from its environment, or asks for it. Agents
+    /// without a choice get the tools of a worker.
     fn configuration(self, program: &Path, data: &Path, choice: &Choice, inherited: &[&str]) -> String {
         let takes_command = program.file_stem().is_none_or(|name| name != "svc-mcp-stdio");
         let command = takes_command.then(|| "mcp-stdio".to_owned());
@@ -86,9 +86,9 @@ fn of_editor(name: &str) -> String {
 
 /// Prints the configuration of a client, which starts this program.
 ///
-/// `svc` takes the command `mcp-stdio`, and `svc-mcp-stdio` takes none. Variables that say where the database
-/// and the keys are, and are set now, are named in it: their values are not. Fails if the choice has a word
-/// that does not exist.
+/// `svc` has the subcommand `mcp-stdio`, and `svc-mcp-stdio` has none. The configuration names the variables
+/// for the database and the keys that are set now, without their values. Fails if the choice contains an
+/// unknown name.
 pub fn print(client: ClientProgram, data: &Path, choice: &Choice) -> Result<()> {
     View::chosen(&operation_table()?, choice).map_err(Error::malformed)?;
     let program = std::env::current_exe().map_err(Error::internal)?;
@@ -117,7 +117,7 @@ fn arguments(data: &Path, choice: &Choice) -> Vec<String> {
     arguments
 }
 
-/// Returns it in TOML, whose basic strings have all escapes that JSON writes.
+/// Returns it in TOML, whose basic strings allow all escapes that JSON writes.
 fn toml(program: &str, arguments: &[String], inherited: &[&str]) -> String {
     let (command, arguments) = (json!(program), json!(arguments));
     let variables: Vec<&str> = ["SVC_TOKEN"].iter().chain(inherited).copied().collect();

@@ -1,4 +1,4 @@
-//! A connection that stays open between requests, and what it has subscribed to.
+//! A connection that stays open between requests, and its subscriptions.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,13 +11,13 @@ use tokio::task::AbortHandle;
 use crate::address::Address;
 use crate::outlet::Outlet;
 
-/// Most resources that one client is told of.
+/// Maximum resources to which one client is subscribed.
 pub(crate) const SUBSCRIBED_MAX: usize = 100;
 
-/// Addresses that several tasks know of.
+/// Addresses that several tasks share.
 pub(crate) type Addresses = Arc<Mutex<BTreeSet<Address>>>;
 
-/// A connection, as its requests know it. Dropping the last handle ends what it has subscribed to.
+/// A connection, as its requests see it. Dropping the last handle ends its subscriptions.
 #[derive(Debug)]
 pub struct Connection {
     outlet: Outlet,
@@ -26,7 +26,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Creates a connection, and the end from which its transport sends notifications.
+    /// Creates a connection, and the receiver from which its transport sends notifications.
     pub fn new() -> (Arc<Self>, mpsc::Receiver<Bytes>) {
         let (outlet, said) = Outlet::new();
         let connection = Self { outlet, addresses: Addresses::default(), watcher: Default::default() };
@@ -48,17 +48,17 @@ impl Connection {
         Ok(())
     }
 
-    /// Returns where its notifications go.
+    /// Returns the sender of its notifications.
     pub(crate) fn outlet(&self) -> &Outlet {
         &self.outlet
     }
 
-    /// Returns what it has subscribed to, as it changes.
+    /// Returns its subscribed addresses, which may change.
     pub(crate) fn addresses(&self) -> &Addresses {
         &self.addresses
     }
 
-    /// Has a task watch for it, which `start` starts, unless one does.
+    /// Starts a watching task with `start`, unless one runs.
     pub(crate) async fn watch(&self, start: impl Future<Output = Result<AbortHandle>>) -> Result<()> {
         let mut watcher = self.watcher.lock().await;
         if watcher.as_ref().is_none_or(AbortHandle::is_finished) {

@@ -1,6 +1,7 @@
 //! The methods of the protocol, for all transports and revisions.
 //!
-//! A transport reads a message, says who sent it, and sends what comes back. The layer names no transport.
+//! A transport reads a message, names its sender, and sends the response. The router does not depend on any
+//! transport.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -30,28 +31,28 @@ pub struct Answer {
     pub bytes: Encoded,
     /// Why there is no result, if there is none.
     pub refusal: Option<Refusal>,
-    /// What `initialize` or `logging/setLevel` has agreed on for the rest of the connection.
+    /// The agreement of `initialize` or `logging/setLevel` for the rest of the connection.
     pub agreed: Option<Agreement>,
 }
 
-/// The layer over one offer. Clones share it.
+/// The router over one handler. Clones share it.
 #[derive(Clone)]
 pub struct Layer {
     offer: Arc<dyn Offer>,
-    /// What the server says of itself, as JSON.
+    /// The description of the server, as JSON.
     server_info: Arc<str>,
 }
 
-/// A result, and what it means for the rest of the connection.
+/// A result, and its agreement for the rest of the connection.
 type Step = Result<(Answered, Option<Agreement>), Refusal>;
 
 impl Layer {
-    /// Creates the layer over an offer.
+    /// Creates the router over a handler.
     pub fn new(offer: Arc<dyn Offer>) -> Self {
         Self { offer, server_info: json!(server_info()).to_string().into() }
     }
 
-    /// Returns how a message is to be treated.
+    /// Returns how to treat a message.
     pub fn manner(&self, message: &Message) -> Manner {
         match message.method.as_str() {
             "tools/call" => {
@@ -71,10 +72,10 @@ impl Layer {
         self.offer.input_schema(&called_tool(message)?)
     }
 
-    /// Answers a request; none if the message wants no answer.
+    /// Answers a request, or returns `None` if the message expects no answer.
     ///
-    /// Dropping the future cancels the request: a wait ends, what is queued is not run, and what has begun
-    /// goes on.
+    /// Dropping the future cancels the request: a wait ends, queued work is not run, and work that has begun
+    /// continues.
     pub async fn answer(&self, asked: &Asked, message: &Arc<Message>, outlet: &Outlet) -> Option<Answer> {
         let id = message.id.as_ref().filter(|_| message.kind == Kind::Request)?;
         let step = match self.step(asked, id, message, outlet).await {
@@ -148,7 +149,7 @@ impl Layer {
                 plain(offer.prompts(asked).await)
             }
             "prompts/get" if declared.prompts.is_some() => {
-                // Malformed answers to questions are none.
+                // Malformed answers to questions count as absent.
                 let wanted: GetPromptRequestParams =
                     params(message, &["name", "arguments", "inputResponses", "requestState"])
                         .or_else(|_| params(message, &["name", "arguments"]))?;
@@ -167,7 +168,7 @@ impl Layer {
     }
 
     fn initialize(&self, asked: &Asked, message: &Message) -> Step {
-        // A client that asks for no revision that is known is told which one there is.
+        // A client that requests an unknown revision gets one that the server has.
         let revision = Revision::agreed(&message.params.string("protocolVersion").unwrap_or_default());
         let capabilities: Value = message.params.read("capabilities").ok().flatten().unwrap_or_default();
         let asked = Asked { revision, declared: Declared::of(&capabilities), ..asked.clone() };
@@ -185,7 +186,7 @@ impl Layer {
         Answered::of(&result).cached(LONG_TTL_MS, Scope::Public)
     }
 
-    /// Checks that a list is asked for from its beginning: each has one page.
+    /// Checks that a list is requested from its start: each has one page.
     fn one_page(&self, message: &Message) -> Result<(), Refusal> {
         match message.params.text("cursor") {
             None => Ok(()),
@@ -252,7 +253,7 @@ fn has_subscriptions(declared: &ServerCapabilities) -> bool {
     declared.resources.as_ref().is_some_and(|resources| resources.subscribe == Some(true))
 }
 
-/// Returns the capabilities that a revision knows.
+/// Returns the capabilities that a revision defines.
 fn declared_in(revision: Revision, declared: ServerCapabilities) -> ServerCapabilities {
     let completions = declared.completions.clone().filter(|_| revision.has_completions());
     let mut known = declared;
@@ -291,7 +292,7 @@ fn params<T: DeserializeOwned>(message: &Message, names: &[&str]) -> Result<T, R
     })
 }
 
-/// Returns what is wrong with JSON, in its own words instead of those of Rust.
+/// Returns the fault of JSON, in the terms of JSON instead of those of Rust.
 fn words(error: &serde_json::Error) -> String {
     if let Some(fault) = not_a_character(error) {
         return fault.to_owned();

@@ -1,8 +1,8 @@
 //! The Model Context Protocol on top of the service.
 //!
-//! One layer implements the methods of all revisions for every transport; transports frame bytes. The one
-//! over standard input and output is here, those over HTTP are in `svc-http`. The vocabulary of the protocol
-//! is that of rmcp's model.
+//! One router implements the methods of all revisions for every transport; transports frame bytes. The
+//! transport over standard input and output is here, those over HTTP are in `svc-http`. The types of the
+//! protocol come from rmcp's model.
 
 pub mod wire;
 pub mod revision;
@@ -51,16 +51,16 @@ use service::ServiceOffer;
 pub use service::Told;
 use view::{Choice, View};
 
-/// Returns the layer over a service.
+/// Returns the router over a service.
 pub fn layer(service: &Service) -> Layer {
     Layer::new(Arc::new(ServiceOffer::new(service.clone())))
 }
 
-/// Returns the notifications for these addresses, and for what the caller's token has subscribed to.
+/// Returns the notifications for these addresses, and for the subscriptions of the caller's token.
 ///
-/// The stream begins after a position of the log, or now, and its first part says where; if the log no longer
-/// has what follows the position, it begins with what may have changed. It ends when the credential does.
-/// Fails as reading one of the addresses would.
+/// The stream begins after a position of the log, or now, and its first part has that position; if the log no
+/// longer has the next events, it begins with everything that may have changed. It ends when the credential
+/// does. Fails as reading one of the addresses would.
 pub async fn notifications(
     service: &Service,
     caller: &Principal,
@@ -73,7 +73,8 @@ pub async fn notifications(
 
 /// Serves one caller on any pair of byte streams.
 ///
-/// Returns when the input has ended and what runs has a response. Fails at once if the token is dead.
+/// Returns when the input has ended and all running requests are answered. Fails at once if the token is
+/// dead.
 pub async fn serve<R, W>(service: Service, token: SecretString, view: View, pipes: (R, W)) -> Result<()>
 where
     R: AsyncRead + Unpin + Send + 'static,
@@ -84,8 +85,8 @@ where
 
 /// Runs a whole process: starts the log, opens the service and serves until standard input ends.
 ///
-/// The log goes to standard error. The service is the one that `config` describes, the caller the bearer of
-/// its token, who is shown the tools that were chosen. Closes the service at the end.
+/// The log goes to standard error. `config` describes the service and has the token of the caller, who gets
+/// the chosen tools. Closes the service at the end.
 pub fn process(config: &Config, choice: &Choice) -> Result<()> {
     let token = config.token()?;
     start_logging(config)?;
@@ -107,8 +108,8 @@ pub fn outlive_size_limit() -> Result<()> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::internal)?;
     let _entered = runtime.enter();
-    // Installing the handler is enough. It stays installed without the runtime, and nothing has to react to
-    // it.
+    // Installing the handler is enough. It stays installed without the runtime, and nothing has to handle the
+    // signal.
     signal(SignalKind::from_raw(Signal::XFSZ.as_raw())).map(drop).map_err(Error::internal)
 }
 
@@ -141,7 +142,7 @@ pub fn start_logging(config: &Config) -> Result<()> {
 
 /// Returns whether a log record is safe to write.
 ///
-/// The libraries for MCP and WebSocket log whole messages, with the tokens in them, so only their errors are
+/// The libraries for MCP and WebSocket log whole messages, including tokens, so only their errors are
 /// written, whatever the filter says.
 fn is_safe_to_log(metadata: &Metadata<'_>) -> bool {
     match metadata.target().split("::").next() {

@@ -1,8 +1,8 @@
 //! The protocol over a pair of byte streams, with one message per line.
 //!
-//! Each request runs by itself and may be cancelled. What is written is whole lines of the protocol, and
-//! nothing else. Once the input ends, what runs is answered; waits are given up in silence, since a client
-//! that has closed its end may fail on an answer.
+//! Each request runs separately and may be cancelled. The output consists only of whole lines of the
+//! protocol. Once the input ends, running requests are answered; waits are dropped without an answer, since a
+//! client that has closed its end may fail on one.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,16 +30,17 @@ use crate::wire::{self, InvalidMessage, Kind, Message, Payload, WAIT_BATCH_MAX};
 const LINE_MAX: usize = 4 << 20;
 /// Limit on the requests in progress.
 const IN_PROGRESS_MAX: usize = 1024;
-/// Limit on the bytes of requests in progress. No line is read before there is room for the last one.
+/// Limit on the bytes of requests in progress. The next line is read only once there is room for the last
+/// one.
 const BYTES_MAX: usize = 4 * LINE_MAX;
-/// Requests that are worked on, or whose answers wait to be written. Waits do not count.
+/// Maximum requests that are being processed, or whose answers wait to be written. Waits do not count.
 const WORKED_ON_MAX: usize = 64;
-/// Bytes of lines that are written at once.
+/// Maximum bytes of lines in one write.
 const WRITE_BUFFER: usize = 16 << 10;
-/// Lines that may wait to be written.
+/// Maximum lines that wait to be written.
 const QUEUE_MAX: usize = 64;
 
-/// Serves one caller until its input has ended and what runs has a response.
+/// Serves one caller until its input has ended and all running requests are answered.
 pub(crate) async fn serve<R, W>(
     service: &Service,
     layer: Layer,
@@ -51,7 +52,7 @@ where
     R: AsyncRead + Unpin + Send + 'static,
     W: AsyncWrite + Unpin + Send + 'static,
 {
-    // A client shows why a server has ended, but rarely why one has no tools.
+    // Clients show why a server has ended, but rarely why one has no tools.
     if let Err(error) = Principal::local(token.clone()).capabilities(service).await
         && error.code() == Code::Unauthenticated
     {
@@ -76,9 +77,9 @@ where
     writing.await.map_err(Error::internal)
 }
 
-/// Writes lines until there are no more, or nobody reads them.
+/// Writes lines until there are no more, or the reader is gone.
 ///
-/// A short line goes out in one write, with those that are waiting behind it.
+/// A short line is sent in one write, together with the lines that wait after it.
 async fn write_lines<W: AsyncWrite + Unpin>(out: W, mut queue: mpsc::Receiver<Bytes>) {
     let mut out = BufWriter::with_capacity(WRITE_BUFFER, out);
     while let Some(line) = queue.recv().await {
@@ -107,7 +108,7 @@ struct Pipe {
     running: JoinSet<()>,
 }
 
-/// How much may be in memory at once, if the client sends much or reads little.
+/// Limits on memory, if the client sends much or reads little.
 struct Room {
     bytes: Arc<Semaphore>,
     places: Arc<Semaphore>,
@@ -119,7 +120,8 @@ fn semaphore(permits: usize) -> Arc<Semaphore> {
 
 /// The requests that have no response yet.
 ///
-/// A request is told by its number and not by its id: once it was cancelled, its client may use the id again.
+/// A request is identified by its number and not by its id: once it was cancelled, its client may reuse the
+/// id.
 #[derive(Default)]
 struct InProgress {
     requests: HashMap<RequestId, Running>,
@@ -134,7 +136,7 @@ struct Running {
     sink: Sink,
 }
 
-/// Where the response to a request goes.
+/// The destination of a request's response.
 #[derive(Clone)]
 enum Sink {
     Line,
@@ -143,7 +145,7 @@ enum Sink {
 
 /// A batch whose response is not complete.
 struct PendingBatch {
-    /// How many responses are missing, and one while its messages are being read.
+    /// The number of missing responses, plus one while its messages are being read.
     awaited: usize,
     /// The responses, separated by commas.
     array: Vec<u8>,
@@ -154,7 +156,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Sink {
-    /// Takes a response, or that there is none, and returns the line to be written now.
+    /// Takes a response, or its absence, and returns the line to write now.
     fn take(&self, response: Option<Vec<u8>>) -> Option<Bytes> {
         match self {
             Self::Line => response.map(Bytes::from),
@@ -193,27 +195,27 @@ impl InProgress {
         Ok(number)
     }
 
-    /// Notes the task of a request, so that it can be cancelled.
+    /// Stores the task of a request, so that it can be cancelled.
     fn runs(&mut self, id: &RequestId, number: u64, task: AbortHandle) {
         if let Some(running) = self.requests.get_mut(id).filter(|running| running.number == number) {
             running.task = Some(task);
         }
     }
 
-    /// Ends a request. Returns none if it was cancelled.
+    /// Ends a request. Returns `None` if it was cancelled.
     fn end(&mut self, id: &RequestId, number: u64) -> Option<Sink> {
         self.requests.get(id).filter(|running| running.number == number)?;
         self.requests.remove(id).map(|running| running.sink)
     }
 
-    /// Cancels a request and returns the line to be written now.
+    /// Cancels a request and returns the line to write now.
     fn cancel(&mut self, id: &RequestId) -> Option<Bytes> {
         let running = self.requests.remove(id)?;
         running.task.inspect(AbortHandle::abort);
         running.sink.take(None)
     }
 
-    /// Cancels all waits and returns the lines to be written now: batches that waited for nothing else.
+    /// Cancels all waits and returns the lines to write now: batches with only waits left.
     fn give_up_waits(&mut self) -> Vec<Bytes> {
         let waits: Vec<RequestId> =
             self.requests.iter().filter(|(_, running)| running.waits).map(|(id, _)| id.clone()).collect();
@@ -221,7 +223,7 @@ impl InProgress {
     }
 }
 
-/// What ends a connection: nobody reads its output.
+/// The end of a connection: the reader of its output is gone.
 struct Closed;
 
 impl Pipe {
@@ -244,7 +246,7 @@ impl Pipe {
             if handled.is_err() {
                 return;
             }
-            // Those that have ended need no room.
+            // Requests that have ended need no room.
             while self.running.try_join_next().is_some() {}
         }
         let answered = locked(&self.in_progress).give_up_waits();
@@ -290,7 +292,7 @@ impl Pipe {
                 }
                 Ok(mut message) => {
                     if size > WAIT_BATCH_MAX {
-                        // All of it is kept while one wait of it is parked.
+                        // The whole batch is kept while one of its waits is parked.
                         message.size = size;
                     }
                     if message.kind == Kind::Request {
@@ -307,8 +309,7 @@ impl Pipe {
         self.write(sink.take(None)).await
     }
 
-    /// Starts a request, or does what a notification says. Responses are dropped: this server sends no
-    /// requests.
+    /// Starts a request, or processes a notification. Responses are dropped: this server sends no requests.
     async fn message(&mut self, message: Message, sink: Sink) -> std::result::Result<(), Closed> {
         match (message.kind, &message.id) {
             (Kind::Request, Some(id)) => {
@@ -351,7 +352,7 @@ impl Pipe {
             }
         };
         if matches!(message.method.as_str(), "initialize" | "logging/setLevel") {
-            // What follows depends on it.
+            // Later messages depend on it.
             let answer = self.layer.answer(&asked, &message, &Outlet::closed()).await;
             locked(&self.in_progress).end(&id, number);
             let Some(answer) = answer else { return Ok(()) };

@@ -8,20 +8,20 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogLevel {
-    /// What helps to find a fault.
+    /// Information that helps to find a fault.
     Debug,
-    /// What is worth knowing.
+    /// General information.
     Info,
-    /// What is unusual, and no fault.
+    /// An unusual event that is not a fault.
     Notice,
-    /// What may become a fault.
+    /// A possible fault.
     Warning,
     /// A fault.
     Error,
-    /// A fault of a part that much depends on.
+    /// A fault of an important component.
     Critical,
-    /// What must be mended at once.
+    /// A fault that must be corrected at once.
     Alert,
-    /// Nothing works.
+    /// The system does not work.
     Emergency,
 }

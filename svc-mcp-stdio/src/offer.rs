@@ -1,6 +1,6 @@
-//! What a server offers over the protocol, whoever frames the messages.
+//! The handler of a server's methods, independent of the transport.
 //!
-//! The service is one offer (`service_offer`); a test suite may bring another one.
+//! The service is one handler (`service`); a test suite may use another one.
 
 use std::sync::Arc;
 
@@ -27,18 +27,18 @@ pub type Outcome = Result<Answered, Refusal>;
 pub struct Call {
     /// The name of the tool.
     pub name: String,
-    /// Its arguments, as they came; empty if there are none.
+    /// Its arguments, unparsed; empty if there are none.
     pub arguments: Bytes,
     /// The parameters of the call.
     pub message: Arc<Message>,
 }
 
-/// How a transport has to treat a call.
+/// How a transport must treat a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Manner {
-    /// It may be parked.
+    /// The call may be parked.
     pub waits: bool,
-    /// It may change something, so it must not be run twice.
+    /// The call may change data, so it must not run twice.
     pub changes: bool,
 }
 
@@ -46,7 +46,7 @@ pub struct Manner {
 const LISTEN_MAX_BYTES: usize = 16 << 10;
 
 impl Manner {
-    /// Checks the size of a message, which is kept as long as it waits.
+    /// Checks the size of a message, which is kept while it waits.
     pub fn check_size(self, message: &Message) -> svc_core::Result<()> {
         let most = if message.method == "tools/call" { WAIT_INPUT_MAX_BYTES } else { LISTEN_MAX_BYTES };
         if !self.waits || message.size <= most {
@@ -57,25 +57,25 @@ impl Manner {
     }
 }
 
-/// What is offered.
+/// The handler of a server's methods.
 ///
-/// A method of a capability that is not declared is never called.
+/// A method of an undeclared capability is never called.
 pub trait Offer: Send + Sync {
-    /// Returns the capabilities that are declared.
+    /// Returns the declared capabilities.
     fn declares(&self, asked: &Asked) -> ServerCapabilities;
 
-    /// Returns what an agent is told of the server.
+    /// Returns the server's instructions for agents.
     fn instructions(&self, asked: &Asked) -> &'static str;
 
-    /// Returns how a call of this tool is to be treated.
+    /// Returns how to treat a call of this tool.
     fn manner(&self, tool: &str) -> Manner;
 
-    /// Returns the same for a call that continues one which was answered by asking for input.
+    /// Returns how to treat a call that continues one which was answered by asking for input.
     fn manner_of_next(&self, tool: &str) -> Manner {
         self.manner(tool)
     }
 
-    /// Returns the schema of a tool's arguments, for what headers repeat of them; none if that is nothing.
+    /// Returns the schema of a tool's arguments, for headers that repeat them, or `None` if none does.
     fn input_schema(&self, tool: &str) -> Option<&serde_json::Value>;
 
     /// Lists the tools.
@@ -102,10 +102,10 @@ pub trait Offer: Send + Sync {
     /// Completes an argument of a prompt or a template.
     fn complete<'a>(&'a self, asked: &'a Asked, params: CompleteRequestParams) -> BoxFuture<'a, Outcome>;
 
-    /// Subscribes to a resource, or ends that.
+    /// Subscribes to a resource, or ends the subscription.
     fn subscribe<'a>(&'a self, asked: &'a Asked, uri: String, is_wanted: bool) -> BoxFuture<'a, Outcome>;
 
-    /// Sends what changes, until the client leaves: the subscription `id` of revision 2026-07-28.
+    /// Sends notifications of changes until the client leaves: the subscription `id` of revision 2026-07-28.
     fn listen<'a>(
         &'a self,
         asked: &'a Asked,
@@ -114,6 +114,6 @@ pub trait Offer: Send + Sync {
         outlet: &'a Outlet,
     ) -> BoxFuture<'a, Outcome>;
 
-    /// Returns the refusal of a request that no operation has seen, which the caller's credential may change.
+    /// Returns the refusal of a request that has reached no operation; the caller's credential may change it.
     fn refuse<'a>(&'a self, asked: &'a Asked, refusal: Refusal) -> BoxFuture<'a, Refusal>;
 }

@@ -1,4 +1,5 @@
-//! What is said to a client while its request runs: progress, log messages, and what it has subscribed to.
+//! Notifications to a client while its request runs: progress, log messages, and changes of subscribed
+//! resources.
 
 use bytes::Bytes;
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
@@ -8,28 +9,28 @@ use tokio::sync::mpsc;
 
 use crate::log_level::LogLevel;
 
-/// Notifications that may wait to be sent.
+/// Maximum notifications that wait to be sent.
 const QUEUE_MAX: usize = 16;
 
-/// The sending end of a request's stream of notifications.
+/// The sender of a request's notifications.
 ///
-/// If the transport has no way to send any, they are dropped.
+/// If the transport cannot send any, they are dropped.
 #[derive(Clone, Debug, Default)]
 pub struct Outlet(Option<mpsc::Sender<Bytes>>);
 
 impl Outlet {
-    /// Creates an outlet, and the end that a transport reads.
+    /// Creates a sender, and the receiver for the transport.
     pub fn new() -> (Self, mpsc::Receiver<Bytes>) {
         let (sender, receiver) = mpsc::channel(QUEUE_MAX);
         (Self(Some(sender)), receiver)
     }
 
-    /// Returns the one of a transport that sends nothing but responses.
+    /// Returns the sender of a transport that sends only responses.
     pub fn closed() -> Self {
         Self(None)
     }
 
-    /// Sends a notification, waiting while the client does not read. Returns whether it may still arrive.
+    /// Sends a notification, and waits while the client does not read. Returns whether it may still arrive.
     pub async fn send(&self, method: &str, params: &impl Serialize) -> bool {
         match &self.0 {
             Some(sender) => sender.send(notification(method, params)).await.is_ok(),
@@ -40,12 +41,12 @@ impl Outlet {
     /// Sends a notification, unless the client has not read the last ones.
     fn offer(&self, method: &str, params: &impl Serialize) {
         if let Some(sender) = &self.0 {
-            // What is only good to know is dropped.
+            // Optional notifications are dropped.
             let _ = sender.try_send(notification(method, params));
         }
     }
 
-    /// Says how far a request has come.
+    /// Reports the progress of a request.
     pub fn progress(&self, token: &ProgressToken, done: u32, total: u32, message: &str) {
         let params = ProgressNotificationParam::new(token.clone(), f64::from(done))
             .with_total(f64::from(total))
@@ -59,9 +60,9 @@ impl Outlet {
     }
 }
 
-/// Returns the answer to a request, and passes on meanwhile what is said to its client.
+/// Returns the answer to a request, and forwards notifications to its client until then.
 ///
-/// What was said before the answer arrives before it.
+/// Notifications sent before the answer arrive before it.
 pub async fn relaying<T>(
     answer: impl Future<Output = T>,
     mut said: mpsc::Receiver<Bytes>,
@@ -71,7 +72,7 @@ pub async fn relaying<T>(
     let answer = loop {
         tokio::select! {
             biased;
-            // If nobody reads any more, whoever sends the answer finds out.
+            // If the reader is gone, the sender of the answer finds out.
             Some(notification) = said.recv() => drop(to.send(notification).await),
             answer = &mut answer => break answer,
         }

@@ -1,4 +1,4 @@
-//! The caller of a message: its credential, its admission, and what its responses report.
+//! The caller of a message: its credential, its admission, and the data for the headers of its responses.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,17 +24,17 @@ pub struct Principal {
     admission: Arc<Mutex<Admitted>>,
     holder: Option<Holder>,
     standings: Arc<[Standing]>,
-    /// The time at which its waits end, whatever timeout they name.
+    /// The time at which its waits end, whatever timeout they request.
     deadline: Option<Instant>,
     room_lsn: Arc<AtomicI64>,
-    /// The address under which it has reached the service; empty if that is not known.
+    /// The address at which it has reached the service; empty if that is not known.
     address: Arc<str>,
 }
 
 /// The admission of a message. The message is counted and audited once, with its first request to the core.
 #[derive(Debug, Default)]
 enum Admitted {
-    /// Not admitted: each request to the core is admitted by itself.
+    /// Not admitted: each request to the core is admitted separately.
     #[default]
     Never,
     /// Admitted, but without a request to the core so far.
@@ -59,7 +59,7 @@ impl Admitted {
 impl Principal {
     /// Creates the sender of `head` without admitting it.
     ///
-    /// Each of its requests to the core is counted, and checks the credential.
+    /// Each of its requests to the core is counted, and its credential is checked each time.
     pub fn new(head: RequestHead) -> Self {
         Self {
             head: head.into(),
@@ -72,7 +72,7 @@ impl Principal {
         }
     }
 
-    /// Says under which address it has reached the service, for links in what it is told.
+    /// Sets the address at which it has reached the service, for links in its responses.
     #[must_use]
     pub fn reached_at(self, address: &str) -> Self {
         Self { address: address.into(), ..self }
@@ -96,7 +96,7 @@ impl Principal {
         Ok(Self { admission, holder, standings, ..self.clone() })
     }
 
-    /// Returns it admitted, so that all that it asks for one message counts once.
+    /// Returns it admitted, so that all of its requests for one message count once.
     pub(crate) async fn once(&self, service: &Service) -> Result<Self> {
         let is_admitted = !matches!(*self.lock(), Admitted::Never);
         if is_admitted { Ok(self.clone()) } else { Ok(self.again(service).await?) }
@@ -108,17 +108,17 @@ impl Principal {
         Self { deadline: Some(deadline), ..self }
     }
 
-    /// Returns who holds what its requests take of a ceiling, if it was admitted.
+    /// Returns the holder of its requests' share of a ceiling, if it was admitted.
     pub fn holder(&self) -> Option<Holder> {
         self.holder
     }
 
-    /// Returns what all its requests have in common, and those of no other credential.
+    /// Returns a hash that is shared by all requests of this credential, and by no others.
     pub fn mark(&self) -> [u8; 32] {
         self.head.credential.mark()
     }
 
-    /// Returns what is left of the limits that the message counts against, if it was admitted.
+    /// Returns the remaining quotas that the message counts against, if it was admitted.
     pub fn standings(&self) -> &[Standing] {
         &self.standings
     }
@@ -130,7 +130,7 @@ impl Principal {
 
     /// Makes a request to the core for a message that has made none, so that it is recorded like any other.
     ///
-    /// Fails if the credential has ended by now.
+    /// Fails if the credential has ended.
     pub async fn confirm(&self, service: &Service) -> Result<()> {
         if self.is_unasked() {
             self.capabilities(service).await?;
@@ -142,7 +142,7 @@ impl Principal {
         self.admission.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the admission for the next request to the core, admitting that request itself if necessary.
+    /// Returns the admission for the next request to the core, and admits that request itself if necessary.
     async fn admission(&self, service: &Service, operation: Option<&Operation>) -> Result<Admission> {
         let admission = self.lock().next();
         match admission {
@@ -161,10 +161,11 @@ impl Principal {
         Some(self.room_lsn.load(Ordering::Relaxed)).filter(|lsn| *lsn != UNKNOWN_LSN)
     }
 
-    /// Returns the same, asking the core if it has not replied so far; none if it refuses that or takes long.
+    /// Returns the same, and queries the core if it has not replied so far; `None` if the core refuses or
+    /// takes long.
     pub async fn room_lsn_by_now(&self, service: &Service) -> Option<i64> {
         if self.room_lsn().is_none() {
-            // Whoever may not ask is told by what answers the request.
+            // If the query is refused, the answer to the request reports why.
             let _ = timeout(ASK_MAX, self.capabilities(service)).await;
         }
         self.room_lsn()
@@ -174,7 +175,7 @@ impl Principal {
         self.room_lsn.store(lsn.unwrap_or(UNKNOWN_LSN), Ordering::Relaxed);
     }
 
-    /// Resolves at the deadline; never if there is none.
+    /// Resolves at the deadline, or never without one.
     pub(crate) async fn deadline_passed(&self) {
         match self.deadline {
             Some(deadline) => sleep_until(deadline).await,
@@ -182,7 +183,7 @@ impl Principal {
         }
     }
 
-    /// Returns the bearer as its credential tells it, as of now.
+    /// Returns the current data of the credential's bearer.
     pub(crate) async fn bearer(&self, service: &Service) -> Result<Bearer> {
         let admission = self.admission(service, Some(WHOAMI.operation(service.table())?)).await?;
         let reply = service.bearer(admission.without_operation()).await?;
@@ -202,7 +203,7 @@ impl Principal {
 
     /// Returns the error for a message that calls no operation or cannot be read.
     ///
-    /// That is `refusal`, unless the credential has ended by now: then it is the error for that.
+    /// That is `refusal`, or else the error of the credential if that has ended.
     pub async fn refuse(&self, service: &Service, refusal: Error) -> Error {
         let error = match self.admission(service, None).await {
             Ok(admission) => service.refuse(None, admission, refusal).await,
@@ -222,7 +223,7 @@ impl Principal {
         service.subscribe(self.follower(service).await?, wanted).await
     }
 
-    /// Has its token subscribe to an address, or ends that.
+    /// Subscribes its token to an address, or ends the subscription.
     pub(crate) async fn set_resource_subscription(
         &self,
         service: &Service,
@@ -233,7 +234,7 @@ impl Principal {
         service.resource_subscriptions().set(admission, uri.to_owned(), is_wanted).await
     }
 
-    /// Returns the addresses that its token has subscribed to.
+    /// Returns the addresses to which its token is subscribed.
     pub(crate) async fn resource_subscriptions(&self, service: &Service) -> Result<Vec<String>> {
         service.resource_subscriptions().of(self.follower(service).await?).await
     }
@@ -242,16 +243,16 @@ impl Principal {
         self.admission(service, Some(WAIT_FOR_EVENT.operation(service.table())?)).await
     }
 
-    /// Returns the capabilities of the bearer, as of now.
+    /// Returns the current capabilities of the bearer.
     pub(crate) async fn capabilities(&self, service: &Service) -> Result<Capabilities> {
         if self.is_anonymous() {
-            // It is nobody who could be asked for.
+            // An anonymous caller cannot be looked up.
             return Ok(Capabilities::of_anonymous());
         }
         Ok(self.bearer(service).await?.capabilities)
     }
 
-    /// Returns whether its credential has ended. Nobody has none that could end.
+    /// Returns whether its credential has ended. An anonymous caller has none that could end.
     pub async fn has_ended(&self, service: &Service) -> bool {
         self.capabilities(service).await.is_err_and(|error| error.code() == Code::Unauthenticated)
     }

@@ -1,11 +1,11 @@
-//! Fixed selections of tools for one kind of agent, with instructions of their own.
+//! Fixed selections of tools for one kind of agent, with separate instructions.
 
 /// A fixed selection of tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Profile {
-    /// Takes up tasks and hands in results.
+    /// Claims tasks and submits results.
     Worker,
-    /// Looks over what others have done.
+    /// Reviews the work of others.
     Reviewer,
 }
 
@@ -13,7 +13,7 @@ impl Profile {
     /// All profiles.
     pub const ALL: [Self; 2] = [Self::Worker, Self::Reviewer];
 
-    /// Returns the word that names it.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Worker => "worker",
@@ -34,7 +34,7 @@ impl Profile {
         }
     }
 
-    /// Returns what an agent is told of it.
+    /// Returns its instructions for agents.
     pub fn instructions(self) -> &'static str {
         match self {
             Self::Worker => WORKER_INSTRUCTIONS,

@@ -1,7 +1,7 @@
-//! JSON-RPC errors: what ends a request without a result.
+//! JSON-RPC errors, for requests that end without a result.
 //!
-//! What an operation refuses is a result that a model reads. Errors are left for
-//! requests that no operation has answered. A transport turns the [`Fault`] into a status of its own.
+//! The refusal of an operation is a result that a model reads. Errors are for requests that no operation has
+//! answered. A transport maps the [`Fault`] to a status.
 
 use std::borrow::Cow;
 
@@ -14,48 +14,48 @@ use svc_core::{Code, Error};
 use crate::revision::Revision;
 use crate::wire::InvalidMessage;
 
-/// What is wrong with a request.
+/// The fault of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// It is not JSON.
     Unreadable,
-    /// It is not a message, or not one that belongs here.
+    /// It is not a message, or it is not allowed here.
     NoMessage,
-    /// A header says something else than the message.
+    /// A header differs from the message.
     Headers,
     /// Its revision is not known.
     Revision,
-    /// The client lacks a capability that answering it takes.
+    /// The client lacks a required capability.
     ClientCapability,
     /// Its `_meta` is malformed.
     Meta,
-    /// There is no such method.
+    /// The method does not exist.
     Method,
-    /// Its parameters are malformed, or name nothing that exists.
+    /// Its parameters are malformed, or name an object that does not exist.
     Params,
     /// It names a resource that does not exist.
     Resource,
-    /// The service has refused it before an operation, or by an error that clients know by its number.
+    /// The service has refused it before an operation, or with an error that clients know by its number.
     Refused(Code),
-    /// The client has given it up.
+    /// The client has cancelled it.
     GivenUp,
 }
 
 /// A JSON-RPC error.
 #[derive(Clone, Debug)]
 pub struct Refusal {
-    /// What is wrong.
+    /// The fault.
     pub fault: Fault,
     code: i32,
     message: Cow<'static, str>,
-    /// What the protocol wants with the error, beside the problem.
+    /// Data that the protocol requires in the error, in addition to the problem.
     data: Option<Value>,
     /// The error of the service, if it is one.
     pub error: Option<Box<Error>>,
 }
 
 impl Refusal {
-    /// Rejects a request for this reason, in these words.
+    /// Creates the refusal for this fault, with this message.
     pub fn new(fault: Fault, message: impl Into<Cow<'static, str>>) -> Self {
         let code = match fault {
             Fault::Unreadable => -32_700,
@@ -100,9 +100,9 @@ impl Refusal {
         Self { data: Some(json!({"requiredCapabilities": required})), ..refusal }
     }
 
-    /// Returns the error of a request whose result cannot carry a problem.
+    /// Returns the error of a request whose result cannot contain a problem.
     ///
-    /// Many clients show the message of an error and nothing of its data, so it says what to do as well.
+    /// Many clients show the message of an error without its data, so the message also says what to do.
     pub fn of(error: Error) -> Self {
         let code = match mcp::error_form(error.code()) {
             ErrorForm::Error(code) => code,
@@ -113,17 +113,17 @@ impl Refusal {
         Self { code, error: Some(Box::new(error)), ..refusal }
     }
 
-    /// Returns its number.
+    /// Returns its error code.
     pub fn code(&self) -> i32 {
         self.code
     }
 
-    /// Returns what is wrong, in words.
+    /// Returns its message.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// Returns the problem, and what the protocol wants beside it.
+    /// Returns the problem, and the data that the protocol requires.
     fn data(&self) -> Value {
         let own = || match self.fault {
             Fault::Method | Fault::Resource => Error::new(Code::NotFound, self.message.clone()),
@@ -139,7 +139,7 @@ impl Refusal {
         data
     }
 
-    /// Whether the request was refused before, and this refuses its repeat.
+    /// Returns whether this refuses a repeat of a request that was refused before.
     fn is_repeated(&self) -> bool {
         self.error.as_ref().is_some_and(|error| error.is_repeated())
     }
@@ -149,7 +149,7 @@ impl Refusal {
         let data = ErrorData::new(ErrorCode(self.code), self.message.clone(), Some(self.data()));
         let mut response = json!(JsonRpcError::new(id.cloned(), data));
         if let (None, Some(members)) = (id, response.as_object_mut()) {
-            // JSON-RPC 2.0, section 5: it is null if it could not be read, and not left out.
+            // JSON-RPC 2.0, section 5: it is null if it could not be read, and not absent.
             members.insert("id".to_owned(), Value::Null);
         }
         response.to_string().into_bytes()

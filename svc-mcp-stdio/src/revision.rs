@@ -1,4 +1,4 @@
-//! The revisions of the protocol, and what each of them has.
+//! The revisions of the protocol, and the features of each.
 
 use rmcp::model::ProtocolVersion;
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ impl Revision {
     /// The newest revision that has a handshake.
     pub const NEWEST_WITH_HANDSHAKE: Self = Self::V20251125;
 
-    /// The revision of a request that says nothing of it.
+    /// The revision of a request that states none.
     pub const UNSTATED: Self = Self::V20250326;
 
     /// Returns the revision of this date.
@@ -34,7 +34,7 @@ impl Revision {
         Self::ALL.into_iter().find(|revision| revision.date() == date)
     }
 
-    /// Returns the date that names it.
+    /// Returns its date, which is its name.
     pub fn date(self) -> &'static str {
         match self {
             Self::V20241105 => "2024-11-05",
@@ -45,20 +45,20 @@ impl Revision {
         }
     }
 
-    /// Returns what `initialize` answers to a client that asks for `date`.
+    /// Returns the revision with which `initialize` answers a client that requests `date`.
     pub fn agreed(date: &str) -> Self {
         Self::of(date).filter(|revision| revision.has_handshake()).unwrap_or(Self::NEWEST_WITH_HANDSHAKE)
     }
 
     /// Returns whether each request states its revision, capabilities and client, and each result its type.
     ///
-    /// There is no `initialize`, no `ping` and no `resources/subscribe` then; a result says how long it may
-    /// be cached, and a method that does not exist is 404 over HTTP.
+    /// Such a revision has no `initialize`, no `ping` and no `resources/subscribe`; a result states how long
+    /// it may be cached, and an unknown method is 404 over HTTP.
     pub fn is_stateless(self) -> bool {
         self >= Self::V20260728
     }
 
-    /// Returns whether it begins with `initialize`.
+    /// Returns whether a connection begins with `initialize`.
     pub fn has_handshake(self) -> bool {
         !self.is_stateless()
     }
@@ -76,7 +76,7 @@ impl Revision {
     /// Returns whether tools have output schemas and titles, and results structured content.
     ///
     /// They came with 2025-06-18. A request that states no revision counts as one of 2025-03-26, whatever its
-    /// client knows, and clients ignore members that they do not know; so that revision has them here, too.
+    /// client knows, and clients ignore unknown members; so that revision has them here too.
     pub fn has_structured_content(self) -> bool {
         self >= Self::UNSTATED
     }

@@ -1,7 +1,7 @@
-//! Which tools a client is shown: all, those of a profile, or the ones that it has chosen.
+//! The tools that a client sees: all, those of a profile, or the ones that it has chosen.
 //!
-//! What is not shown cannot be called either. The words for choosing are those of other servers: toolsets
-//! (the areas of the service, and the profiles), single tools, and reading only.
+//! A hidden tool cannot be called either. The names for choosing are those of other servers: toolsets (the
+//! areas of the service, and the profiles), single tools, and reading only.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::profiles::Profile;
 /// The toolset of all tools.
 const ALL: &str = "all";
 
-/// What an agent is told that sees all tools.
+/// The instructions for an agent that sees all tools.
 const INSTRUCTIONS: &str = "\
 This server coordinates agents. Work is a thread: a task in a channel with messages, a state and a result.\n\
 1. `whoami` returns who you are; `list_channels` and `list_threads` list the existing work.\n\
@@ -30,7 +30,7 @@ its lease id is rejected from then on.\n\
 cannot finish, call `release_claim`.\n\
 An error says what was rejected, with a stable code in brackets, why, and what to do.";
 
-/// The same of any other selection: it names no tool, since none need be in it.
+/// The instructions for any other selection: they name no tool, since it may be hidden.
 pub(crate) const INSTRUCTIONS_OF_SOME: &str = "\
 This server coordinates agents. Work is a thread: a task in a channel with messages, a state and a result. \
 You are shown some of the tools that it has: a text may name one that is not among yours, which you cannot \
@@ -41,20 +41,20 @@ An error says what was rejected, with a stable code in brackets, why, and what t
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct View {
     profile: Option<Profile>,
-    /// The names of what was chosen; all tools if none.
+    /// The names of the chosen tools; `None` for all tools.
     chosen: Option<Arc<BTreeSet<&'static str>>>,
     reads_only: bool,
-    /// Whether the path of a request alone decides it.
+    /// Whether the path of a request alone determines it.
     is_of_path: bool,
 }
 
-/// What a client has chosen, in its own words.
+/// The choice of a client, unparsed.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Choice {
     /// Show only the tools of these toolsets, separated by commas: areas, worker, reviewer, all
     #[arg(long, value_name = "NAMES")]
     pub toolsets: Option<String>,
-    /// Show only these tools, separated by commas, beside those of the toolsets
+    /// Show only these tools, separated by commas, in addition to those of the toolsets
     #[arg(long, value_name = "NAMES")]
     pub tools: Option<String>,
     /// Show only tools that change nothing
@@ -68,9 +68,9 @@ impl View {
         Self { profile: Some(profile), is_of_path: true, ..Self::default() }
     }
 
-    /// Returns the view that a client has chosen, or what is wrong with a word of it.
+    /// Returns the filter that a client has chosen, or the error about an invalid name.
     ///
-    /// A list without a word is no choice, as a variable that is not set leaves it.
+    /// An empty list is not a choice, since an unset variable gives one.
     pub fn chosen(table: &Table, choice: &Choice) -> Result<Self, String> {
         let toolsets: Vec<&str> = words(choice.toolsets.as_deref()).collect();
         let tools: Vec<&str> = words(choice.tools.as_deref()).collect();
@@ -104,7 +104,7 @@ impl View {
             && (!self.reads_only || operation.effect().changes_nothing())
     }
 
-    /// Returns the view of a profile, from which a client has chosen; or what is wrong with its choice.
+    /// Returns the filter of a profile, narrowed by a client's choice, or the error about that choice.
     pub fn within(profile: Profile, choice: &Choice) -> Result<Self, String> {
         if words(choice.toolsets.as_deref()).chain(words(choice.tools.as_deref())).next().is_some() {
             return Err(format!(
@@ -115,12 +115,12 @@ impl View {
         Ok(Self { reads_only: choice.reads_only, is_of_path: !choice.reads_only, ..Self::of(profile) })
     }
 
-    /// Returns the profile that it is of.
+    /// Returns its profile.
     pub fn profile(&self) -> Option<Profile> {
         self.profile
     }
 
-    /// Returns whether the path of a request alone decides it, so that caches may keep what it shows.
+    /// Returns whether the path of a request alone determines it, so that caches may keep the tools.
     pub fn is_of_path(&self) -> bool {
         self.is_of_path
     }
@@ -131,7 +131,7 @@ impl View {
         named.all(|operation| self.shows(operation))
     }
 
-    /// Returns what an agent is told that sees these tools, and may see those of its profile.
+    /// Returns the instructions for an agent with these tools and possibly those of its profile.
     pub fn instructions(&self) -> &'static str {
         match (self.profile, &self.chosen, self.reads_only) {
             (Some(profile), None, false) => profile.instructions(),

@@ -1,9 +1,8 @@
-//! From bytes to JSON-RPC 2.0 messages: the only parser of every transport.
+//! Parses bytes into JSON-RPC 2.0 messages: the only parser of every transport.
 //!
-//! It splits a payload into messages, tells their kinds apart and rejects what is not a message. A member's
-//! value stays the bytes that it came in, so that the arguments of a call are decoded once, by the operation.
-//! Only the members that are used are read, whatever others there are. Methods and their parameters are not
-//! checked here.
+//! It splits a payload into messages, distinguishes their kinds and rejects invalid ones. A member's value
+//! keeps its bytes, so that the operation decodes the arguments of a call once. Only known members are read,
+//! whatever others there are. Methods and their parameters are not checked here.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -37,7 +36,7 @@ const MEMBERS_MAX: usize = 64;
 /// A received payload.
 #[derive(Debug)]
 pub enum Payload {
-    /// A JSON object by itself, as nearly all clients send it.
+    /// A single JSON object, as nearly all clients send it.
     One(Message),
     /// An array of messages, each valid or rejected.
     Batch(Vec<Result<Message, InvalidMessage>>),
@@ -46,19 +45,19 @@ pub enum Payload {
 /// A message with a valid envelope.
 #[derive(Clone, Debug)]
 pub struct Message {
-    /// Whether it wants a response, or is one.
+    /// Whether it expects a response, or is one.
     pub kind: Kind,
-    /// Its id; none of a notification.
+    /// Its id; `None` for a notification.
     pub id: Option<RequestId>,
     /// Its method; empty for a response.
     pub method: String,
-    /// What it says beside that.
+    /// Its parameters.
     pub params: Params,
-    /// The bytes that it was sent in.
+    /// The number of bytes in which it was sent.
     pub size: usize,
 }
 
-/// What JSON-RPC makes of a message, by its members `method`, `id`, `result` and `error`.
+/// The kind of a JSON-RPC message, by its members `method`, `id`, `result` and `error`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Expects a response.
@@ -74,23 +73,23 @@ pub enum Kind {
 pub struct Params(Vec<(String, Bytes)>);
 
 impl Params {
-    /// Returns the JSON text of a member; none if there is none, or it is null.
+    /// Returns the JSON text of a member, or `None` if it is absent or null.
     pub fn text(&self, name: &str) -> Option<&Bytes> {
         let (_, text) = self.0.iter().find(|(member, _)| member == name)?;
         Some(text).filter(|text| text.as_ref() != b"null")
     }
 
-    /// Reads a member; none if there is none, or it is null.
+    /// Reads a member, or returns `None` if it is absent or null.
     pub fn read<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, serde_json::Error> {
         self.text(name).map(|text| serde_json::from_slice(text)).transpose()
     }
 
-    /// Reads a member that is a string; none if it is not.
+    /// Returns a member that is a string, or `None` if it is not.
     pub fn string(&self, name: &str) -> Option<Cow<'_, str>> {
         self.text(name).and_then(|text| string(text))
     }
 
-    /// Reads the members of a member; none if it is no object.
+    /// Returns the members of a member; empty if it is not an object.
     ///
     /// Fails if it is an object in which a member appears twice, or that has too many.
     pub(crate) fn members(&self, name: &str) -> Result<Members<'_>, serde_json::Error> {
@@ -98,7 +97,7 @@ impl Params {
         Ok(text.map(|text| serde_json::from_slice(text)).transpose()?.unwrap_or_default())
     }
 
-    /// Reads these members into one type. Those that are null are left out.
+    /// Reads these members into one type. Null members count as absent.
     pub fn read_members<T: DeserializeOwned>(&self, names: &[&str]) -> Result<T, serde_json::Error> {
         let mut text = Vec::new();
         for (name, member) in names.iter().filter_map(|name| Some((name, self.text(name)?))) {
@@ -115,24 +114,24 @@ impl Params {
     }
 }
 
-/// Something that is not a valid message.
+/// A value that is not a valid message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InvalidMessage {
-    /// Whether it is no JSON at all.
+    /// Whether it is not JSON.
     pub is_unreadable: bool,
-    /// What is wrong with it.
+    /// The fault.
     pub message: Cow<'static, str>,
-    /// Its id, if that could be read.
+    /// Its id, if it could be read.
     pub id: Option<RequestId>,
 }
 
 impl InvalidMessage {
-    /// Rejects a message that is JSON.
+    /// Creates the error for an invalid message that is JSON.
     pub fn new(message: impl Into<Cow<'static, str>>, id: Option<RequestId>) -> Self {
         Self { is_unreadable: false, message: message.into(), id }
     }
 
-    /// Rejects a batch, or a part of one, in a revision that has none.
+    /// Creates the error for a batch, or a part of one, in a revision without batches.
     pub fn no_batches(id: Option<RequestId>) -> Self {
         Self::new("batches exist only in revision 2025-03-26", id)
     }
@@ -163,7 +162,7 @@ pub fn read(payload: &Bytes) -> Result<Payload, InvalidMessage> {
 }
 
 fn batch(payload: &Bytes) -> Result<Vec<Result<Message, InvalidMessage>>, InvalidMessage> {
-    // Counted before anything is kept: an array of millions of numbers is no batch.
+    // Counted before anything is kept: an array of millions of numbers is not a batch.
     let Count(items) = serde_json::from_slice(payload).map_err(|error| InvalidMessage::of(&error))?;
     match items {
         0 => return Err(InvalidMessage::new("the batch is empty", None)),
@@ -229,7 +228,7 @@ fn message(text: &Bytes) -> Result<Message, InvalidMessage> {
     Ok(Message { kind, id, method, params, size: text.len() })
 }
 
-/// Returns why a member is not a string: by a character that is none, or as `otherwise` says.
+/// Returns why a member is not a string: because of an invalid character, or else `otherwise`.
 fn not_a_string(what: &str, member: Option<&RawValue>, otherwise: &'static str) -> Cow<'static, str> {
     let error = member.and_then(|member| serde_json::from_str::<String>(member.get()).err());
     let fault = error.as_ref().and_then(not_a_character);
@@ -261,7 +260,7 @@ pub fn request_id(text: &str) -> Option<RequestId> {
     }
 }
 
-/// The members of an object with their texts. None appears twice.
+/// The members of an object with their texts. No name appears twice.
 #[derive(Default)]
 pub(crate) struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 

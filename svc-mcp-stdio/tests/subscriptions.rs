@@ -1,4 +1,4 @@
-//! Tests of what a client is told over a pipe without asking again.
+//! Tests of the notifications that a client receives over a pipe.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "tests")]
 
@@ -12,7 +12,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines};
 
 const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
 
-/// One of several clients of a service, each with a pipe of its own.
+/// One of several clients of a service, each with a separate pipe.
 struct Pipe {
     out: DuplexStream,
     lines: Lines<BufReader<DuplexStream>>,
@@ -63,7 +63,7 @@ impl Pipe {
         serde_json::from_str(&line.unwrap().unwrap()).unwrap()
     }
 
-    /// Sends a request and returns its response; what it is told before that is dropped.
+    /// Sends a request and returns its response; earlier notifications are dropped.
     async fn ask(&mut self, method: &str, params: Value) -> Value {
         let id = self.send(method, params).await;
         loop {
@@ -80,7 +80,7 @@ impl Pipe {
         answer["result"]["structuredContent"].clone()
     }
 
-    /// Returns what it is told next, with the parameters.
+    /// Returns the next notification, with its parameters.
     async fn told(&mut self) -> (String, Value) {
         let message = self.read().await;
         assert!(message.get("id").is_none(), "{message}");
@@ -102,7 +102,7 @@ fn modern(mut params: Value) -> Value {
     params
 }
 
-/// Makes a channel and a thread in it, and returns their ids.
+/// Creates a channel and a thread in it, and returns their ids.
 async fn work(pipe: &mut Pipe, workspace: &str) -> (String, String) {
     let channel = pipe.call("create_channel", json!({"workspace_id": workspace, "name": "work"})).await;
     let channel = channel["id"].as_str().unwrap().to_owned();
@@ -152,7 +152,7 @@ async fn a_connection_is_told_of_what_it_has_subscribed_to() {
             (&json!(-32002), &json!(uri))
         );
     }
-    // Nobody is told who asks for nothing.
+    // A client without a subscription receives no notification.
     assert_eq!(other.ask("ping", json!({})).await["result"], json!({}));
 }
 
@@ -165,7 +165,7 @@ async fn who_has_read_the_list_is_told_that_it_changes() {
     pipe.ask("resources/list", json!({})).await;
     work(&mut other, &home.workspace).await;
     assert_eq!(pipe.told().await.0, "notifications/resources/list_changed");
-    // A request of the newest revision says itself what it wants to be told.
+    // A request of the newest revision itself names the notifications that it wants.
     let mut modern_pipe = home.pipe();
     modern_pipe.ask("resources/list", modern(json!({}))).await;
     other.call("create_channel", json!({"workspace_id": home.workspace, "name": "more"})).await;
@@ -220,7 +220,7 @@ async fn a_listening_request_acknowledges_what_is_visible_and_marks_each_message
         repeated += 1;
     }
     assert!(repeated < 19, "a resource is told of once in a while: {repeated}");
-    // The other list is asked for without anything: it is acknowledged all the same.
+    // The other subscription names no addresses: it is acknowledged nevertheless.
     let id = pipe.send("subscriptions/listen", modern(json!({"notifications": {}}))).await;
     let (_, params) = pipe.told().await;
     assert_eq!(params, json!({"notifications": {}, "_meta": {SUBSCRIPTION_ID: id}}));

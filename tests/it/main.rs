@@ -1,19 +1,23 @@
 //! Integration tests, in one program so that they link once.
 //!
 //! The folders are the layers of the core, and a file has the name of the area that it tests, as in
-//! `svc-core/src`; `house` has the rules for the whole project, `shells` the tests of what is in front of the
-//! core, and `attacks` what one workspace may take from others. The generated tests cover the whole operation
-//! table; the others show what the service promises beyond it.
+//! `svc-core/src`; `house` has the rules for the whole project, `shells` the tests of the shells in front of
+//! the core, and `attacks` the limits of what one workspace may take from others. The generated tests cover
+//! the whole operation table; the others test the guarantees of the service beyond it.
 
 mod attacks;
+mod audit;
 mod conversation;
 mod coordination;
 mod gates;
 mod house;
 mod identity;
-mod integrity;
 mod log;
 mod op;
 mod outreach;
+mod portability;
+mod retention;
+mod sharing;
 mod shells;
 mod store;
+mod stream;

@@ -10,17 +10,17 @@ pub const PACKAGES: &str = "SVC_TEST_UI";
 /// The variable with the path of Chromium.
 pub const CHROMIUM: &str = "SVC_TEST_CHROMIUM";
 
-/// Keeps Node.js from telling, with each module of the board, that it had to look what it is.
+/// Suppresses the warning of Node.js that it had to detect the type of each module of the board.
 const QUIET: &str = "--disable-warning=MODULE_TYPELESS_PACKAGE_JSON";
 
-/// The command that runs Node.js, of these packages, in a folder of `tests/ui`.
+/// Returns the command that runs Node.js with these packages, in a folder of `tests/ui`.
 pub fn node(packages: &Path, folder: &str) -> Command {
     let mut node = Command::new(packages.join("node"));
     node.current_dir(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/ui")).join(folder)).arg(QUIET);
     node
 }
 
-/// The command that runs a script in a folder of `tests/ui`, if the variables say with what.
+/// Returns the command that runs a script in a folder of `tests/ui`, if the variables name its programs.
 pub fn script(folder: &str, arguments: &[&str]) -> Option<Command> {
     let packages = PathBuf::from(std::env::var_os(PACKAGES)?);
     std::env::var_os(CHROMIUM)?;

@@ -1,7 +1,7 @@
 //! Databases for tests, on either engine, removed when they are dropped.
 //!
-//! What a crashed run leaves behind, a later one removes. A test also accesses the database behind the
-//! service's back here: it counts rows, and inserts what no operation can.
+//! A later run removes what a crashed run leaves behind. Tests also access the database directly here,
+//! without the service: they count rows, and insert rows that no operation can create.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -24,9 +24,9 @@ use crate::runtime;
 /// The variable with the address of a Postgres server, whose user must be allowed to create databases.
 pub const POSTGRES: &str = "SVC_TEST_POSTGRES";
 
-/// The engines that this run can test.
+/// Returns the engines that this run can test.
 ///
-/// A missing one is reported, and is a failure in CI.
+/// It reports a missing one, and fails in CI.
 pub fn engines() -> Vec<Engine> {
     if std::env::var_os(POSTGRES).is_some() {
         return vec![Engine::Sqlite, Engine::Postgres];
@@ -35,11 +35,22 @@ pub fn engines() -> Vec<Engine> {
     vec![Engine::Sqlite]
 }
 
-/// Reports that `what` is not tested because the variable `name` is not set; in CI that is a failure.
+/// Reports that `what` is not tested because the variable `name` is not set; fails in CI.
 pub fn skipped(what: &str, name: &str) {
     let in_ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
     assert!(!in_ci, "CI must test {what}: set {name}");
     eprintln!("SKIPPED {what}: {name} is not set");
+}
+
+/// Returns whether this run includes the tests that repeat others under other circumstances.
+///
+/// `SVC_TEST_LONG=1` includes them, as CI does.
+pub fn is_long(what: &str) -> bool {
+    let is_long = std::env::var("SVC_TEST_LONG").is_ok_and(|long| long == "1");
+    if !is_long {
+        eprintln!("SKIPPED {what}: SVC_TEST_LONG is not 1");
+    }
+    is_long
 }
 
 /// One database.
@@ -49,14 +60,14 @@ pub struct TestDatabase {
 
 enum Place {
     Sqlite(TempDir),
-    /// The client is kept: a database with a connection is not removed.
+    /// The client stays open, because a database with a connection is not removed.
     Postgres {
         name: String,
         client: Client,
     },
 }
 
-/// Drops references and checks, which leaves keys.
+/// Drops references and checks, but not keys.
 const NO_CONSTRAINTS: &str = "
     do $$ declare c record; begin
         for c in select conrelid::regclass as t, conname from pg_constraint
@@ -64,11 +75,11 @@ const NO_CONSTRAINTS: &str = "
         loop execute format('alter table %s drop constraint %I', c.t, c.conname); end loop;
     end $$";
 
-/// The tables that periodic work writes for itself.
+/// The tables that only periodic work writes.
 const PERIODIC: [&str; 2] = ["leases", "scrubs"];
 
 impl TestDatabase {
-    /// An empty database on `engine`.
+    /// Returns an empty database on `engine`.
     pub fn on(engine: Engine) -> Self {
         match engine {
             Engine::Sqlite => Self::sqlite(),
@@ -76,19 +87,19 @@ impl TestDatabase {
         }
     }
 
-    /// An empty SQLite database in a folder of its own.
+    /// Returns an empty SQLite database in a separate folder.
     pub fn sqlite() -> Self {
         Self { place: Place::Sqlite(tempfile::tempdir().unwrap()) }
     }
 
-    /// An empty Postgres database.
+    /// Returns an empty Postgres database.
     pub fn postgres() -> Self {
         runtime().block_on(async { create(&take_turn().await).await })
     }
 
-    /// A Postgres database that a process with the same programs has left behind, or an empty one.
+    /// Returns a Postgres database that a process with the same programs has left behind, or an empty one.
     ///
-    /// Others that nobody uses are removed.
+    /// It removes other unused ones.
     pub fn postgres_again() -> Self {
         runtime().block_on(async {
             let server = take_turn().await;
@@ -106,15 +117,15 @@ impl TestDatabase {
         })
     }
 
-    /// An empty SQLite database in a folder that is kept in memory, where there is one.
+    /// Returns an empty SQLite database in a folder in memory, if there is one.
     ///
-    /// The service writes as it always does, but nothing waits for a disk.
+    /// The service writes as usual, but nothing waits for a disk.
     pub fn sqlite_in_memory() -> Self {
         tempfile::tempdir_in("/dev/shm")
             .map_or_else(|_| Self::sqlite(), |folder| Self { place: Place::Sqlite(folder) })
     }
 
-    /// A SQLite database whose file begins with these bytes.
+    /// Returns a SQLite database whose file begins with these bytes.
     pub fn sqlite_from(bytes: &[u8]) -> Self {
         let database = Self::sqlite();
         database.fill(bytes);
@@ -126,7 +137,7 @@ impl TestDatabase {
         std::fs::write(self.file().unwrap(), bytes).unwrap();
     }
 
-    /// The bytes of the SQLite file, which must no longer be open.
+    /// Returns the bytes of the SQLite file, which must no longer be open.
     pub fn sqlite_bytes(&self) -> Vec<u8> {
         self.truncate_sqlite_log();
         std::fs::read(self.file().unwrap()).unwrap()
@@ -136,7 +147,7 @@ impl TestDatabase {
         self.connect_sqlite().query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(())).unwrap();
     }
 
-    /// The engine.
+    /// Returns the engine.
     pub fn engine(&self) -> Engine {
         match self.place {
             Place::Sqlite(_) => Engine::Sqlite,
@@ -144,7 +155,7 @@ impl TestDatabase {
         }
     }
 
-    /// The address for the service.
+    /// Returns the address for the service.
     pub fn address(&self) -> Database {
         match &self.place {
             Place::Sqlite(_) => Database::Sqlite(self.file().unwrap()),
@@ -152,14 +163,14 @@ impl TestDatabase {
         }
     }
 
-    /// The address for a service whose sessions have these options, on Postgres.
+    /// Returns the address for a service whose sessions have these options, on Postgres.
     pub(crate) fn address_with(&self, options: &str) -> Database {
         let (url, options) = (self.url(), options.replace(' ', "%20").replace('=', "%3D"));
         let separator = if url.contains('?') { '&' } else { '?' };
         Database::Postgres(SecretString::from(format!("{url}{separator}options={options}")))
     }
 
-    /// The database file, on SQLite.
+    /// Returns the database file, on SQLite.
     pub fn file(&self) -> Option<PathBuf> {
         match &self.place {
             Place::Sqlite(folder) => Some(folder.path().join("svc.db")),
@@ -167,7 +178,7 @@ impl TestDatabase {
         }
     }
 
-    /// A copy of the database file beside it.
+    /// Returns a copy of the database file beside it.
     pub fn copy_file(&self, name: &str) -> PathBuf {
         let (from, to) = (self.file().unwrap(), self.file().unwrap().with_file_name(name));
         self.truncate_sqlite_log();
@@ -175,12 +186,13 @@ impl TestDatabase {
         to
     }
 
-    /// The address of the Postgres database.
+    /// Returns the address of the Postgres database.
     pub fn url(&self) -> String {
         address_of(self.name())
     }
 
-    /// Reads the rows of a statement and takes the SHA-256 of each one's columns; returns how many there are.
+    /// Reads the rows of a statement and computes the SHA-256 of the columns of each; returns the number of
+    /// rows.
     pub fn hash_rows(&self, sql: &str, runtime: &Runtime) -> i64 {
         let mut count = 0;
         match &self.place {
@@ -222,7 +234,7 @@ impl TestDatabase {
         }
     }
 
-    /// The rows of a statement: numbers, texts, and bytes and ids as hexadecimal digits.
+    /// Returns the rows of a statement: numbers, texts, and bytes and ids as hexadecimal digits.
     pub fn rows(&self, sql: &str) -> Vec<Vec<Value>> {
         match &self.place {
             Place::Sqlite(_) => sqlite_rows(&self.connect_sqlite(), sql),
@@ -233,9 +245,9 @@ impl TestDatabase {
         }
     }
 
-    /// Everything in the database, by table, in no particular order.
+    /// Returns everything in the database, by table, in no particular order.
     ///
-    /// What periodic work writes for itself is left out: it goes on whatever a test does.
+    /// It omits the tables of periodic work, which continues during a test.
     pub fn dump(&self) -> BTreeMap<String, Vec<String>> {
         let tables = self.rows(match self.engine() {
             Engine::Sqlite => "select name from sqlite_master where type = 'table'",
@@ -257,7 +269,7 @@ impl TestDatabase {
         names.map(|name| (name.clone(), rows(&name))).collect()
     }
 
-    /// The only number that a statement returns.
+    /// Returns the only number that a statement returns.
     pub fn number(&self, sql: &str) -> i64 {
         self.rows(sql)[0][0].as_i64().unwrap()
     }
@@ -272,9 +284,9 @@ impl TestDatabase {
         }
     }
 
-    /// Runs a change as somebody would who respects no reference and no check. Returns whether a row changed.
+    /// Runs a change without checking references and constraints. Returns whether a row changed.
     ///
-    /// It fails where another row has the values of a key.
+    /// It fails if another row has the values of a key.
     pub fn force(&self, sql: &str) -> bool {
         match &self.place {
             Place::Sqlite(_) => {
@@ -290,7 +302,7 @@ impl TestDatabase {
         }
     }
 
-    /// An id as a literal of this engine.
+    /// Returns an id as a literal of this engine.
     pub fn id(&self, id: impl Into<uuid::Uuid>) -> String {
         let id = id.into();
         match self.engine() {
@@ -299,7 +311,7 @@ impl TestDatabase {
         }
     }
 
-    /// SQL for a random id, a different one in each row.
+    /// Returns SQL for a random id, a different one in each row.
     pub fn any_id(&self) -> &'static str {
         match self.engine() {
             Engine::Sqlite => "randomblob(16)",
@@ -307,7 +319,7 @@ impl TestDatabase {
         }
     }
 
-    /// SQL for random bytes, different ones in each row.
+    /// Returns SQL for random bytes, different ones in each row.
     pub fn any_bytes(&self) -> &'static str {
         match self.engine() {
             Engine::Sqlite => "randomblob(16)",
@@ -332,7 +344,7 @@ impl TestDatabase {
         self.execute(&format!("{before} {numbers} {insert}; {after}"));
     }
 
-    /// Bytes as a literal of this engine.
+    /// Returns bytes as a literal of this engine.
     pub fn bytes(&self, bytes: &[u8]) -> String {
         match self.engine() {
             Engine::Sqlite => format!("x'{}'", hex::encode(bytes)),
@@ -346,7 +358,7 @@ impl TestDatabase {
         conn
     }
 
-    /// A connection of the test's own, on Postgres.
+    /// Returns a separate connection for the test, on Postgres.
     pub async fn connect(&self) -> Client {
         connect(&address_of(self.name())).await
     }
@@ -398,7 +410,7 @@ fn postgres_row(row: &tokio_postgres::Row) -> Vec<Value> {
     (0..row.len()).map(value).collect()
 }
 
-/// The bytes of a column, as Postgres sent them.
+/// The bytes of a column in the wire format of Postgres.
 struct Sent<'a>(&'a [u8]);
 
 impl<'a> FromSql<'a> for Sent<'a> {
@@ -415,7 +427,7 @@ impl<'a> FromSql<'a> for Sent<'a> {
     }
 }
 
-/// The server's address with another database in it.
+/// Returns the server's address with another database in it.
 fn address_of(database: &str) -> String {
     let server = std::env::var(POSTGRES).unwrap();
     let (before, after) = server.split_once("://").unwrap();
@@ -424,19 +436,19 @@ fn address_of(database: &str) -> String {
     format!("{before}://{host}/{database}{options}")
 }
 
-/// Test databases without a connection, which nobody uses.
+/// Test databases without a connection, which are unused.
 const UNUSED: &str = r"
     select datname::text from pg_database d
     where datname like 'svc\_test\_%' and not exists (select 1 from pg_stat_activity a
         where a.datname = d.datname)";
 
-/// What the names of all prepared databases begin with.
+/// The prefix of the names of all prepared databases.
 pub(crate) const NAMES_BEGIN: &str = "svc_test_";
 
-/// The prefix of the names of this program's databases.
+/// Returns the prefix of the names of this program's databases.
 ///
 /// Another program may prepare them differently: the samples and the people are compiled in, so changing them
-/// makes another program.
+/// results in another program.
 pub(crate) fn names_begin() -> String {
     let program = std::env::current_exe().unwrap();
     let changed = program.metadata().unwrap().modified().unwrap();
@@ -444,7 +456,7 @@ pub(crate) fn names_begin() -> String {
     format!("{NAMES_BEGIN}{}_", hex::encode(&digest[..6]))
 }
 
-/// A connection to the server, with a lock that is held until it is dropped.
+/// Returns a connection to the server, with a lock that it holds until it is dropped.
 ///
 /// A process that creates or takes a database holds it until it is connected to that database; one that
 /// removes a database holds it until the database is gone.
@@ -463,7 +475,7 @@ async fn create(server: &Client) -> TestDatabase {
 
 async fn connect(address: &str) -> Client {
     let (client, connection) = tokio_postgres::connect(address, NoTls).await.unwrap();
-    // It ends when the client is dropped, and an error shows in the client's next statement.
+    // The connection ends when the client is dropped, and an error shows in the client's next statement.
     tokio::spawn(async move { drop(connection.await) });
     client
 }

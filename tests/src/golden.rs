@@ -1,18 +1,18 @@
 //! Golden files: the agreed output, committed as text.
 //!
-//! `UPDATE_GOLDEN=1` regenerates them; reading the difference is then the reviewer's work.
+//! `UPDATE_GOLDEN=1` regenerates them; the reviewer then reads the difference.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-/// The folder of all golden files.
+/// Returns the folder of all golden files.
 pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("golden")
 }
 
-/// Whether this run writes instead of comparing.
+/// Returns whether this run writes instead of comparing.
 pub fn updating() -> bool {
     std::env::var("UPDATE_GOLDEN").is_ok_and(|update| update == "1")
 }
@@ -46,10 +46,10 @@ pub fn check_folder(name: &str, wanted: impl IntoIterator<Item = String>) {
     }
 }
 
-/// Columns of a line of [`compact`] at the most.
+/// Maximum columns of a line of [`compact`].
 const COLUMNS: usize = 110;
 
-/// JSON with each value on one line if it fits.
+/// Returns JSON with each value on one line if it fits.
 pub fn compact(value: &Value) -> String {
     let mut out = String::new();
     write_compact(value, 0, 0, &mut out);
@@ -68,6 +68,9 @@ fn write_compact(value: &Value, indent: usize, column: usize, out: &mut String) 
         _ => return out.push_str(&line),
     };
     out.push(open);
+    if members.iter().all(|(name, member)| name.is_empty() && !member.is_object() && !member.is_array()) {
+        return write_filled(&members, indent, out);
+    }
     for (at, (name, member)) in members.iter().enumerate() {
         out.push_str(if at == 0 { "\n" } else { ",\n" });
         out.push_str(&" ".repeat(indent + 2));
@@ -79,7 +82,31 @@ fn write_compact(value: &Value, indent: usize, column: usize, out: &mut String) 
     out.push(close);
 }
 
-/// JSON on one line, with a space where people put one.
+/// Writes the items of a list of plain values, as many on a line as fit.
+fn write_filled(items: &[(String, &Value)], indent: usize, out: &mut String) {
+    let mut column = COLUMNS;
+    for (at, (_, item)) in items.iter().enumerate() {
+        let text = one_line(item);
+        if at > 0 {
+            out.push(',');
+        }
+        if column + text.len() + 2 >= COLUMNS {
+            out.push('\n');
+            out.push_str(&" ".repeat(indent + 2));
+            column = indent + 2;
+        } else {
+            out.push(' ');
+            column += 1;
+        }
+        out.push_str(&text);
+        column += text.len() + 1;
+    }
+    out.push('\n');
+    out.push_str(&" ".repeat(indent));
+    out.push(']');
+}
+
+/// Returns JSON on one line, with spaces after commas and colons.
 fn one_line(value: &Value) -> String {
     match value {
         Value::Object(members) => {

@@ -1,4 +1,4 @@
-//! A test's own operation that ends all claims of a member, as its deactivation does.
+//! An operation for tests that ends all claims of a member, as its deactivation does.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use svc_core::id::MemberId;
 use svc_core::op::{Feature, Write, write};
 use svc_core::{ClaimEnd, Result, end_all};
 
-/// Sends a member home for good.
+/// Ends all claims of a member.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SendHome {
@@ -22,7 +22,7 @@ fn send_home(cx: &mut Write<'_>, input: &SendHome) -> Result<Value> {
     Ok(json!({"ended": end_all(cx, input.member_id, ClaimEnd::Deactivated)?}))
 }
 
-/// The feature with the operation `send_home`.
+/// Returns the feature with the operation `send_home`.
 pub fn features() -> Vec<Feature> {
     let operation = write("send_home", send_home)
         .title("Send a member home")

@@ -1,10 +1,10 @@
 //! The foundation of tests and benchmarks.
 //!
 //! It has databases on both engines, a [`World`] with one of everything in it, clients that call the service
-//! in process, over REST and over MCP, and the real programs on a [`site::Site`]. The tests themselves are in
+//! in process, over REST and over MCP, and the real programs on a [`site::Site`]. The tests are in
 //! `tests/it`.
 
-/// Says of an operation of a test that nothing of its answer is kept for repeats.
+/// Implements for an operation of a test that repeats keep none of its answer.
 #[macro_export]
 macro_rules! keeps_nothing {
     ($input:ty => $output:ty) => {
@@ -58,13 +58,13 @@ pub use world::{
     MAIL_DELAY, ORIGIN, SIGNS, Setup, World, answer_of, call, on_both_engines, session_key, text,
 };
 
-/// The runtime of clients and servers in this process.
+/// Returns the runtime of clients and servers in this process.
 pub fn runtime() -> &'static Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
     RUNTIME.get_or_init(|| Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap())
 }
 
-/// Does `work` for each of `0..count` on a thread of its own, and collects the results.
+/// Does `work` for each of `0..count` on a separate thread, and collects the results.
 pub fn in_parallel<T: Send>(count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     std::thread::scope(|scope| {
         let work = &work;

@@ -1,7 +1,7 @@
-//! What the conformance suite of the Model Context Protocol calls: tools, prompts and resources of its own.
+//! Tools, prompts and resources for the conformance suite of the Model Context Protocol.
 //!
-//! They stand behind the layer and the transports of the service, in the place of its operations. The suite's
-//! descriptions of its scenarios say what each returns.
+//! They replace the operations of the service behind its layer and its transports. The suite's descriptions
+//! of its scenarios define what each returns.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,7 +24,7 @@ const PNG: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 /// A WAV file without samples.
 const WAV: &str = "UklGRiQAAABXQVZFZm10IBAAAAABAAEAQB8AAEAfAAABAAgAZGF0YQAAAAA=";
-/// How long clients may keep lists, in milliseconds.
+/// Time for which clients may cache lists, in milliseconds.
 const TTL_MS: u64 = 60_000;
 /// The time between two steps of a tool.
 const STEP: Duration = Duration::from_millis(50);
@@ -52,7 +52,7 @@ const TOOLS: &[&str] = &[
     "test_tool_with_progress",
 ];
 
-/// The offer of the suite's fixtures.
+/// The handler of the suite's fixtures.
 pub struct Fixtures {
     states: RequestStateCodec,
     schemas: BTreeMap<&'static str, Value>,
@@ -102,7 +102,7 @@ fn ask(requests: Value, state: Option<String>) -> Outcome {
     done(&result)
 }
 
-/// What a client sends with a call that it makes again.
+/// The data that a client sends when it repeats a call.
 #[derive(Default)]
 struct Retry {
     responses: Map<String, Value>,
@@ -155,7 +155,7 @@ impl Fixtures {
         }
     }
 
-    /// Returns the state that a client has sent back, if it is one of this server.
+    /// Returns the state that a client has sent back, if this server issued it.
     fn opened(&self, retry: &Retry) -> Result<Option<String>, Refusal> {
         let open = |state: &String| self.states.open_json::<String>(state);
         let opened = retry.state.as_ref().map(open).transpose();
@@ -280,7 +280,7 @@ async fn with_progress(token: Option<&ProgressToken>, outlet: &Outlet) -> Outcom
 
 async fn with_logging(asked: &Asked, outlet: &Outlet) -> Outcome {
     for said in ["Tool execution started", "Tool processing data", "Tool execution completed"] {
-        // Before revision 2026-07-28 a client that has said nothing gets what a server thinks fit.
+        // Before revision 2026-07-28 the server decides for a client that has not set a level.
         if asked.logs(LogLevel::Info) || asked.revision.has_handshake() {
             outlet.log(LogLevel::Info, &json!(said));
         }

@@ -1,7 +1,7 @@
 //! The prepared SQLite database that worlds copy, as a file that the processes of a test program share.
 //!
 //! The test runner starts one process per test. The first to need the file prepares it. Those that start
-//! before it exists do the same for themselves, and either's file will do.
+//! before it exists prepare one themselves, and any of these files may remain.
 
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ pub(crate) struct Original {
 }
 
 impl Original {
-    /// Reads the original of this program, or makes it.
+    /// Reads the original of this program, or creates it.
     pub fn get() -> Self {
         Self::kept_in(&folder(), &names_begin())
     }
@@ -53,7 +53,7 @@ impl Original {
         Self { fixtures, bytes: file[end + 1..].to_vec() }
     }
 
-    /// Writes the file, which is complete once it has its name, even if this is interrupted.
+    /// Writes the file under its name only once it is complete, even if this is interrupted.
     fn write(&self, folder: &Path, names_begin: &str, path: &Path) {
         let mut file = tempfile::Builder::new().prefix(names_begin).tempfile_in(folder).unwrap();
         file.write_all(serde_json::to_string(&self.fixtures).unwrap().as_bytes()).unwrap();
@@ -62,14 +62,14 @@ impl Original {
         file.as_file().sync_all().unwrap();
         match file.persist(path) {
             Ok(_) => {}
-            // Another program has cleaned up. A later process writes it.
+            // Another program has removed the file. A later process writes it.
             Err(error) if error.error.kind() == ErrorKind::NotFound => {}
             Err(error) => panic!("{error}: {}", path.display()),
         }
     }
 }
 
-/// Removes what other programs, such as this one before it was built anew, and interrupted writers have left.
+/// Removes files of other programs, such as earlier builds of this one, and of interrupted writers.
 fn remove_others(folder: &Path, names_begin: &str) {
     for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -80,7 +80,7 @@ fn remove_others(folder: &Path, names_begin: &str) {
     }
 }
 
-/// The folder `tmp` beside the one of the profile, where cargo keeps what tests write.
+/// Returns the folder `tmp` beside the one of the profile, which cargo keeps for files of tests.
 fn folder() -> PathBuf {
     let program = std::env::current_exe().unwrap();
     let profile = program.ancestors().skip(1).find(|folder| !folder.ends_with("deps")).unwrap();

@@ -1,11 +1,11 @@
-//! A member of a world, who calls with a token of its own.
+//! A member of a world, who calls with its own token.
 
 use serde_json::json;
 use uuid::Uuid;
 
 use crate::World;
 
-/// A member and the secret of a token of its own.
+/// A member and the secret of its token.
 #[derive(Clone)]
 pub struct Person {
     pub id: String,
@@ -13,13 +13,13 @@ pub struct Person {
 }
 
 impl Person {
-    /// A new agent.
+    /// Returns a new agent.
     pub fn new(world: &World, handle: &str) -> Self {
         let (id, token) = world.new_agent(handle);
         Self { id, token }
     }
 
-    /// The same with a skill, which the admin confers if it is one of governance.
+    /// Returns a new agent with a skill, which the admin grants if it is one of governance.
     pub fn with_skill(world: &World, handle: &str, skill: &str) -> Self {
         let person = Self::new(world, handle);
         if ["review", "land_gate"].contains(&skill) {
@@ -30,13 +30,13 @@ impl Person {
         person
     }
 
-    /// A token by which this member acts for another.
+    /// Returns a token by which this member acts for another.
     pub fn acting_for(&self, world: &World, subject: &str) -> String {
         let work = ["workspace:read", "workspace:write", "message:post", "thread:transition"];
         world.exchange(&self.token, &world.new_grant(subject, &self.id, &work))
     }
 
-    /// Sets a time of the member behind the service's back, such as when it was deactivated, or clears it.
+    /// Sets a time of the member directly in the database, such as that of its deactivation, or clears it.
     pub fn set_time(&self, world: &World, column: &str, is_set: bool) {
         let id = world.database.id(self.id.parse::<Uuid>().unwrap());
         let time = if is_set { "created_at" } else { "null" };

@@ -1,8 +1,8 @@
 //! Prepared databases, lent to worlds.
 //!
-//! To prepare one takes a set-up and dozens of operations, and to create one on Postgres takes long. So the
+//! Preparing one takes a set-up and dozens of operations, and creating one on Postgres takes long. So the
 //! SQLite file is prepared once for a test program, in the folder of [`Original`], and copied; a Postgres
-//! database keeps a copy of its rows in a schema of its own, from which it is restored for the next world, of
+//! database keeps a copy of its rows in a separate schema, from which it is restored for the next world, of
 //! this process or of a later one.
 
 use std::ops::Deref;
@@ -28,7 +28,7 @@ struct Prepared {
 static FREE: Mutex<Vec<Prepared>> = Mutex::new(Vec::new());
 
 impl PooledDatabase {
-    /// A prepared database on `engine`.
+    /// Returns a prepared database on `engine`.
     pub(crate) fn on(engine: Engine, in_memory: bool) -> Self {
         Self(Some(match engine {
             Engine::Sqlite => Prepared::sqlite(in_memory),
@@ -51,14 +51,14 @@ impl Deref for PooledDatabase {
 impl Drop for PooledDatabase {
     fn drop(&mut self) {
         let prepared = self.0.take().unwrap();
-        // A failed test may have left something running.
+        // A failed test may have left a running process behind.
         if prepared.database.engine() == Engine::Postgres && !std::thread::panicking() {
             FREE.lock().unwrap_or_else(PoisonError::into_inner).push(prepared);
         }
     }
 }
 
-/// The prepared SQLite file, and what there is in every prepared database, on either engine.
+/// Returns the prepared SQLite file, and the contents of every prepared database, on either engine.
 fn original() -> &'static Original {
     static ORIGINAL: OnceLock<Original> = OnceLock::new();
     ORIGINAL.get_or_init(Original::get)
@@ -101,7 +101,7 @@ const DROP_OTHERS: &str = "do $$ declare name text; begin
         and relname not in (select relname from pg_class where relnamespace = 'kept'::regnamespace)
     loop execute format('drop table %I', name); end loop; end $$;";
 
-/// The tables; one comes after those that it refers to.
+/// Returns the tables, each after those that it refers to.
 fn tables(database: &TestDatabase) -> Vec<String> {
     let rows = database.rows(
         "select relname::text from pg_class
@@ -110,17 +110,17 @@ fn tables(database: &TestDatabase) -> Vec<String> {
     rows.iter().map(|row| row[0].as_str().unwrap().to_owned()).collect()
 }
 
-/// Copies every row aside: all of them or, when interrupted, none.
+/// Copies every row aside; if it is interrupted, it copies none.
 fn keep_rows(database: &TestDatabase) {
     let tables = tables(database);
     let keep = tables.iter().map(|name| format!("create table kept.{name} as table public.{name};"));
     database.execute(&format!("begin; create schema kept; {} commit;", keep.collect::<String>()));
 }
 
-/// The statements that put the rows back.
+/// Returns the statements that put the rows back.
 fn restore_rows(database: &TestDatabase) -> String {
     let tables = tables(database);
-    // Deleting a few rows is many times faster than TRUNCATE, which makes new files.
+    // Deleting a few rows is many times faster than TRUNCATE, which creates new files.
     let remove: String = tables.iter().rev().map(|name| format!("delete from {name};")).collect();
     let put_back: String =
         tables.iter().map(|name| format!("insert into {name} select * from kept.{name};")).collect();

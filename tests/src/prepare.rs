@@ -1,4 +1,4 @@
-//! The initial state of every world, made through the service's own operations.
+//! The initial state of every world, created by the service's own operations.
 //!
 //! It has the people by role, and the samples that the features declare.
 
@@ -22,15 +22,15 @@ pub struct People {
     pub admin: String,
     /// The fixture's agent, with a worker's capabilities.
     pub agent: String,
-    /// Reads, and nothing else.
+    /// A member that can only read.
     pub reader: String,
-    /// Has every capability and is not in the private channel.
+    /// A member with every capability that is not in the private channel.
     pub bystander: String,
-    /// That member.
+    /// The id of that member.
     pub bystander_id: String,
     /// The admin of another workspace, with every capability.
     pub outsider: String,
-    /// Has every capability, is in the private channel, and is frozen.
+    /// A frozen member with every capability, in the private channel.
     pub frozen: String,
     /// A token of the admin that was revoked.
     pub revoked: String,
@@ -40,7 +40,7 @@ pub struct People {
     pub private_message_id: String,
 }
 
-/// What a prepared database contains.
+/// The contents of a prepared database.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Fixtures {
     pub fixture: Fixture,
@@ -57,10 +57,10 @@ pub(crate) fn seed(database: &TestDatabase) -> Fixtures {
     Fixtures { fixture, people }
 }
 
-/// What stands in the place of the code that the admin was sent, as the examples have it.
+/// The code that the examples contain, in place of the one that the admin was sent.
 const CODE: &str = "12345678";
 
-/// Does as if the admin had been sent [`CODE`] for its address.
+/// Acts as if the admin had been sent [`CODE`] for its address.
 fn send_code(database: &TestDatabase, fixture: &Fixture) {
     let hash = Sha256::new_with_prefix("svc delivery code 1\0");
     let admin = fixture.get("admin").unwrap();
@@ -87,7 +87,7 @@ impl Operator<'_> {
     }
 }
 
-/// Makes the samples of the service's table that are not in `fixture`, by the tokens of admin and agent.
+/// Creates the samples of the service's table that are not in `fixture`, with the tokens of admin and agent.
 pub(crate) fn make_samples(service: &Service, admin: &str, agent: &str, fixture: &mut Fixture) {
     for sample in service.table().samples() {
         if fixture.get(sample.name()).is_some() {
@@ -108,7 +108,7 @@ pub(crate) fn make_samples(service: &Service, admin: &str, agent: &str, fixture:
     }
 }
 
-/// The samples that a set-up makes.
+/// Returns the samples that a set-up creates.
 fn founded_samples(founded: &Established) -> Fixture {
     let mut fixture = Fixture::default();
     fixture.insert("workspace", founded.workspace.id.uuid());
@@ -169,14 +169,14 @@ fn arrange(service: &Service) -> (Fixture, People) {
     (fixture, people)
 }
 
-/// Makes members and tokens.
+/// Creates members and tokens.
 struct Members<'a> {
     admin: &'a Operator<'a>,
     workspace: Value,
 }
 
 impl Members<'_> {
-    /// The id of a new agent.
+    /// Returns the id of a new agent.
     fn agent(&self, handle: &str) -> String {
         let made = self.admin.call(
             "create_agent",
@@ -190,7 +190,7 @@ impl Members<'_> {
                "capabilities": capabilities})
     }
 
-    /// The secret of a new token.
+    /// Returns the secret of a new token.
     fn token(&self, member: &str, capabilities: Vec<&str>) -> String {
         text(&self.admin.call("mint_token", self.mint(member, capabilities))["secret"])
     }

@@ -1,7 +1,7 @@
-//! The real programs, started as processes of their own.
+//! The real programs, started as separate processes.
 //!
-//! Their output is read line by line, and they are killed at the latest when the test ends. Cargo puts them
-//! beside the test programs; they must be built before the tests run.
+//! Their output is read line by line, and they are killed no later than at the end of the test. Cargo puts
+//! them beside the test programs; they must be built before the tests run.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::PathBuf;
@@ -12,10 +12,10 @@ use std::time::{Duration, Instant};
 /// The timeout of everything that a test waits for.
 pub const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The path of the program `name`.
+/// Returns the path of the program `name`.
 pub fn program(name: &str) -> PathBuf {
     let here = std::env::current_exe().unwrap();
-    // Tests are in a folder of their own, beside the programs.
+    // Tests are in a separate folder, next to the programs.
     let found = here.ancestors().skip(1).take(2).map(|folder| folder.join(name)).find(|path| path.is_file());
     found.unwrap_or_else(|| {
         panic!(
@@ -26,14 +26,14 @@ pub fn program(name: &str) -> PathBuf {
     })
 }
 
-/// How a program ended, and its output.
+/// The exit code and the output of a program.
 #[derive(Debug)]
 pub struct Exited {
-    /// The exit code; none after a signal.
+    /// The exit code; `None` after a signal.
     pub code: Option<i32>,
-    /// What it printed to standard output.
+    /// Its standard output.
     pub out: String,
-    /// What it printed to standard error.
+    /// Its standard error.
     pub err: String,
 }
 
@@ -44,7 +44,7 @@ pub fn run(command: &mut Command) -> Exited {
     Exited { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
 }
 
-/// A program that runs. It is killed when this is dropped.
+/// A running program. It is killed when this is dropped.
 pub struct Running {
     child: Child,
     input: Option<ChildStdin>,
@@ -64,7 +64,7 @@ impl Running {
         Self { input: child.stdin.take(), child, out, err }
     }
 
-    /// The id of the process.
+    /// Returns the id of the process.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
@@ -77,7 +77,7 @@ impl Running {
         });
     }
 
-    /// The next line that the program prints.
+    /// Returns the next line that the program prints.
     pub fn next_line(&mut self) -> String {
         self.out.next().unwrap_or_else(|| panic!("the program ended; its log: {}", self.err.text()))
     }
@@ -177,7 +177,7 @@ impl Lines {
         Self { shared, taken: 0 }
     }
 
-    /// Everything received up to now.
+    /// Returns everything received up to now.
     pub fn text(&self) -> String {
         self.shared.lock().lines.join("\n")
     }
@@ -202,7 +202,7 @@ impl Lines {
     }
 }
 
-/// The lines in order, each once; nothing after the program has closed the stream.
+/// The lines in order, each once; `None` once the program has closed the stream.
 impl Iterator for Lines {
     type Item = String;
 
@@ -216,7 +216,7 @@ impl Iterator for Lines {
     }
 }
 
-/// Polls until it has happened, for events without a notification.
+/// Polls until it has happened, for conditions without a notification.
 #[track_caller]
 pub fn until(what: &str, mut happened: impl FnMut() -> bool) {
     let deadline = Instant::now() + TEST_TIMEOUT;

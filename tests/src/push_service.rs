@@ -1,7 +1,7 @@
-//! A push service in this process, and the browsers that have subscribed at it.
+//! A push service in this process, and its subscribed browsers.
 //!
-//! It keeps what it gets, and opens it with the key of the browser as a browser does. A test says how it
-//! answers for each browser.
+//! It keeps the notifications that it gets, and opens them with the key of the browser as a browser does. A
+//! test sets its response for each browser.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -31,43 +31,43 @@ const P256DH: &str =
     "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4";
 const AUTH: &str = "BTBZMqHH6r4Tts7J_aSIgg";
 
-/// How push services know the services of tests.
+/// Returns the push configuration of the services in tests.
 pub fn config() -> PushConfig {
     let key = VapidKey::new(&[8; 32]).unwrap();
     PushConfig { key: Arc::new(key), subject: Some("mailto:ops@svc.example".to_owned()) }
 }
 
-/// What browsers subscribe with at the services of tests.
+/// Returns the public key with which browsers subscribe at the services in tests.
 pub fn public_key() -> String {
     config().key.public().to_owned()
 }
 
-/// How it answers for a browser.
+/// The response for a browser.
 #[derive(Clone, Debug)]
 pub enum Answers {
-    /// With a status, and with a header if one is named.
+    /// A status, and a header if one is named.
     Status(u16, Option<(&'static str, String)>),
-    /// That it is elsewhere, where it takes all.
+    /// A redirect to another address, where everything is accepted.
     Redirect,
-    /// That it has taken it, and with more than anybody reads.
+    /// A success with more bytes than a client reads.
     Huge,
-    /// Not at all, on a connection that stays open.
+    /// No response, on a connection that stays open.
     Never,
 }
 
-/// A notification that a push service has got.
+/// A notification that a push service received.
 #[derive(Clone, Debug)]
 pub struct Pushed {
-    /// The browser that it is for.
+    /// The browser of the notification.
     pub browser: String,
     /// Its headers.
     pub headers: HeaderMap,
-    /// Its body as it came.
+    /// Its body as received.
     pub body: Vec<u8>,
 }
 
 impl Pushed {
-    /// What the browser reads.
+    /// Returns the plaintext that the browser reads.
     pub fn opened(&self) -> Value {
         let key = SecretKey::from_slice(&URL_SAFE_NO_PAD.decode(PRIVATE).unwrap()).unwrap();
         let auth = web_push_native::Auth::clone_from_slice(&URL_SAFE_NO_PAD.decode(AUTH).unwrap());
@@ -75,13 +75,13 @@ impl Pushed {
         serde_json::from_slice(&opened).unwrap()
     }
 
-    /// A header of it.
+    /// Returns one of its headers.
     #[track_caller]
     pub fn header(&self, name: &str) -> &str {
         self.headers[name].to_str().unwrap()
     }
 
-    /// What another program needs to open it and to check who sent it.
+    /// Returns the data that another program needs to open it and to verify its sender.
     pub fn for_outside(&self) -> Value {
         let headers: BTreeMap<&str, &str> =
             self.headers.iter().map(|(name, value)| (name.as_str(), value.to_str().unwrap())).collect();
@@ -104,7 +104,7 @@ pub struct PushService {
 }
 
 impl PushService {
-    /// Starts one that takes all.
+    /// Starts one that accepts everything.
     pub fn start() -> Self {
         let listener = runtime().block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let (address, state) = (listener.local_addr().unwrap(), Arc::<State>::default());
@@ -112,22 +112,22 @@ impl PushService {
         Self { address, state, task }
     }
 
-    /// Its origin.
+    /// Returns its origin.
     pub fn origin(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// The address at which it takes what is for a browser.
+    /// Returns the endpoint of a browser.
     pub fn endpoint(&self, browser: &str) -> String {
         format!("{}/{browser}", self.origin())
     }
 
-    /// What a browser says of its subscription here.
+    /// Returns the subscription of a browser here.
     pub fn subscription(&self, browser: &str) -> Value {
         subscription(&self.endpoint(browser))
     }
 
-    /// Answers in this way from now on for a browser; none takes all.
+    /// Responds this way from now on for a browser; `None` accepts everything.
     pub fn answers(&self, browser: &str, answers: impl Into<Option<Answers>>) {
         let mut scripts = lock(&self.state.answers);
         match answers.into() {
@@ -136,12 +136,12 @@ impl PushService {
         }
     }
 
-    /// What it has got for a browser, in its order.
+    /// Returns the notifications for a browser, in their order.
     pub fn got(&self, browser: &str) -> Vec<Pushed> {
         lock(&self.state.got).iter().filter(|pushed| pushed.browser == browser).cloned().collect()
     }
 
-    /// Waits until it has got this many for a browser, and returns the last one of them.
+    /// Waits for this many notifications for a browser, and returns the last of them.
     #[track_caller]
     pub fn wait(&self, browser: &str, count: usize) -> Pushed {
         let mut got = lock(&self.state.got);
@@ -165,7 +165,7 @@ impl Drop for PushService {
     }
 }
 
-/// What a browser says of its subscription, as `PushSubscription.toJSON()`.
+/// Returns the subscription of a browser, as `PushSubscription.toJSON()` does.
 pub fn subscription(endpoint: &str) -> Value {
     json!({"endpoint": endpoint, "expirationTime": null, "keys": {"p256dh": P256DH, "auth": AUTH}})
 }

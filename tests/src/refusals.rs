@@ -1,7 +1,7 @@
 //! Refusals as clients see them: each must be one that its operation declares.
 //!
-//! With `SVC_TEST_REFUSALS` naming a file, those that are seen are appended to it, for all processes of a
-//! run, and `refusals` (the program) says which are declared and never seen.
+//! If `SVC_TEST_REFUSALS` names a file, observed refusals are appended to it, for all processes of a run, and
+//! the program `refusals` lists the declared ones that were never observed.
 
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
@@ -18,12 +18,12 @@ pub const FILE: &str = "SVC_TEST_REFUSALS";
 /// Checks that an operation declares its refusal, and appends that to the file of the run.
 #[track_caller]
 pub fn check(operation: &Operation, answer: Answer) -> Answer {
-    // What sends a browser on has succeeded, too.
+    // A redirect is a success, too.
     if answer.is_success() || answer.status == operation.http().success.status() {
         return answer;
     }
     if operation.http().frame == Some(Frame::Scim) && answer.body.get("schemas").is_some() {
-        // An error of RFC 7644 has a status and no code.
+        // An error of RFC 7644 has a status but no code.
         let is_declared = operation.refusals().any(|declared| declared.status() == answer.status);
         assert!(is_declared, "{operation:?} does not declare {}: {:#}", answer.status, answer.body);
         return answer;
@@ -40,7 +40,7 @@ pub fn check(operation: &Operation, answer: Answer) -> Answer {
     answer
 }
 
-/// The refusals that operations declare as their own and that are not in `seen`, the file of a run.
+/// Returns the refusals that operations declare as their own and that are not in `seen`, the file of a run.
 pub fn never_seen(table: &Table, seen: &str) -> Vec<String> {
     let seen: BTreeSet<&str> = seen.lines().collect();
     let declared = table.rows().flat_map(|operation| {

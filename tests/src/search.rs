@@ -1,4 +1,4 @@
-//! Searches files for bytes that must be in none, because they were sealed or destroyed.
+//! Searches files for bytes that must not be in any, because they were sealed or destroyed.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -8,27 +8,28 @@ use aho_corasick::AhoCorasick;
 
 /// Something to search for.
 pub struct Needle {
-    /// What it is.
+    /// Its name.
     pub name: String,
     /// Its bytes.
     pub bytes: Vec<u8>,
 }
 
 impl Needle {
-    /// A needle, which must be long enough not to occur by chance.
+    /// Returns a needle, which must be long enough not to occur by chance.
     pub fn new(name: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
         let (name, bytes) = (name.into(), bytes.into());
         assert!(bytes.len() >= 8, "{name} could be found by chance");
         Self { name, bytes }
     }
 
-    /// Secret bytes in pieces, because a database may keep the two ends of a row in different places.
+    /// Returns secret bytes in pieces, because a database may store the two ends of a row in different
+    /// places.
     pub fn pieces(name: &str, bytes: &[u8]) -> Vec<Self> {
         let pieces = bytes.chunks_exact(16).enumerate();
         pieces.map(|(number, piece)| Self::new(format!("{name}, piece {number}"), piece)).collect()
     }
 
-    /// Secret bytes in the encodings in which a text might have them.
+    /// Returns secret bytes in the encodings that a text might use.
     pub fn spellings(name: &str, bytes: &[u8]) -> Vec<Self> {
         use base64::Engine as _;
         let hex = hex::encode(bytes);
@@ -43,7 +44,7 @@ impl Needle {
     }
 }
 
-/// Which of `needles` are in `hay`, by name.
+/// Returns the names of the `needles` in `hay`.
 pub fn found_in(hay: &[u8], needles: &[Needle]) -> Vec<String> {
     named(&searcher(needles), hay, needles).collect()
 }
@@ -62,9 +63,9 @@ fn named<'n>(
     found.into_iter().map(|number| needles[number].name.clone())
 }
 
-/// Which of `needles` are in the files in or below `folder`, each with its file.
+/// Returns the `needles` in the files in or below `folder`, each with its file.
 ///
-/// Files that are removed meanwhile are left out.
+/// It skips files that are removed during the search.
 pub fn found_below(folder: &Path, needles: &[Needle]) -> Vec<(String, PathBuf)> {
     let searcher = searcher(needles);
     let mut hits = Vec::new();

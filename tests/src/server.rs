@@ -1,4 +1,4 @@
-//! A server in this process, on a port of its own, that ends with the world.
+//! A server in this process, on its own port, that ends with the world.
 
 use std::net::SocketAddr;
 
@@ -36,7 +36,7 @@ impl Drop for Server {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(task) = self.task.take() {
-            // Waits, because the server holds the service, and the service the database.
+            // Wait for its end, because the server holds the service, and the service the database.
             let ended = runtime().block_on(task);
             if !std::thread::panicking() {
                 ended.unwrap().unwrap();

@@ -88,17 +88,17 @@ impl Site {
         Self { database, founders: Founders::read(&printed), folder }
     }
 
-    /// The data folder.
+    /// Returns the data folder.
     pub fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The engine beneath.
+    /// Returns the engine beneath.
     pub fn engine(&self) -> Engine {
         self.database.engine()
     }
 
-    /// The key-encryption key.
+    /// Returns the key-encryption key.
     pub fn kek(&self) -> [u8; 32] {
         let digits = std::fs::read_to_string(self.path().join("keys/content.kek")).unwrap();
         hex::decode(digits.trim()).unwrap().try_into().unwrap()
@@ -109,12 +109,12 @@ impl Site {
         run(&mut self.command("svc", arguments))
     }
 
-    /// One of our programs with these arguments, on this site.
+    /// Returns one of our programs with these arguments, on this site.
     pub fn command(&self, name: &str, arguments: &[&str]) -> Command {
         ours(name, arguments, self.path(), &self.database)
     }
 
-    /// Starts a server, with more variables than the tests' own.
+    /// Starts a server, with variables in addition to those of the tests.
     pub fn serve(&self, variables: &[(&str, &str)]) -> Server {
         let mut command = self.command("svc-http", &["--listen", "127.0.0.1:0"]);
         Server::begin(command.envs(variables.iter().copied()))
@@ -125,7 +125,7 @@ impl Site {
         Running::start(self.command("svc", &["mcp-stdio"]).env("SVC_TOKEN", token))
     }
 
-    /// Starts a client that is not ours, for the bearer of `token`; it starts `svc mcp-stdio` in turn.
+    /// Starts an independent client for the bearer of `token`; it starts `svc mcp-stdio` in turn.
     pub fn outside_agent(&self, python: &str, token: &str) -> Running {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/py/mcp_agent.py");
         let mut command = command(python, &[script], &self.database);
@@ -142,7 +142,7 @@ impl Site {
         self.open_where(|options| options.settings.signer = Some(NoteSigner::new(&SIGNS)))
     }
 
-    /// Opens the service in this process, with another time.
+    /// Opens the service in this process, with this clock.
     pub fn open_at(&self, clock: Clock) -> Service {
         self.open_where(|options| options.clock = clock)
     }
@@ -155,20 +155,20 @@ impl Site {
     }
 }
 
-/// Calls an operation in process, which must succeed.
+/// Calls an operation in process. The call must succeed.
 #[track_caller]
 pub fn done(service: &Service, token: &str, operation: &str, input: Value) -> Value {
     answer_of(call(service, Some(token), operation, &input)).output()
 }
 
-/// One of our programs on a data folder and a database.
+/// Returns one of our programs on a data folder and a database.
 fn ours(name: &str, arguments: &[&str], folder: &Path, database: &TestDatabase) -> Command {
     let mut command = command(program(name), arguments, database);
     command.arg("--data").arg(folder);
     command
 }
 
-/// A program in an environment with the variables of a site and no others of svc.
+/// Returns a program in an environment that has the variables of a site and no other variables of svc.
 pub fn command(program: impl AsRef<OsStr>, arguments: &[&str], database: &TestDatabase) -> Command {
     let mut command = Command::new(program);
     command.args(arguments);
@@ -181,7 +181,7 @@ pub fn command(program: impl AsRef<OsStr>, arguments: &[&str], database: &TestDa
         }
     }
     command.env("SVC_RATE_LIMIT_MAX", "0").env("SVC_WORKSPACE_RATE_LIMIT_MAX", "0");
-    // Tests do not depend on how full the disk of this machine is.
+    // Tests must not depend on the free space of this machine's disk.
     command.env("SVC_DISK_RESERVE_BYTES", "0");
     if let Database::Postgres(address) = database.address() {
         command.env("DATABASE_URL", address.expose_secret());
@@ -189,7 +189,7 @@ pub fn command(program: impl AsRef<OsStr>, arguments: &[&str], database: &TestDa
     command
 }
 
-/// The command, started by another program that changes its limits or its user.
+/// Returns the command, started by another program that changes its limits or its user.
 pub fn through(program: &str, arguments: &[&str], command: &Command) -> Command {
     let mut other = Command::new(program);
     other.args(arguments).arg(command.get_program()).args(command.get_args());
@@ -207,7 +207,7 @@ fn address_in(line: &str) -> Option<SocketAddr> {
     words.filter_map(|word| word.parse().ok()).next()
 }
 
-/// A server that runs on a site.
+/// A running server on a site.
 pub struct Server {
     /// The process.
     pub running: Running,
@@ -224,12 +224,12 @@ impl Server {
         Self { running, rest: Rest { address } }
     }
 
-    /// The address at which it listens.
+    /// Returns its address.
     pub fn address(&self) -> SocketAddr {
         self.rest.address
     }
 
-    /// A caller of this server.
+    /// Returns a caller of this server.
     pub fn caller<'a>(&self, token: &'a str) -> Caller<'a> {
         Caller { rest: self.rest, token }
     }
@@ -248,19 +248,19 @@ impl Caller<'_> {
         self.rest.send(Some(self.token), method, target, &[], body)
     }
 
-    /// Gets what must exist.
+    /// Gets an object that must exist.
     #[track_caller]
     pub fn get(&self, target: &str) -> Value {
         self.ask("GET", target, None).output()
     }
 
-    /// Posts, which must succeed.
+    /// Sends a POST request, which must succeed.
     #[track_caller]
     pub fn post(&self, target: &str, body: Value) -> Value {
         self.ask("POST", target, Some(&body)).output()
     }
 
-    /// Puts, which must succeed.
+    /// Sends a PUT request, which must succeed.
     #[track_caller]
     pub fn put(&self, target: &str, body: Value) -> Value {
         self.ask("PUT", target, Some(&body)).output()

@@ -2,7 +2,7 @@
 
 use svc_core::{Database, Difference, StateReport, verify_state};
 
-/// Compares all workspaces: returns the differences, and the reports.
+/// Compares all workspaces, and returns the differences and the reports.
 pub fn differences(database: &Database) -> (Vec<Difference>, Vec<StateReport>) {
     let mut told = Vec::new();
     let reports = verify_state(database, None, &mut |difference| {
@@ -14,7 +14,7 @@ pub fn differences(database: &Database) -> (Vec<Difference>, Vec<StateReport>) {
     (told, reports)
 }
 
-/// Asserts that the tables hold what the logs say.
+/// Asserts that the tables agree with the logs.
 pub fn assert_state(database: &Database) {
     assert_eq!(differences(database).0, []);
 }

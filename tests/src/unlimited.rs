@@ -1,4 +1,4 @@
-//! Limits that limit nothing, for tests of everything else.
+//! Settings without effective limits, for tests of everything else.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use svc_core::spool::{self, SpoolLimits, Spools};
 pub const RATES: RateSettings =
     RateSettings { per_client: 0, per_workspace: 0, window: Duration::from_secs(60) };
 
-/// Returns spools that take what they need, however full the disk of this machine is.
+/// Returns spools that take the space that they need, even if the disk of this machine is nearly full.
 pub fn spools() -> Spools {
     let limits = SpoolLimits { max_bytes: Some(1 << 40), reserve_bytes: Some(0) };
     Spools::new(spool::default_folder(), limits)

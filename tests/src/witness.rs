@@ -1,4 +1,5 @@
-//! The witness: `py/witness.py`, which proves from a workspace's events alone that its claims kept the rules.
+//! The witness: `py/witness.py`, which proves from a workspace's events alone that its claims followed the
+//! rules.
 
 use std::io::Write as _;
 use std::process::Command;
@@ -11,19 +12,19 @@ use crate::database::skipped;
 use crate::process::run;
 use crate::site::done;
 
-/// The variable with the interpreter of the witness.
+/// The variable with the Python interpreter for the witness.
 const PYTHON: &str = "SVC_TEST_PYTHON";
 
 /// Whether a clock was set back while the events happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clocks {
-    /// None was: then nobody acts after the end of a lease.
+    /// No clock was set back: then no holder acts after the end of a lease.
     Steady,
-    /// One may have been.
+    /// A clock may have been set back.
     SetBack,
 }
 
-/// The events of a workspace after a position, as a member sees them.
+/// Returns the events of a workspace after a position, as a member sees them.
 pub fn events(service: &Service, token: &str, workspace_id: &str, after: i64) -> Vec<Value> {
     let (mut events, mut after) = (Vec::new(), after);
     loop {
@@ -37,7 +38,7 @@ pub fn events(service: &Service, token: &str, workspace_id: &str, after: i64) ->
     }
 }
 
-/// What the witness says of events; none if this run has no Python.
+/// Returns the witness's report on events, or `None` if this run has no Python.
 pub fn testimony(events: &[Value], clocks: Clocks) -> Option<Value> {
     let Some(python) = std::env::var_os(PYTHON) else {
         skipped("the witness of claims", PYTHON);

@@ -1,6 +1,6 @@
-//! A world: a service on a database of its own, prepared with people and one of everything.
+//! A world: a service on its own database, prepared with people and one of everything.
 //!
-//! Its clock moves only when a test moves it, and its ids are the same in every world of the same seed.
+//! Its clock moves only when a test moves it, and its ids are the same in every world with the same seed.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
@@ -39,56 +39,56 @@ pub(crate) const START: Time = Time::from_micros(1_795_000_000_000_000);
 /// The key-encryption key of every world.
 const KEK: [u8; 32] = [7; 32];
 
-/// The seed of the key that every world signs with.
+/// The seed of the key with which every world signs.
 pub const SIGNS: [u8; 32] = [9; 32];
 
-/// How long after somebody was told of something it is mailed in a world.
+/// Time between an item in an inbox and its mail in a world.
 pub const MAIL_DELAY: Duration = Duration::from_secs(120);
 
 /// The address under which browsers reach every world.
 pub const ORIGIN: &str = "https://svc.example.com";
 
-/// How to open a world.
+/// The settings for opening a world.
 pub struct Setup {
-    /// Two worlds of the same seed draw the same ids.
+    /// The seed of ids: two worlds with the same seed have the same ids.
     pub seed: u64,
-    /// Features beside the built-in ones.
+    /// Features in addition to the built-in ones.
     pub features: fn() -> Vec<Feature>,
     /// The source of time of the service.
     pub clock: Clock,
-    /// The rate limits; none unless set.
+    /// The rate limits; unlimited by default.
     pub rates: RateSettings,
     /// Whether a SQLite database is kept in memory, where writing takes no time, if the machine can do that.
     pub in_memory: bool,
-    /// Whether the service gives land advice; it does unless set.
+    /// Whether the service gives land advice; true by default.
     pub land_advice: bool,
-    /// Whether a session that was made from no token may mint the first administrator's.
+    /// Whether a session that was not made from a token may mint the first administrator's token.
     pub first_admin: bool,
-    /// Whether who signs in at a provider becomes the person prepared under its verified email.
+    /// Whether a person who signs in at a provider becomes the member prepared under the verified email.
     pub link_email: bool,
-    /// Whether who signs in at a provider and is no member joins.
+    /// Whether a person without a member who signs in at a provider becomes a new member.
     pub auto_provision: bool,
-    /// Most events that are sent to a subscriber ahead, if not the usual number.
+    /// Maximum events that are sent to a subscriber ahead, if not the default.
     pub replay_max: Option<usize>,
-    /// How long a read may take; as long as it takes unless set, because tests run on busy machines.
+    /// The time limit of a read; unlimited by default, because tests run on busy machines.
     pub read_budget: Option<Duration>,
     /// Maximum workspaces that a workspace and its copies import in a day; 0 means no limit.
     pub import_workspaces: u32,
-    /// Whether the service signs exports and checkpoints; it does unless set.
+    /// Whether the service signs exports and checkpoints; true by default.
     pub signs: bool,
     /// The address that the operator has set, beside that in mails.
     pub public_url: Option<String>,
-    /// Whether members are mailed; they are unless set, if a test sends what is due.
+    /// Whether the service can send mail; true by default. A test runs the chore that sends it.
     pub mail: bool,
-    /// Whether browsers can be registered for web push; they can unless set.
+    /// Whether browsers can register for web push; true by default.
     pub web_push: bool,
-    /// Where requests may go whose address a member has given.
+    /// The permitted targets of requests whose address a member has given.
     pub egress: Egress,
-    /// Where the service keeps large files and what they may take, if not the usual place.
+    /// The spools for large files and their limits, if not the default.
     pub spools: Option<Spools>,
     /// The settings of the world's server.
     pub http: HttpSettings,
-    /// Is called with every statement that an operation runs.
+    /// A function that is called with every statement of an operation.
     pub watcher: Option<Watcher>,
     /// Options of the service's sessions on Postgres, such as `-c enable_seqscan=off`.
     pub postgres_options: Option<&'static str>,
@@ -123,7 +123,7 @@ impl Default for Setup {
 }
 
 impl Setup {
-    /// One whose server pushes notifications, also to push services on this machine.
+    /// Returns a setup whose server pushes notifications, also to push services on this machine.
     pub fn pushing() -> Self {
         let egress = Egress { is_open: true };
         let http = HttpSettings { push: Some(push_service::config()), egress, ..HttpSettings::default() };
@@ -131,11 +131,11 @@ impl Setup {
     }
 }
 
-/// A prepared service on a database of its own.
+/// A prepared service on its own database.
 pub struct World {
     /// The service.
     pub service: Service,
-    /// Moves only when a test moves it, unless the setup has another.
+    /// The clock, which moves only when a test moves it, unless the setup has another.
     pub clock: Clock,
     /// The rate limits.
     rates: RateSettings,
@@ -145,7 +145,7 @@ pub struct World {
     pub people: People,
     http: HttpSettings,
     server: OnceLock<Server>,
-    /// The database, to read and change behind the service's back; it is dropped last.
+    /// The database, for direct reads and changes; it is dropped last.
     pub database: PooledDatabase,
 }
 
@@ -194,66 +194,67 @@ fn open_service_at(address: Database, setup: Setup) -> Service {
     Service::open(options).unwrap_or_else(|error| panic!("{error}: {:?}", error.cause()))
 }
 
-/// What the cookies of every world are signed with.
+/// Returns the key that signs the cookies of every world.
 pub fn session_key() -> SessionKey {
     SessionKey::new(&SecretString::from("the key of every world's cookies")).unwrap()
 }
 
-/// A clock that shows the moment at which every world begins.
+/// Returns a clock that shows the moment at which every world begins.
 pub(crate) fn clock() -> Clock {
     Clock::mock(START)
 }
 
 impl World {
-    /// A world like every other.
+    /// Returns a world with the default setup.
     pub fn open(engine: Engine) -> Self {
         Self::with(engine, Setup::default())
     }
 
-    /// A world with a seed or features of its own.
+    /// Returns a world with this setup.
     pub fn with(engine: Engine, setup: Setup) -> Self {
         let database = PooledDatabase::on(engine, setup.in_memory);
         let (clock, rates, http) = (setup.clock.clone(), setup.rates, setup.http.clone());
         let service = open_service(&database, setup);
         let Fixtures { mut fixture, people } = database.fixtures().clone();
-        // Those of the setup's own features.
+        // The samples of the setup's own features.
         make_samples(&service, &people.admin, &people.agent, &mut fixture);
         Self { service, clock, rates, fixture, people, http, server: OnceLock::new(), database }
     }
 
-    /// Another service on the same database, with the same clock and limits, as another process has it.
+    /// Returns another service on the same database, with the same clock and limits, like that of another
+    /// process.
     pub fn another_service(&self, seed: u64) -> Service {
         let (clock, rates) = (self.clock.clone(), self.rates);
         open_service(&self.database, Setup { seed, clock, rates, ..Setup::default() })
     }
 
-    /// Another service on the same database, with a clock of its own.
+    /// Returns another service on the same database, with this clock.
     pub fn another_service_by(&self, seed: u64, clock: Clock) -> Service {
         open_service(&self.database, Setup { seed, clock, rates: self.rates, ..Setup::default() })
     }
 
-    /// Another service on the same database, at another address and with limits of its own.
+    /// Returns another service on the same database, at another address and with these limits.
     pub fn another_service_at(&self, address: Database, rates: RateSettings) -> Service {
         open_service_at(address, Setup { seed: 2, clock: self.clock.clone(), rates, ..Setup::default() })
     }
 
-    /// The engine beneath.
+    /// Returns the engine beneath.
     pub fn engine(&self) -> Engine {
         self.database.engine()
     }
 
-    /// The id of a sample.
+    /// Returns the id of a sample.
     #[track_caller]
     pub fn id(&self, sample: &str) -> Uuid {
         self.fixture.get(sample).unwrap_or_else(|| panic!("there is no sample {sample}"))
     }
 
-    /// The operation called `name`.
+    /// Returns the operation called `name`.
     pub fn operation(&self, name: &str) -> &Operation {
         self.service.table().operation(name).unwrap_or_else(|| panic!("there is no operation {name}"))
     }
 
-    /// Whether the service has the operation `name`.
+    /// Returns whether the service has the operation `name`.
     pub fn has(&self, name: &str) -> bool {
         self.service.table().operation(name).is_some()
     }
@@ -267,7 +268,7 @@ impl World {
         }
     }
 
-    /// Calls an operation in process by any credential.
+    /// Calls an operation in process with any credential.
     pub fn call_by(&self, credential: Credential, operation: &str, input: &Value) -> Answer {
         let request = Request::json(Surface::Rest, credential, input.to_string());
         let row = self.operation(operation);
@@ -275,7 +276,7 @@ impl World {
         refusals::check(row, answer_of(answer))
     }
 
-    /// A session that the bearer of `secret` has signed in with.
+    /// Signs the bearer of `secret` in, and returns the session.
     #[track_caller]
     pub fn sign_in(&self, secret: &str) -> SessionId {
         let bearer = Credential::Bearer(SecretString::from(secret));
@@ -283,9 +284,10 @@ impl World {
         text(&made["session_id"]).parse().unwrap()
     }
 
-    /// A session of the bearer of the token `token_id`, or one of the admin's own, for an hour.
+    /// Returns a session of the bearer of the token `token_id`, or one of the admin without a token, for an
+    /// hour.
     ///
-    /// One of a member's own needs no provider here.
+    /// The latter needs no provider here.
     pub fn new_session(&self, token_id: Option<&str>) -> SessionId {
         match token_id {
             Some(token) => {
@@ -299,7 +301,7 @@ impl World {
         }
     }
 
-    /// A session of a member's own, for an hour.
+    /// Returns a session of a member without a token, for an hour.
     pub fn new_own_session(&self, member: &str) -> SessionId {
         let member = self.database.id(member.parse::<Uuid>().unwrap());
         self.insert_session(&format!("members s where s.id = {member}"), "s.id, null, null, 127")
@@ -317,35 +319,35 @@ impl World {
         id
     }
 
-    /// Calls an operation as the admin which must succeed.
+    /// Calls an operation as the admin. The call must succeed.
     #[track_caller]
     pub fn admin(&self, operation: &str, input: Value) -> Value {
         self.call(&self.people.admin, operation, input).output()
     }
 
-    /// Calls an operation as the agent which must succeed.
+    /// Calls an operation as the agent. The call must succeed.
     #[track_caller]
     pub fn agent(&self, operation: &str, input: Value) -> Value {
         self.call(&self.people.agent, operation, input).output()
     }
 
-    /// Lets time pass, and runs everything that is due.
+    /// Lets time pass, and runs all periodic work that is due.
     pub fn pass(&self, span: Duration) {
         self.clock.advance(span);
         self.service.housekeep().unwrap_or_else(|error| panic!("{error}: {:?}", error.cause()));
     }
 
-    /// The address of the world's server, which starts with the first request.
+    /// Returns the address of the world's server, which starts with the first request.
     pub fn address(&self) -> SocketAddr {
         self.server.get_or_init(|| Server::start(self.service.clone(), self.http.clone())).address()
     }
 
-    /// Does something that may wait, and lets `span` pass once it waits.
+    /// Runs a function that may wait, and lets `span` pass once it waits.
     pub fn once_time_is_over<T: Send>(&self, span: Duration, run: impl FnOnce() -> T + Send) -> T {
         self.once_time_is_over_for(&self.service, span, run)
     }
 
-    /// Does something that may wait in a service, and lets `span` pass once it waits there.
+    /// Runs a function that may wait in a service, and lets `span` pass once it waits there.
     pub fn once_time_is_over_for<T: Send>(
         &self,
         service: &Service,
@@ -365,39 +367,39 @@ impl World {
         })
     }
 
-    /// REST over a real connection.
+    /// Returns a REST client over a real connection.
     pub fn rest(&self) -> Rest {
         Rest { address: self.address() }
     }
 
-    /// MCP over a real connection.
+    /// Returns an MCP client over a real connection.
     pub fn mcp(&self) -> Mcp {
         Mcp { http: self.rest() }
     }
 
-    /// A new public channel.
+    /// Returns a new public channel.
     pub fn new_channel(&self, name: &str) -> String {
         let channel = json!({"workspace_id": self.id("workspace"), "name": name});
         text(&self.admin("create_channel", channel)["id"])
     }
 
-    /// A new channel that only its members see.
+    /// Returns a new channel that only its members see.
     pub fn new_private_channel(&self, name: &str) -> String {
         let channel = json!({"workspace_id": self.id("workspace"), "name": name, "private": true});
         text(&self.admin("create_channel", channel)["id"])
     }
 
-    /// A new thread, of the admin, in a channel.
+    /// Returns a new thread, of the admin, in a channel.
     pub fn new_thread(&self, channel_id: &str, title: &str) -> String {
         text(&self.admin("create_thread", json!({"channel_id": channel_id, "title": title}))["id"])
     }
 
-    /// MCP over pipes, for the bearer of `token`.
+    /// Returns an MCP client over pipes, for the bearer of `token`.
     pub fn stdio(&self, token: &str) -> Stdio {
         Stdio::start(self.service.clone(), token)
     }
 
-    /// A new agent: its id and the secret of its worker token.
+    /// Returns a new agent: its id and the secret of its worker token.
     pub fn new_agent(&self, handle: &str) -> (String, String) {
         let made = self.admin(
             "create_agent",
@@ -406,7 +408,7 @@ impl World {
         (text(&made["member"]["id"]), text(&made["token"]["secret"]))
     }
 
-    /// The secret of a new token of the admin with these capabilities.
+    /// Returns the secret of a new token of the admin with these capabilities.
     pub fn new_token(&self, capabilities: Vec<&str>) -> String {
         text(&self.minted(&self.id("admin").to_string(), &capabilities)["secret"])
     }
@@ -419,9 +421,9 @@ impl World {
         )
     }
 
-    /// The secret of a token by which `delegate` acts for `subject` with any capabilities.
+    /// Returns the secret of a token by which `delegate` acts for `subject` with any capabilities.
     ///
-    /// No grant lends all of them: the columns are what marks a delegated token.
+    /// No grant lends all of them: the columns mark the token as delegated.
     pub fn delegated_beyond_grants(&self, subject: &str, delegate: &str, capabilities: &[&str]) -> String {
         let token = self.minted(delegate, capabilities);
         let row = |id: &str| self.database.id(id.parse::<Uuid>().unwrap());
@@ -431,7 +433,7 @@ impl World {
         text(&token["secret"])
     }
 
-    /// A grant by which `delegate` acts for `subject`, for a day: its id.
+    /// Creates a grant by which `delegate` acts for `subject`, for a day, and returns its id.
     pub fn new_grant(&self, subject: &str, delegate: &str, capabilities: &[&str]) -> String {
         let grant = self.admin(
             "create_delegation_grant",
@@ -441,13 +443,14 @@ impl World {
         text(&grant["grant_id"])
     }
 
-    /// The secret of a token for which the bearer of `token`, its delegate, exchanges a grant, for an hour.
+    /// Exchanges a grant with the bearer's `token`, and returns the secret of the new token, which lasts an
+    /// hour.
     pub fn exchange(&self, token: &str, grant: &str) -> String {
         let input = json!({"grant_id": grant, "expires_in_secs": 3600});
         text(&self.call(token, "delegate_token", input).output()["secret"])
     }
 
-    /// The kinds of the events of the workspace's log after `lsn`.
+    /// Returns the kinds of the events of the workspace's log after `lsn`.
     pub fn kinds_after(&self, lsn: i64) -> Vec<String> {
         let workspace = self.database.id(self.id("workspace"));
         let sql =
@@ -455,7 +458,7 @@ impl World {
         self.database.rows(&sql).iter().map(|row| text(&row[0])).collect()
     }
 
-    /// Where the workspace's log ends.
+    /// Returns the last position of the workspace's log.
     pub fn lsn(&self) -> i64 {
         let workspace = self.database.id(self.id("workspace"));
         self.database.number(&format!("select lsn from heads where workspace_id = {workspace}"))
@@ -468,7 +471,7 @@ pub fn call(service: &Service, token: Option<&str>, operation: &str, input: &Val
     service.call(service.operation(operation)?, Request::json(Surface::Rest, credential, input.to_string()))
 }
 
-/// A reply as every client returns it.
+/// Returns a reply in the form of every client.
 pub fn answer_of(reply: Result<Reply>) -> Answer {
     let body = |reply: &Reply| serde_json::from_slice(&reply.body().unwrap()).unwrap();
     let problem = |error: &Error| serde_json::to_value(error.problem()).unwrap();
@@ -486,7 +489,7 @@ pub fn answer_of(reply: Result<Reply>) -> Answer {
     Answer { status, headers: http::HeaderMap::new(), body }
 }
 
-/// The string in a value.
+/// Returns the string in a value.
 #[track_caller]
 pub fn text(value: &Value) -> String {
     value.as_str().unwrap_or_else(|| panic!("expected a string, found {value}")).to_owned()

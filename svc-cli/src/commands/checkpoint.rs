@@ -12,12 +12,12 @@ use svc_core::{Code, Database, Error, Result};
 use super::Folder;
 use crate::output::Printer;
 
-/// Sign how far an event log goes.
+/// Sign the current end of an event log.
 ///
 /// Verifies the log and prints a signed note of its name, its size and the root of the Merkle tree over it,
-/// signed by SVC_EXPORT_SIGNING_KEY. Kept elsewhere, it proves later that the log still holds all that was
-/// signed (svc verify --checkpoint), also once the oldest events were pruned. The command only reads, and
-/// needs no token and no running service.
+/// signed by SVC_EXPORT_SIGNING_KEY. Kept elsewhere, the note proves later that the log still holds all the
+/// signed events (svc verify --checkpoint), even after the oldest ones were pruned. The command only reads,
+/// and needs no token and no running service.
 #[derive(Args)]
 pub struct Checkpoint {
     #[command(flatten)]

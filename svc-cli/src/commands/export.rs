@@ -18,11 +18,10 @@ use crate::output::{Printer, progress, working};
 
 /// Write a workspace to a signed file: its rows, and its whole log.
 ///
-/// The file appears under its name once it is whole. It has the keys of the messages that live, but no token
-/// and no other secret. Acts as the member of the token in SVC_TOKEN, which must have the capability
-/// token:admin, or with --as-instance on the authority of the machine's administrator: only then has it the
-/// keys of direct messages that the member is not in. SVC_EXPORT_SIGNING_KEY signs it. The audit trail
-/// records it.
+/// The file appears under its name once it is whole. It has the keys of live messages, but no token and no
+/// other secret. Acts as the member of the token in SVC_TOKEN, which must have the capability token:admin, or
+/// with --as-instance with the rights of the machine's administrator: only then does it have the keys of
+/// direct messages that the member is not in. SVC_EXPORT_SIGNING_KEY signs it. The audit trail records it.
 #[derive(Args)]
 pub struct Export {
     #[command(flatten)]
@@ -33,7 +32,7 @@ pub struct Export {
     /// The file to write. It must not exist.
     #[arg(long, value_name = "FILE")]
     output: PathBuf,
-    /// Which words it has: all that live, or none, as evidence that cannot be imported.
+    /// The content of the file: all live content, or none, as evidence that cannot be imported.
     #[arg(long, value_name = "WHICH", default_value = "all")]
     words: Which,
     /// Act as the instance, without a token. The audit trail records this.
@@ -43,7 +42,7 @@ pub struct Export {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Which {
-    /// All that live.
+    /// All live content.
     All,
     /// None.
     None,
@@ -84,7 +83,7 @@ pub fn run(command: &Export, variables: &Variables, output: &Printer) -> Result<
 
 /// Writes a file that appears under its name once it is on the disk, and not at all if that fails.
 ///
-/// What a command that was killed has left of it is written over.
+/// It overwrites the partial file of a command that was killed.
 fn write_whole(content: &Content, path: &Path) -> Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".part");
@@ -95,7 +94,7 @@ fn write_whole(content: &Content, path: &Path) -> Result<()> {
     };
     let mut file = claimed(&partial).map_err(failed)?;
     let written = copy(content, &mut file).and_then(|()| {
-        // It may have been made since the command began.
+        // Another command may have created it in the meantime.
         if path.exists() {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
@@ -104,19 +103,19 @@ fn write_whole(content: &Content, path: &Path) -> Result<()> {
         File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
     });
     if written.is_err() {
-        // If it cannot be removed either, the next command writes over it.
+        // If it cannot be removed either, the next command overwrites it.
         let _ = std::fs::remove_file(&partial);
     }
     written.map_err(failed)
 }
 
-/// Opens a file for this process alone, whatever is in it.
+/// Opens a file exclusively for this process, whatever it contains.
 fn claimed(partial: &Path) -> io::Result<File> {
     loop {
         let mut options = OpenOptions::new();
         let file = options.write(true).create(true).truncate(false).mode(0o600).open(partial)?;
         file.try_lock()?;
-        // Whoever had the lock may have given the file its name, or removed it.
+        // The previous holder of the lock may have renamed the file, or removed it.
         let here = std::fs::symlink_metadata(partial);
         let own = file.metadata()?;
         if here.is_ok_and(|here| (here.dev(), here.ino()) == (own.dev(), own.ino())) {

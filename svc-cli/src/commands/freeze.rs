@@ -12,13 +12,13 @@ use crate::output::Printer;
 /// Freeze a member: its claims end, and it may only read until it is unfrozen.
 ///
 /// Running servers refuse its changes from their next request on. Acts as the member of the token in
-/// SVC_TOKEN, which must have the capability token:admin, or with --as-instance on the authority of the
+/// SVC_TOKEN, which must have the capability token:admin, or with --as-instance with the rights of the
 /// machine's administrator.
 #[derive(Args)]
 pub struct Freeze {
     #[command(flatten)]
     target: Target,
-    /// Why; administrators and readers of the log see it.
+    /// The reason; administrators and readers of the log see it.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }

@@ -20,9 +20,9 @@ use crate::output::{Printer, progress, working};
 /// Import a file that svc export has written.
 ///
 /// The file must be signed by this installation or by a key of SVC_EXPORT_VERIFY_KEYS. The workspace appears
-/// all at once, when everything is written; a command that was cut off may be repeated, and goes on or prints
-/// the first outcome. Acts as the member of the token in SVC_TOKEN, which must have the capability
-/// token:admin, or with --as-instance on the authority of the machine's administrator.
+/// all at once, when everything is written; a command that was cut off may be repeated, and continues or
+/// prints the first outcome. Acts as the member of the token in SVC_TOKEN, which must have the capability
+/// token:admin, or with --as-instance with the rights of the machine's administrator.
 #[derive(Args)]
 pub struct Import {
     #[command(flatten)]
@@ -30,7 +30,7 @@ pub struct Import {
     /// The file.
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// What becomes of the ids.
+    /// The treatment of ids.
     #[arg(long, value_name = "MODE")]
     mode: Which,
     /// Handle of the member that gets a token to administer the workspace.
@@ -46,13 +46,13 @@ pub struct Import {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Which {
-    /// All are fresh ones: the file becomes another workspace.
+    /// Each object gets a new id: the file becomes another workspace.
     New,
-    /// They stay.
+    /// Ids stay.
     Restore,
 }
 
-/// How long a command waits for one that was cut off, or that imports the same, and how often it looks.
+/// How long a command waits for an import of the same file that runs or was cut off, and how often it checks.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -79,7 +79,7 @@ pub fn run(command: &Import, variables: &Variables, output: &Printer) -> Result<
         spool.write(part.get(..read).unwrap_or_default())?;
     }
     let spooled = spool.finish()?;
-    // The name of the import is that of what was signed, so the same file is imported once in a mode.
+    // The id of the import is derived from the signed text, so the same file is imported once in a mode.
     let keys = Config::read_export_keys(variables.iter().cloned(), &command.folder.data)?;
     let report =
         verify_export(progress("verifying", bytes).wrap_read(spooled.reader(0)), &known_keys(&keys))?;
@@ -117,7 +117,7 @@ pub fn run(command: &Import, variables: &Variables, output: &Printer) -> Result<
     })
 }
 
-/// Imports, once whoever imports the same is done or given up.
+/// Imports, once another import of the same file is done or given up.
 fn patiently<T>(import: impl Fn() -> Result<T>) -> Result<T> {
     let (began, importing) = (Instant::now(), working("importing"));
     loop {

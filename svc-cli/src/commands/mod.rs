@@ -39,7 +39,7 @@ impl Folder {
     }
 }
 
-/// The member that a command is about, and on whose authority it acts.
+/// The member that a command concerns, and the authority of its caller.
 #[derive(Args)]
 struct Target {
     #[command(flatten)]
@@ -56,7 +56,7 @@ struct Target {
 }
 
 impl Target {
-    /// Returns whom the command acts as, and the member.
+    /// Returns the caller of the command, and the member.
     fn find(&self, variables: &Variables) -> Result<(Caller, Member)> {
         let config = self.folder.config(variables)?;
         let caller = match self.as_instance {
@@ -68,17 +68,17 @@ impl Target {
     }
 }
 
-/// Whom a command acts as, in an open service.
+/// The caller of a command, in an open service.
 struct Caller {
     service: Service,
     authority: Authority,
 }
 
-/// What allows a command to act.
+/// The authority of a command.
 enum Authority {
     /// The token of a member.
     Token(SecretString),
-    /// That of the machine's administrator, over a workspace.
+    /// The rights of the machine's administrator, over a workspace.
     Instance(WorkspaceId),
 }
 
@@ -96,7 +96,7 @@ impl Caller {
         Ok(Self { service, authority: Authority::Instance(workspace) })
     }
 
-    /// Acts as the instance, on no workspace in particular.
+    /// Acts as the instance, without a particular workspace.
     fn whole_instance(config: &Config) -> Result<Self> {
         Ok(Self { service: setup::open(config)?, authority: Authority::Instance(WorkspaceId::INSTANCE) })
     }
@@ -110,7 +110,7 @@ impl Caller {
         }
     }
 
-    /// Returns the member of a workspace who is called `handle`.
+    /// Returns the member of a workspace with the handle `handle`.
     fn member_called(&self, workspace_id: WorkspaceId, handle: &str) -> Result<Member> {
         let wanted = AnyHandle::new(handle).map_err(invalid("member")).map(|handle| ListMembers {
             workspace_id: workspace_id.into(),
@@ -123,7 +123,7 @@ impl Caller {
         found.items().first().cloned().ok_or_else(|| Error::not_found("member"))
     }
 
-    /// Calls an operation. An input that could not be made is reported only to a credential that may call it.
+    /// Calls an operation. An error in `input` is reported only to a credential that may call it.
     fn call<I, O>(&self, operation: TypedOperation<I, O>, input: Result<I>) -> Result<O>
     where
         I: Serialize + 'static,
@@ -143,7 +143,7 @@ impl Caller {
     }
 }
 
-/// Returns the error of an argument that is not as it must be.
+/// Returns the error for an invalid argument.
 fn invalid(field: &str) -> impl Fn(String) -> Error {
     move |error| Error::malformed(format!("`{field}`: {error}"))
 }

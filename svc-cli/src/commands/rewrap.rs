@@ -9,18 +9,19 @@ use svc_core::{Error, Result};
 use super::Folder;
 use crate::output::Printer;
 
-/// Move all that retired keys wrap to the present one.
+/// Move everything that retired keys wrap to the current one.
 ///
-/// After a new key was given as SVC_CONTENT_KEK and the one before as SVC_CONTENT_KEK_PREVIOUS, everything is
-/// readable, but what the old key has wrapped still needs it. This moves it, beside running servers, and says
-/// when the old key may go. It may be ended and run again at any time. It needs the keys and no token.
+/// After you have set a new key as SVC_CONTENT_KEK and the previous one as SVC_CONTENT_KEK_PREVIOUS,
+/// everything is readable, but data that the old key has wrapped still needs it. This command rewraps that
+/// data, beside running servers, and reports when the old key may be removed. It may be ended and run again
+/// at any time. It needs the keys and no token.
 #[derive(Args)]
 pub struct Rewrap {
     #[command(flatten)]
     folder: Folder,
 }
 
-/// Runs `svc rewrap`: moves what retired keys wrap, and prints what is left of each.
+/// Runs `svc rewrap`: rewraps data of retired keys, and prints how much each of them still wraps.
 pub fn run(command: &Rewrap, variables: &Variables, output: &Printer) -> Result<()> {
     let config = command.folder.config(variables)?;
     let rewrap = setup::open(&config)?.rewrap()?;

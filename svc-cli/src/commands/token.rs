@@ -28,13 +28,13 @@ enum Action {
 /// Mint a token for a member; its secret is shown only this once.
 ///
 /// Acts as the member of the token in SVC_TOKEN, which must have the capability token:admin, or with
-/// --as-instance on the authority of the machine's administrator.
+/// --as-instance with the rights of the machine's administrator.
 #[derive(Args)]
 pub struct Mint {
     /// The member that the token will act as.
     #[command(flatten)]
     target: Target,
-    /// What the token is for, to identify it later.
+    /// The purpose of the token, to identify it later.
     #[arg(long)]
     label: Option<String>,
     /// The named set to mint from; without --set and --capabilities, the one for the member's kind.
@@ -46,10 +46,10 @@ pub struct Mint {
     /// Requests per rate window that the token may make, with all tokens derived from it.
     #[arg(long, value_name = "NUMBER")]
     requests: Option<i64>,
-    /// Print a link to the board that signs a browser in with the token, in place of its secret.
+    /// Print a link to the board that signs a browser in with the token, instead of its secret.
     ///
-    /// Without SVC_PUBLIC_URL it has the address of the server that was started last on the data folder and
-    /// runs, or else the one that is set.
+    /// Without SVC_PUBLIC_URL it has the address of the server that was last started on the data folder and
+    /// still runs, or else the configured address.
     #[arg(long)]
     link: bool,
 }

@@ -29,9 +29,9 @@ use crate::output::{Printer, progress, working};
 /// that this command prints.
 ///
 /// With --state it also compares the tables with the logs: it replays the events, and each column that they
-/// determine must hold the value that they say. The command prints each difference, and can run while the
-/// service does. With --json each difference is an object on a line of its own, and the last line is an
-/// object with the counts.
+/// determine must hold the same value. The command prints each difference, and can run while the service
+/// does. With --json each difference is an object on a separate line, and the last line is an object with the
+/// counts.
 ///
 /// With FILE it verifies that the file is a whole export, that a known key has signed it, and that the log in
 /// it verifies; then it reads no database.
@@ -45,17 +45,17 @@ pub struct Verify {
     /// Verify only the log of this workspace.
     #[arg(long, value_name = "ID")]
     workspace: Option<WorkspaceId>,
-    /// Compare the tables with what the events of the logs determine.
+    /// Compare the tables with the values that the events of the logs determine.
     #[arg(long, conflicts_with_all = ["expect_head", "checkpoint"])]
     state: bool,
     /// A head that the log must contain: its position and its hash.
     #[arg(long, value_name = "LSN:HASH", value_parser = expected_head)]
     expect_head: Option<ExpectedHead>,
-    /// A file with a checkpoint that svc checkpoint has printed: its log must hold what that signs.
+    /// A file with a checkpoint that svc checkpoint has printed: its log must hold the signed events.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["workspace", "expect_head"])]
     checkpoint: Option<PathBuf>,
-    /// The public key that has signed the checkpoint or the file: 32 bytes, as hex or base64. Default: that
-    /// of SVC_EXPORT_SIGNING_KEY, and those of SVC_EXPORT_VERIFY_KEYS.
+    /// The public key that has signed the checkpoint or the file: 32 bytes, as hex or base64. Default: the
+    /// key of SVC_EXPORT_SIGNING_KEY, and those of SVC_EXPORT_VERIFY_KEYS.
     #[arg(
         long,
         value_name = "KEY",
@@ -114,7 +114,7 @@ struct StateFindings<'a> {
     workspaces: &'a [StateReport],
 }
 
-/// Compares the tables with the logs, which verify.
+/// Compares the tables with the logs, which have been verified.
 fn verify_tables(
     database: &Database,
     workspace: Option<WorkspaceId>,
@@ -138,7 +138,7 @@ fn verify_tables(
     Err(Error::new(Code::StateDiffers, format!("the tables differ from the logs in {places}")))
 }
 
-/// Returns the line of a difference for people.
+/// Returns a line that describes a difference.
 fn sentence(difference: &Difference) -> String {
     let Difference { workspace_id, table, row, column, kind, lsn, .. } = difference;
     let row: Vec<String> = row.iter().map(|(name, value)| format!("{name} {}", shown(value))).collect();
@@ -154,7 +154,7 @@ fn sentence(difference: &Difference) -> String {
     format!("{workspace_id}  DIFFERS  {table}, {}: {found}", row.join(", "))
 }
 
-/// Returns the value in the table and the one that the log says.
+/// Returns the value in the table and the one in the log.
 fn values(Difference { compared, log, stored, .. }: &Difference) -> String {
     let (Some(log), Some(stored)) = (log, stored) else {
         return "is not what the log says".to_owned();
@@ -176,7 +176,7 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// Returns the counts of a workspace, a line for each table.
+/// Returns the counts of a workspace, one line for each table.
 fn counts(report: &StateReport) -> String {
     let head = if report.valid { "tables agree" } else { "TABLES DIFFER" };
     let mut text = format!("{}  {head} with the log up to {}\n", report.workspace_id, report.lsn);
@@ -212,7 +212,7 @@ fn verify_file(path: &Path, keys: &[PublicKey], output: &Printer) -> Result<()> 
 }
 
 impl Verify {
-    /// Returns the keys of which one must have signed the checkpoint or the file.
+    /// Returns the keys, one of which must have signed the checkpoint or the file.
     fn keys(&self, variables: &Variables) -> Result<Vec<PublicKey>> {
         match self.key {
             Some(key) => Ok(vec![key]),
@@ -224,7 +224,7 @@ impl Verify {
     }
 }
 
-/// Most bytes of a checkpoint that are read.
+/// Maximum bytes of a checkpoint that are read.
 const NOTE_BYTES_MAX: u64 = 1 << 16;
 
 fn note(file: &Path) -> Result<String> {

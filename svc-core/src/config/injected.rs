@@ -1,8 +1,8 @@
 //! Variables that Kubernetes sets in every container for each Service of its namespace.
 //!
-//! The variables of a Service that is called `svc`, or `svc-` and more, begin like those of this program.
-//! Their names and values together distinguish them, so a misspelt variable such as `SVC_PORT=8080` is still
-//! refused.
+//! The variables of a Service called `svc`, or with a name that begins with `svc-`, have the same prefix as
+//! those of this program. Their names and values together distinguish them, so a misspelt variable such as
+//! `SVC_PORT=8080` is still rejected.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -32,7 +32,7 @@ pub(super) fn is_injected(name: &str, value: &str) -> bool {
     of_port(name, value).unwrap_or(false)
 }
 
-/// Judges a name with the number and the protocol of a port.
+/// Checks a name that contains the number and the protocol of a port.
 fn of_port(name: &str, value: &str) -> Option<bool> {
     let (head, part) = match name.rsplit_once('_')? {
         (head, part @ ("PROTO" | "PORT" | "ADDR")) => (head, part),
@@ -93,7 +93,7 @@ mod tests {
             ("SVC_HTTP_PORT_80_TCP_ADDR", "10.96.0.8", true),
             ("SVC_WEB_2_PORT_80_TCP", "tcp://10.96.0.8:80", true),
             ("SVC_SERVICE_PORT", "tcp://10.96.0.9:80", true),
-            // What a person writes, or another program.
+            // Values that a person writes, or another program.
             ("SVC_PORT", "8080", false),
             ("SVC_HTTP_PORT", "8080", false),
             ("SVC_PORT", "tcp://svc.example:8080", false),

@@ -1,4 +1,4 @@
-//! The variables of mail, which belong together.
+//! The variables of mail.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::public_url::PublicUrl;
 use super::reader::Reader;
 use crate::mailbox::Mailbox;
 
-/// How members are mailed.
+/// The settings of mail.
 #[derive(Clone, Debug)]
 pub struct MailConfig {
     /// The server of `SVC_SMTP_URL`.
@@ -21,27 +21,27 @@ pub struct MailConfig {
     pub delay: Duration,
 }
 
-/// A server that takes mail.
+/// A mail server.
 #[derive(Clone, Debug)]
 pub struct SmtpServer {
     /// Its name or address.
     pub host: String,
     /// Its port.
     pub port: u16,
-    /// How the connection is encrypted.
+    /// Encryption of the connection.
     pub security: SmtpSecurity,
-    /// The name and the password that it takes.
+    /// The name and the password for the server.
     pub login: Option<SmtpLogin>,
 }
 
-/// How the connection to a mail server is encrypted.
+/// Encryption of the connection to a mail server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SmtpSecurity {
     /// From the first byte.
     Tls,
-    /// By STARTTLS, without which nothing is sent.
+    /// By STARTTLS; without it, nothing is sent.
     StartTls,
-    /// By STARTTLS if the server offers it, since it is this machine.
+    /// By STARTTLS if the server offers it; for a server on this machine.
     Local,
 }
 
@@ -55,7 +55,7 @@ pub struct SmtpLogin {
 }
 
 impl Reader {
-    /// Returns how members are mailed; none unless the server, the sender and the public address are set.
+    /// Returns the settings of mail, or `None` unless the server, the sender and the public address are set.
     pub(super) fn mail(&mut self, public_url: Option<&PublicUrl>) -> Option<MailConfig> {
         let delay = self.seconds("SVC_MAIL_DELAY_SECS");
         let server = self.smtp_server();
@@ -107,7 +107,7 @@ fn smtp_server(text: &str) -> Option<SmtpServer> {
     Some(SmtpServer { host, port: port.unwrap_or(usual), security, login })
 }
 
-/// Parses a name and a password, in which what is special in an address is percent-encoded.
+/// Parses a name and a password, in which special characters are percent-encoded.
 fn smtp_login(text: &str) -> Option<SmtpLogin> {
     let (name, password) = text.split_once(':')?;
     let decoded = |text: &str| {

@@ -56,16 +56,16 @@ pub struct ContentKeys {
     pub previous: Vec<Key>,
 }
 
-/// The keys that sign what leaves the service, and those whose signatures are believed.
+/// The keys that sign exports, and those whose signatures are trusted.
 #[derive(Debug, Default)]
 pub struct ExportKeys {
-    /// The Ed25519 seed that signs; none if nothing is signed.
+    /// The Ed25519 seed that signs; `None` if nothing is signed.
     pub signing: Option<Key>,
-    /// Other Ed25519 public keys whose signatures are believed.
+    /// Other Ed25519 public keys whose signatures are trusted.
     pub verify: Vec<[u8; 32]>,
 }
 
-/// How the server's log is written to standard error.
+/// Format of the server's log on standard error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
     /// For people.
@@ -79,7 +79,7 @@ pub enum LogFormat {
 pub struct Config {
     /// The data folder, which need not exist.
     pub data_dir: PathBuf,
-    /// `DATABASE_URL`; none means SQLite in the data folder.
+    /// `DATABASE_URL`; `None` for SQLite in the data folder.
     pub database_url: Option<SecretString>,
     /// Whether `SVC_ENV` is `production`.
     pub production: bool,
@@ -99,7 +99,7 @@ pub struct Config {
     pub session_secret: Option<SecretString>,
     /// `SVC_SESSION_TTL_SECS`.
     pub session_ttl: Duration,
-    /// How people sign in at an identity provider; none without `SVC_OIDC_ENABLED`.
+    /// The settings of signing in at an identity provider; `None` without `SVC_OIDC_ENABLED`.
     pub oidc: Option<OidcConfig>,
     /// `SVC_OIDC_LINK_EMAIL`.
     pub oidc_link_email: bool,
@@ -107,15 +107,15 @@ pub struct Config {
     pub oidc_auto_provision: bool,
     /// `SVC_OIDC_FIRST_ADMIN`.
     pub first_admin: bool,
-    /// `SVC_COOKIE_SECURE`: whether browsers send the session cookie over HTTPS alone.
+    /// `SVC_COOKIE_SECURE`: whether browsers send the session cookie over HTTPS only.
     pub cookie_secure: bool,
     /// `SVC_PUBLIC_URL`.
     pub public_url: Option<PublicUrl>,
-    /// How members are mailed; none unless `SVC_SMTP_URL`, `SVC_MAIL_FROM` and `SVC_PUBLIC_URL` are set.
+    /// The settings of mail; `None` unless `SVC_SMTP_URL`, `SVC_MAIL_FROM` and `SVC_PUBLIC_URL` are set.
     pub mail: Option<MailConfig>,
-    /// How push services know this service; none without `SVC_VAPID_PRIVATE_KEY`.
+    /// The identity of this service to push services; `None` without `SVC_VAPID_PRIVATE_KEY`.
     pub push: Option<PushConfig>,
-    /// Where requests may go whose address a member has given: `SVC_ALLOW_PRIVATE_EGRESS`.
+    /// Allowed targets of requests to addresses from members: `SVC_ALLOW_PRIVATE_EGRESS`.
     pub egress: Egress,
     /// The keys of signatures: `SVC_EXPORT_SIGNING_KEY` and `SVC_EXPORT_VERIFY_KEYS`.
     pub export_keys: ExportKeys,
@@ -127,41 +127,41 @@ pub struct Config {
     pub trusted_proxy_hops: usize,
     /// `SVC_MAX_BODY_BYTES`.
     pub body_max_bytes: usize,
-    /// `SVC_MAX_CONCURRENT_REQUESTS`; none means no limit.
+    /// `SVC_MAX_CONCURRENT_REQUESTS`; `None` for no limit.
     pub concurrent_requests: Option<NonZeroU32>,
-    /// `SVC_MAX_CONNECTIONS`; none means no limit.
+    /// `SVC_MAX_CONNECTIONS`; `None` for no limit.
     pub connections: Option<NonZeroU32>,
     /// `SVC_MAX_WS_CONNECTIONS`.
     pub ws_connections: u32,
-    /// `SVC_RATE_LIMIT_MAX`; none means no limit.
+    /// `SVC_RATE_LIMIT_MAX`; `None` for no limit.
     pub rate_limit: Option<NonZeroU32>,
     /// `SVC_RATE_LIMIT_WINDOW_SECS`.
     pub rate_limit_window: Duration,
-    /// `SVC_WORKSPACE_RATE_LIMIT_MAX`; none means no limit.
+    /// `SVC_WORKSPACE_RATE_LIMIT_MAX`; `None` for no limit.
     pub workspace_rate_limit: Option<NonZeroU32>,
     /// `SVC_SHUTDOWN_DRAIN_SECS`.
     pub shutdown_drain: Duration,
     /// `SVC_CLAIM_DEFAULT_LEASE_SECS`.
     pub lease_default: Duration,
-    /// `SVC_CLAIM_REAP_TICK_SECS`; none means that this process does not reap.
+    /// `SVC_CLAIM_REAP_TICK_SECS`; `None` if this process does not reap.
     pub reap_tick: Option<Duration>,
-    /// How long a read may take (`SVC_READ_BUDGET_MS`); `None` means no limit.
+    /// Time limit of a read (`SVC_READ_BUDGET_MS`); `None` for no limit.
     pub read_budget: Option<Duration>,
-    /// `SVC_CLAIM_ACK_TIMEOUT_SECS`; none means that no acknowledgement is required.
+    /// `SVC_CLAIM_ACK_TIMEOUT_SECS`; `None` if no acknowledgement is required.
     pub ack_timeout: Option<Duration>,
-    /// How old an event must be before a durable subscription delivers it.
+    /// Age at which a durable subscription delivers an event.
     pub delivery_stability: Duration,
-    /// Most bytes of an export that is taken: `SVC_IMPORT_MAX_BYTES`.
+    /// Maximum bytes of an imported export: `SVC_IMPORT_MAX_BYTES`.
     pub import_max_bytes: u64,
-    /// `SVC_IMPORT_WORKSPACES_MAX`; `None` means no limit.
+    /// `SVC_IMPORT_WORKSPACES_MAX`; `None` for no limit.
     pub import_workspaces: Option<NonZeroU32>,
     /// `SVC_SPOOL_MAX_BYTES` and `SVC_DISK_RESERVE_BYTES`.
     pub spool_limits: SpoolLimits,
-    /// The time between two looks at the logs for what no notification told of.
+    /// Interval between polls of the logs for commits whose notification was lost.
     pub delivery_reconcile: Duration,
     /// `SVC_RETENTION_MESSAGES_DAYS` and the other variables of retention.
     pub kept: Kept,
-    /// `SVC_RETENTION_TICK_SECS`; none means that this process does not prune.
+    /// `SVC_RETENTION_TICK_SECS`; `None` if this process does not prune.
     pub retention_tick: Option<Duration>,
     /// `SVC_LAND_ADVICE`.
     pub land_advice: bool,
@@ -218,13 +218,13 @@ impl Config {
         reader::parse_key(text.trim()).map(|key| *key.expose_secret())
     }
 
-    /// Returns whether the database is on another machine, and nothing says how to connect to it.
+    /// Returns whether the database is on another machine and no setting says how to connect to it.
     pub fn says_nothing_of_tls(&self) -> bool {
         let url = self.database_url.as_ref().map(|url| DatabaseUrl::parse(url.expose_secret()));
         url.is_some_and(|url| url.is_ok_and(|url| url.says_nothing_of_tls()))
     }
 
-    /// Returns what of the variables is ignored, for programs that have no log.
+    /// Returns a sentence about ignored variables, for programs without a log.
     pub fn ignored<N, V>(vars: impl IntoIterator<Item = (N, V)>) -> Option<String>
     where
         N: Into<OsString>,
@@ -233,7 +233,7 @@ impl Config {
         Reader::ignored(vars)
     }
 
-    /// Returns the token to act as; fails with what to do if there is none, or if it cannot be one.
+    /// Returns the token to act as. Fails with the remedy if there is none, or if it cannot be a token.
     pub fn token(&self) -> Result<SecretString> {
         let refuse = |detail: Cow<'static, str>| Error::new(Code::Unauthenticated, detail);
         let missing = "set SVC_TOKEN, or SVC_TOKEN_FILE to a file with the token to act as";
@@ -244,7 +244,7 @@ impl Config {
         }
     }
 
-    /// Returns the key-encryption keys; fails with what to do if there are none.
+    /// Returns the key-encryption keys. Fails with the remedy if there are none.
     ///
     /// Only verification works without them.
     pub fn content_keys(&self) -> Result<&ContentKeys> {
@@ -258,7 +258,7 @@ impl Config {
     }
 }
 
-/// Whether a host, with or without a port, is this machine.
+/// Returns whether a host, with or without a port, is this machine.
 fn is_loopback(authority: &str) -> bool {
     let host = match authority.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),
@@ -350,7 +350,7 @@ mod tests {
         }
     }
 
-    /// Forms in which editors, shells and clusters leave the file of a secret.
+    /// Forms in which editors, shells and clusters write the file of a secret.
     #[test]
     fn a_file_of_a_secret_is_read_in_every_form() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,25 +1,25 @@
-//! The variables of the identity provider, which belong together.
+//! The variables of the identity provider.
 
 use secrecy::SecretString;
 
 use super::is_loopback;
 use super::reader::Reader;
 
-/// How people sign in at an identity provider.
+/// The settings of signing in at an identity provider.
 #[derive(Clone, Debug)]
 pub struct OidcConfig {
     /// The provider.
     pub provider: OidcProvider,
-    /// `SVC_OIDC_REDIRECT_URI`; the mock can do without.
+    /// `SVC_OIDC_REDIRECT_URI`; optional for the mock.
     pub redirect_uri: Option<String>,
 }
 
 /// An identity provider.
 #[derive(Clone, Debug)]
 pub enum OidcProvider {
-    /// `SVC_OIDC_MOCK`: whoever asks is who they say.
+    /// `SVC_OIDC_MOCK`: it believes any claimed identity.
     Mock,
-    /// A real one.
+    /// A real provider.
     At {
         /// `SVC_OIDC_ISSUER`.
         issuer: String,
@@ -77,7 +77,7 @@ impl Reader {
         Some(OidcConfig { provider, redirect_uri })
     }
 
-    /// Returns the scopes with single spaces between them (RFC 6749, 3.3).
+    /// Returns the scopes, separated by single spaces (RFC 6749, 3.3).
     fn scopes(&mut self) -> String {
         let text = self.text("SVC_OIDC_SCOPES");
         let scopes: Vec<&str> = text.split_ascii_whitespace().collect();
@@ -121,7 +121,7 @@ mod tests {
     use super::OidcProvider;
     use crate::config::Config;
 
-    /// Variables that are all there for a real provider.
+    /// All variables for a real provider.
     const WHOLE: [(&str, &str); 6] = [
         ("SVC_OIDC_ENABLED", "1"),
         ("SVC_SESSION_SECRET", "the key of this test's cookies, as long as it must be"),

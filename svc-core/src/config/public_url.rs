@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use url::Url;
 
-/// That address: an origin, and the path that a proxy in front strips, if it does.
+/// The public address: an origin, and optionally the path that a proxy strips.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublicUrl {
     origin: String,
@@ -13,7 +13,7 @@ pub struct PublicUrl {
 }
 
 impl PublicUrl {
-    /// Reads an address such as `https://svc.example.com/team`.
+    /// Parses an address such as `https://svc.example.com/team`.
     pub fn parse(text: &str) -> Option<Self> {
         let (_, rest) = text.split_once("://")?;
         let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -32,17 +32,17 @@ impl PublicUrl {
         is_valid.then(|| Self { origin: url.origin().ascii_serialization(), path })
     }
 
-    /// Returns its origin as browsers send it: in lower case, without the usual port.
+    /// Returns the origin as browsers send it: in lower case, without the default port.
     pub fn origin(&self) -> &str {
         &self.origin
     }
 
-    /// Returns its host, with the port if it is not the usual one, in lower case.
+    /// Returns the host in lower case, with the port if it is not the default one.
     pub fn host(&self) -> &str {
         self.origin.split_once("://").map_or("", |(_, host)| host)
     }
 
-    /// Returns its host without the port.
+    /// Returns the host without the port.
     pub fn host_name(&self) -> &str {
         let host = self.host();
         match host.rsplit_once(':') {
@@ -51,15 +51,15 @@ impl PublicUrl {
         }
     }
 
-    /// Returns its path without a slash at the end: empty, or what begins with one.
+    /// Returns the path without a slash at the end: empty, or with a slash at the start.
     pub fn path(&self) -> &str {
         &self.path
     }
 }
 
-/// Returns the address of the board, at which a browser offers to sign in with `token`.
+/// Returns the address of the board at which a browser offers to sign in with `token`.
 ///
-/// The part behind `#` stays in the browser. Without a public address the board is opened on this machine.
+/// The part after `#` stays in the browser. Without a public address, the board is opened on this machine.
 pub fn board_link(public: Option<&PublicUrl>, listens: SocketAddr, token: &str) -> String {
     let service = public.map_or_else(|| format!("http://{}", reachable(listens)), PublicUrl::to_string);
     format!("{service}/ui/#{token}")

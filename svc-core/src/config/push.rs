@@ -1,4 +1,4 @@
-//! The variables of web push: the key by which push services know this service, and whom they ask about it.
+//! The variables of web push: the key that identifies this service to push services, and a contact.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::reader::Reader;
 use crate::error::{Error, Result};
 use crate::mailbox::MailAddress;
 
-/// How push services know this service.
+/// The identity of this service to push services.
 #[derive(Clone, Debug)]
 pub struct PushConfig {
     /// `SVC_VAPID_PRIVATE_KEY`.
@@ -26,21 +26,21 @@ pub struct PushConfig {
     pub subject: Option<String>,
 }
 
-/// A key pair on the curve P-256 (RFC 8292). It shows its public half alone.
+/// A key pair on the curve P-256 (RFC 8292). Its `Debug` output has the public half only.
 pub struct VapidKey {
     secret: SecretKey,
     public: String,
 }
 
 impl VapidKey {
-    /// Creates the pair of a private key; none if there is no such key on the curve.
+    /// Creates the pair of a private key. Returns `None` if the curve has no such key.
     pub fn new(private: &[u8; 32]) -> Option<Self> {
         let secret = SecretKey::from_slice(private).ok()?;
         let public = URL_SAFE_NO_PAD.encode(secret.public_key().to_encoded_point(false));
         Some(Self { secret, public })
     }
 
-    /// Returns the public key as browsers take it: an uncompressed point, in base64url.
+    /// Returns the public key for browsers: an uncompressed point, in base64url.
     pub fn public(&self) -> &str {
         &self.public
     }
@@ -53,7 +53,7 @@ impl VapidKey {
 }
 
 impl PushConfig {
-    /// Returns why some push services, such as Apple's, refuse what this service pushes; `None` if none does.
+    /// Returns the reason why some push services, such as Apple's, reject pushes of this service, if any.
     pub fn subject_problem(&self) -> Option<&'static str> {
         let Some(subject) = &self.subject else {
             return Some("there is no subject: set SVC_VAPID_SUBJECT, or SVC_PUBLIC_URL to an https address");
@@ -80,7 +80,7 @@ fn mail_domain(rest: &str) -> Option<&str> {
     address.rsplit_once('@').map(|(_, domain)| domain)
 }
 
-/// Returns whether a subject is the address of somebody or of a page (RFC 8292, 2.1).
+/// Returns whether a subject is a contact: an email address or a page (RFC 8292, 2.1).
 fn is_subject(subject: &str) -> bool {
     match subject.split_once(':') {
         Some(("mailto", rest)) => mail_domain(rest).is_some(),
@@ -99,7 +99,7 @@ impl fmt::Debug for VapidKey {
 }
 
 impl Reader {
-    /// Returns how push services know this service; none without a key.
+    /// Returns the identity of this service to push services, or `None` without a key.
     pub(super) fn push(&mut self, public_url: Option<&PublicUrl>) -> Option<PushConfig> {
         const KEY: &str = "SVC_VAPID_PRIVATE_KEY";
         let subject = self.vapid_subject();

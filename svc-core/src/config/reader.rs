@@ -1,6 +1,6 @@
 //! The reader: takes the values from the environment and the file, and checks each.
 //!
-//! It goes on after an error, so that all are reported at once. Every value counts as a secret until its
+//! It continues after an error, so that all are reported at once. Every value counts as a secret until its
 //! variable is known.
 
 use std::collections::BTreeMap;
@@ -75,7 +75,7 @@ impl Reader {
         reader
     }
 
-    /// Returns what was read, or an error with all problems.
+    /// Returns `read`, or an error with all problems.
     pub fn finish<T>(self, read: T) -> Result<T> {
         match self.problems.as_slice() {
             [] => Ok(read),
@@ -103,7 +103,7 @@ impl Reader {
         values
     }
 
-    /// Reads the values of [`ENV_FILE`]; none if there is no such file.
+    /// Reads the values of [`ENV_FILE`], or no values if it does not exist.
     fn file(&mut self, data_dir: &Path) -> Values {
         let path = data_dir.join(ENV_FILE);
         let text = match std::fs::read_to_string(&path) {
@@ -239,7 +239,7 @@ impl Reader {
         }
     }
 
-    /// Returns how long things are kept; 0 is forever.
+    /// Returns the retention times; 0 is forever.
     fn kept(&mut self) -> Kept {
         let mut days = |name| Some(self.number(name)).filter(|days| *days != 0);
         Kept {
@@ -251,7 +251,7 @@ impl Reader {
         }
     }
 
-    /// Returns whether authentication is off, which two variables must say.
+    /// Returns whether authentication is off, which two variables must set.
     fn auth_disabled(&mut self, production: bool) -> bool {
         let [disabled, allowed] = ["AUTH_DISABLED", "SVC_ALLOW_INSECURE_NO_AUTH"].map(|name| {
             let is_set = self.flag(name);
@@ -298,7 +298,7 @@ impl Reader {
         current.map(|current| ContentKeys { current, previous })
     }
 
-    /// Records what is wrong.
+    /// Records a problem.
     pub(super) fn reject(&mut self, problem: &str) {
         self.problems.push(problem.to_owned());
     }
@@ -363,7 +363,7 @@ impl Reader {
         self.values.get(name).map(|value| SecretString::from(value.as_str()))
     }
 
-    /// Returns the token to act as, whatever it is worth; one that is empty is none.
+    /// Returns the token to act as, without checking it, or `None` if it is empty.
     fn token(&self) -> Option<SecretString> {
         let text = token_text::trimmed(self.values.get("SVC_TOKEN")?);
         (!text.is_empty()).then(|| SecretString::from(text))
@@ -386,7 +386,7 @@ impl Reader {
         given.filter_map(|text| self.parsed_key(name, text)).collect()
     }
 
-    /// Returns the keys that sign exports, and those whose signatures are believed.
+    /// Returns the keys that sign exports, and those whose signatures are trusted.
     pub(super) fn export_keys(&mut self) -> ExportKeys {
         let verify = self.keys("SVC_EXPORT_VERIFY_KEYS").iter().map(|key| *key.expose_secret()).collect();
         ExportKeys { signing: self.key("SVC_EXPORT_SIGNING_KEY"), verify }
@@ -426,7 +426,7 @@ impl Reader {
         }
     }
 
-    /// Parses a number. The result is 0 only after a problem or where the registry allows it.
+    /// Parses a number. The result is 0 only after a problem or if the registry allows it.
     fn number<T: TryFrom<i64> + Default>(&mut self, name: &str) -> T {
         let (least, most) = match known(name).map(|variable| variable.form) {
             Some(Form::Number(_, least, most) | Form::Bytes(_, least, most)) => (least, most),

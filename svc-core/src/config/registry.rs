@@ -34,7 +34,7 @@ pub enum Form {
     OneOf(&'static [&'static str]),
     /// A whole number: default, minimum and maximum.
     Number(i64, i64, i64),
-    /// A number of bytes: what the default is, which follows from the disk; minimum and maximum.
+    /// A number of bytes: a description of the default, which depends on the disk; minimum and maximum.
     Bytes(&'static str, i64, i64),
 }
 

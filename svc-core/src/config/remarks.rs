@@ -8,7 +8,7 @@ use super::database_url::DatabaseUrl;
 use super::reader::Reader;
 
 impl Reader {
-    /// Returns what of `vars` is ignored, in a sentence.
+    /// Returns a sentence about the ignored variables among `vars`.
     pub fn ignored<N: Into<OsString>, V: Into<OsString>>(
         vars: impl IntoIterator<Item = (N, V)>,
     ) -> Option<String> {
@@ -32,7 +32,7 @@ impl Reader {
         let url = self.secret("DATABASE_URL")?;
         match DatabaseUrl::parse(url.expose_secret()) {
             Ok(parsed) => {
-                // Who can write a key can replace it.
+                // A user who can write a key can replace it.
                 self.secret_files.extend(parsed.proof.client.map(|(_, key)| key));
                 if !parsed.ignored.is_empty() {
                     let ignored = parsed.ignored.join(", ");

@@ -1,11 +1,11 @@
-//! How long an instance keeps what, and how much: the longest that its workspaces may ask for.
+//! The retention limits of an instance: the maximum times and sizes that its workspaces may set.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::limits::{MEDIA_DAYS, MEDIA_QUOTA_BYTES};
 
-/// How long things are kept. None means that they are not pruned.
+/// Retention times and sizes. `None` means that nothing is pruned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Kept {
     /// Days that messages are kept; null if they are not pruned.
@@ -48,7 +48,7 @@ impl Kept {
         ]
     }
 
-    /// Returns these values, and those of `other` where these say nothing.
+    /// Returns these values, with those of `other` where these are not set.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {

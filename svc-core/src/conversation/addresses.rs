@@ -1,4 +1,4 @@
-//! Resolving an address: what it names, and whether the text that it cites still stands.
+//! Resolving an address: the object that it names, and whether the text that it cites is still current.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -36,26 +36,26 @@ pub(crate) fn feature() -> Feature {
     )
 }
 
-/// What an address names.
+/// The object that an address names.
 #[derive(Serialize, JsonSchema)]
 struct Resolved {
     /// Its address in full, without a fragment.
     uri: String,
-    /// What it is.
+    /// The kind of the object.
     #[serde(rename = "type")]
     kind: AddressKind,
-    /// The ids of what it is and of where that is; those that it does not have are absent.
+    /// The ids of the object and of the objects that contain it; ids that do not apply are absent.
     ids: AddressIds,
-    /// The hash by which it is cited, as `sha256:<hex>`; null for what has none.
+    /// The hash by which it is cited, as `sha256:<hex>`; null if it has no hash.
     content_hash: Option<String>,
-    /// What became of the text that the fragment cites: `none` without a fragment.
+    /// The state of the text that the fragment cites; `none` without a fragment.
     cited: Cited,
-    /// The number of the cited text, as in `list_message_edits`; only if another has superseded it.
+    /// The number of the cited text, as in `list_message_edits`; set only if a later text superseded it.
     #[serde(skip_serializing_if = "Option::is_none")]
     edit: Option<i64>,
 }
 
-/// What an address can name.
+/// The kind of object that an address names.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum AddressKind {
@@ -67,7 +67,7 @@ enum AddressKind {
     Boot,
 }
 
-/// The ids of what an address names.
+/// The ids of the object that an address names.
 #[derive(Serialize, JsonSchema)]
 struct AddressIds {
     /// The workspace.
@@ -92,10 +92,11 @@ impl AddressIds {
     }
 }
 
-/// Returns what an address names, and whether the text that its fragment cites is still what is said.
+/// Returns the object that an address names, and whether the text that its fragment cites is still current.
 ///
-/// It may be a room URI of any level, `svc:event/` with a position, or a form such as `svc://threads/{id}`,
-/// with or without `#sha256:` and a hash. An address whose parts do not belong together names nothing.
+/// The address may be a room URI of any level, `svc:event/` with a position, or a form such as
+/// `svc://threads/{id}`, with or without `#sha256:` and a hash. An address whose parts do not belong together
+/// names nothing.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ResolveUri {
@@ -152,7 +153,7 @@ fn resolved(cx: &Read<'_>, named: Named, hash: Option<[u8; 32]>) -> Result<Resol
                 hash,
             ))
         }
-        // The service keeps no artifacts so far.
+        // The service stores no artifacts yet.
         Named::Artifact(_) => Err(nothing()),
     }
 }
@@ -161,7 +162,7 @@ fn check_belongs(belongs: bool) -> Result<()> {
     if belongs { Ok(()) } else { Err(nothing()) }
 }
 
-/// Returns what has no hash, so that whoever cites one is mistaken.
+/// Returns an object without a hash; an address that cites a hash of it is a mismatch.
 fn plain(uri: String, kind: AddressKind, ids: AddressIds, hash: Option<[u8; 32]>) -> Resolved {
     let cited = if hash.is_some() { Cited::Mismatch } else { Cited::None };
     Resolved { uri, kind, ids, content_hash: None, cited, edit: None }

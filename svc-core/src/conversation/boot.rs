@@ -1,7 +1,6 @@
-//! The boot of a channel: what an agent reads when it arrives there.
+//! The boot of a channel: the text that an agent reads when it arrives there.
 //!
-//! A channel has one text, which may be empty, and nothing of it is in the event log but its version and its
-//! length.
+//! A channel has one text, which may be empty. The event log has only its version and its length.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,7 +19,7 @@ use crate::store::columns;
 use crate::text::{Prose, characters};
 use crate::time::Time;
 
-/// The table, as texts that a hold keeps name it.
+/// Name of the table among the texts that a legal hold keeps.
 const TABLE: &str = "boots";
 
 pub(crate) fn feature() -> Feature {
@@ -60,25 +59,25 @@ pub(crate) fn feature() -> Feature {
                 .times("at")
                 .words("text", purge_some)
                 .proven("channel_id", "version updated_by at lsn")
-                // Of what may be destroyed, events have how long it is.
+                // Events have the length of texts that may be destroyed.
                 .proven_as("text", Class::Int, "t.text"),
         ])
 }
 
-/// What an agent reads when it arrives in a channel.
+/// The text that agents read when they arrive in a channel.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ChannelBoot {
     /// The channel.
     channel_id: ChannelId,
-    /// What to know there; empty if nobody has set it.
+    /// The text; empty if it was never set.
     pub text: String,
-    /// Its number, which rises with each change; 0 if nobody has set it.
+    /// Its number, which rises with each change; 0 if it was never set.
     version: i64,
-    /// Who set it last; null if nobody did, or the service itself.
+    /// The member who set it last; null if it was never set, or for the service itself.
     updated_by: Option<MemberId>,
     /// When it was last set; null if it never was.
     updated_at: Option<Time>,
-    /// The position of that in the workspace's log; null if it never was set.
+    /// The position of the last change in the workspace's log; null if it was never set.
     lsn: Option<i64>,
 }
 
@@ -98,7 +97,7 @@ impl<I> Answer<I> for ChannelBoot {
     }
 }
 
-/// What an agent reads on arrival in a channel was set.
+/// The text that agents read when they arrive in a channel was set.
 #[derive(Serialize, JsonSchema)]
 struct ChannelBootSet {
     /// The channel.
@@ -119,9 +118,9 @@ impl Event for ChannelBootSet {
     }
 }
 
-/// Returns what an agent reads when it arrives in a channel.
+/// Returns the text that agents read when they arrive in a channel.
 ///
-/// The text is empty if nobody has set it.
+/// The text is empty if it was never set.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetChannelBoot {
@@ -143,9 +142,9 @@ pub(crate) fn of_channel(cx: &Read<'_>, channel_id: ChannelId) -> Result<Channel
 
 const BOOT: &str = concat!("select ", boot_columns!(), " from boots b where b.channel_id = $1");
 
-/// Sets what an agent reads when it arrives in a channel, and returns it.
+/// Sets the text that agents read when they arrive in a channel, and returns it.
 ///
-/// The text replaces the one before; an empty one leaves nothing to read. Whoever sees the channel reads it.
+/// It replaces the earlier text; an empty one removes it. All who see the channel can read it.
 ///
 /// Fails with 409 `wrong-state` if the channel is archived.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -153,7 +152,7 @@ const BOOT: &str = concat!("select ", boot_columns!(), " from boots b where b.ch
 struct SetChannelBoot {
     /// The channel.
     channel_id: ChannelId,
-    /// What to know there. Markdown is welcome.
+    /// The text, in Markdown.
     text: Prose<0, BOOT_MAX>,
 }
 
@@ -190,7 +189,7 @@ const SET: &str = "
         text = excluded.text, version = excluded.version, updated_by = excluded.updated_by,
         at = excluded.at, lsn = excluded.lsn";
 
-/// Purges texts. Their rows stay: a number is not given twice.
+/// Purges texts. Their rows stay, so that no version number is used twice.
 fn purge_some(
     cx: &mut Write<'_>,
     _: &DestroyPermit<'_>,
@@ -207,7 +206,7 @@ const PURGE: &str = "
         select b.channel_id from boots b join channels c on c.id = b.channel_id
         where c.workspace_id = $1 and b.lsn <= $2 and b.text <> '' limit $3)";
 
-/// Empties the texts that were purged up to a position, as the event of the purge says.
+/// Empties the texts that were purged up to a position while a log is replayed.
 pub(crate) fn replay_purged(event: &Replayed<'_>, up_to: i64) -> Result<()> {
     event.rows(TABLE, &[], |boot| {
         let int = |column| boot.value(column).and_then(Value::as_i64);

@@ -1,7 +1,7 @@
-//! Follows: the threads, channels and members that a member keeps an eye on.
+//! Follows: the threads, channels and members that a member follows.
 //!
-//! They cost nothing where messages are posted: what is new in a thread or a channel is counted when its
-//! follower asks. Whom one follows is one's own affair; no event, export or answer to others tells of it.
+//! They add no work to posting: unread messages are counted when the follower reads its list. Follows are
+//! private; no event, export or answer to others mentions them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ use crate::schema::brief;
 use crate::store::{columns, named_enum, new_row};
 use crate::time::Time;
 
-/// Most follows on one page: what is unread is counted for each.
+/// Maximum follows on one page: unread messages are counted for each.
 const FOLLOWS_ON_A_PAGE: i64 = 40;
 
 pub(crate) fn feature() -> Feature {
@@ -74,21 +74,21 @@ fn operations() -> Vec<Operation> {
 }
 
 named_enum! {
-    /// What is followed.
+    /// The kind of object that is followed.
     enum FollowedKind { Thread = "thread", Channel = "channel", Member = "member" }
 }
 
-/// Something that you follow.
+/// A thread, channel or member that you follow.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Follow {
     /// The thread, channel or member.
     target_id: Uuid,
     /// `thread`, `channel` or `member`.
     kind: FollowedKind,
-    /// How many messages of others, among the last 100, you have not seen there; null for a member.
+    /// Number of messages of others there that you have not seen, among the last 100; null for a member.
     unread: Option<i64>,
-    /// The position of its last message in the workspace's log; null if there is none among the last 100 that
-    /// is not withdrawn, and for a member.
+    /// The position of its last message in the workspace's log; null if none of the last 100 is live, and for
+    /// a member.
     last_lsn: Option<i64>,
     /// When you began to follow it.
     followed_at: Time,
@@ -96,7 +96,7 @@ struct Follow {
     seq: i64,
 }
 
-/// The number of messages of others after what the follow `f` has seen, of the last ones that are of `$of`.
+/// The number of messages of others, among the last ones in `$of`, that the follow `f` has not seen.
 macro_rules! unread_of {
     ($of:literal) => {
         concat!(
@@ -110,7 +110,7 @@ macro_rules! unread_of {
     };
 }
 
-/// The position of the last message of the last ones that are of `$of`, without those that are withdrawn.
+/// The position of the last message among the last ones in `$of`, without withdrawn ones.
 macro_rules! last_of {
     ($of:literal) => {
         concat!(
@@ -155,18 +155,18 @@ impl<I> Answer<I> for Follow {
     }
 }
 
-/// Follows a thread, a channel or a member, and returns it.
+/// Follows a thread, a channel or a member, and returns the follow.
 ///
-/// What others post there counts as unread from now on. Following it again counts all that was posted until
-/// then as seen. Only you learn what you follow.
+/// Messages of others there count as unread from now on. Following it again marks everything posted until
+/// then as seen. Only you can see your follows.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you; 409 `wrong-state` if you follow 500 others already.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct FollowTarget {
-    /// The thread, the channel or the member, by its id.
+    /// The id of the thread, channel or member.
     target_id: Uuid,
-    /// Who follows: you.
+    /// Your member id.
     #[serde(rename = "member_id")]
     _member_id: Option<MemberId>,
 }
@@ -187,14 +187,14 @@ fn follow(cx: &mut Write<'_>, input: &FollowTarget) -> Result<Follow> {
     followed(cx, target_id)?.ok_or_else(|| Error::internal("what was just followed is missing"))
 }
 
-/// Returns what the caller follows by this id, if it sees it.
+/// Returns the caller's follow of this id, if the caller sees the object.
 fn followed(cx: &Read<'_>, target: Uuid) -> Result<Option<Follow>> {
     let (member, sight) = (cx.caller().member_id()?, cx.caller().sight.params());
     let (before, one) = (-1_i64, Some(target));
     cx.one(FOLLOWS, &sight.and(&[&member, &before, &1_i64, &one, &UNREAD_OF_FOLLOW_MAX]))
 }
 
-/// Counts what was posted until now where the caller follows as seen; returns whether it follows there.
+/// Marks everything posted until now as seen, if the caller follows `target`; returns whether it does.
 pub(crate) fn see(cx: &mut Write<'_>, target: Uuid) -> Result<bool> {
     let member = cx.caller().member_id()?;
     Ok(cx.change(SEE, &[&member, &target])? > 0)
@@ -206,7 +206,7 @@ const SEE: &str = "
         when 'channel' then (select max(m.lsn) from messages m where m.channel_id = $2) end, seen_lsn)
     where member_id = $1 and target_id = $2";
 
-/// Tells the owner of a thread and those who follow the holder of its claim of what came of that.
+/// Notifies the owner of a thread and the followers of a claim's holder how the claim ended.
 pub(crate) fn tell_of_claim(
     cx: &mut Write<'_>,
     because: &Recorded,
@@ -218,7 +218,7 @@ pub(crate) fn tell_of_claim(
     inbox::notify_of_service(cx, because, reason, &told)
 }
 
-/// Returns who follows a member.
+/// Returns the followers of a member.
 fn followers(cx: &Read<'_>, member: MemberId) -> Result<Vec<MemberId>> {
     let found: Vec<(MemberId,)> = cx.query(FOLLOWERS, &[&member])?;
     Ok(found.into_iter().map(|(follower,)| follower).collect())
@@ -228,7 +228,7 @@ const FOLLOWERS: &str = "select member_id from follows where target_id = $1";
 
 const FOLLOWED: &str = "select count(*), coalesce(max(seq), 0) from follows where member_id = $1";
 
-/// Returns what an id is of, if the caller may see it.
+/// Returns the kind of object that an id names, if the caller may see it.
 fn kind_of(cx: &Read<'_>, id: Uuid) -> Result<FollowedKind> {
     let is_found = |found: Result<()>| match found {
         Ok(()) => Ok(true),
@@ -246,7 +246,7 @@ fn kind_of(cx: &Read<'_>, id: Uuid) -> Result<FollowedKind> {
     }
 }
 
-/// Something that you do not follow any more.
+/// A follow that was removed.
 #[derive(Serialize, JsonSchema)]
 struct Unfollowed {
     /// The thread, channel or member.
@@ -266,15 +266,15 @@ impl<I> Answer<I> for Unfollowed {
     }
 }
 
-/// Stops following a thread, a channel or a member, and returns which.
+/// Stops following a thread, a channel or a member, and returns its id.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you; 404 `not-found` if you do not follow it.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Unfollow {
-    /// The thread, the channel or the member, by its id.
+    /// The id of the thread, channel or member.
     target_id: Uuid,
-    /// Who followed it: you.
+    /// Your member id.
     #[serde(rename = "member_id")]
     _member_id: Option<MemberId>,
 }
@@ -289,17 +289,18 @@ fn unfollow(cx: &mut Write<'_>, input: &Unfollow) -> Result<Unfollowed> {
 
 const DELETE: &str = "delete from follows where member_id = $1 and target_id = $2";
 
-/// Returns what you follow and may see, in the order in which you began, and what is new there.
+/// Returns the threads, channels and members that you follow and may see, oldest follow first, with the
+/// number of unread messages.
 ///
-/// One page has at most 40 follows, so it may be shorter than you asked for although there is more: continue
-/// while `next_cursor` is not null.
+/// One page has up to 40 follows, so it may be shorter than requested although there is more: continue while
+/// `next_cursor` is not null.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(transform = brief(""))]
 struct ListFollows {
-    /// Whose follows: yours.
+    /// Your member id.
     #[serde(rename = "member_id")]
     _member_id: Own<MemberId>,
     cursor: Option<Cursor>,
@@ -315,7 +316,7 @@ fn list_follows(cx: &Read<'_>, input: &ListFollows) -> Result<Page<Follow>> {
     Ok(Page::of(cx.rows(FOLLOWS, &params)?, limit, |follow: &Follow| follow.seq))
 }
 
-/// One of them if `$8` names it.
+/// All of them, or only `$8`.
 const FOLLOWS: &str = concat!(
     "select ",
     follow_columns!(),

@@ -1,8 +1,7 @@
-//! The glossary of a workspace: what its terms mean.
+//! The glossary of a workspace: the definitions of its terms.
 //!
 //! Terms are compared without case and without the space around them. A definition may be deleted, so the
-//! event log has only that there was one: the version of a definition is the position of the event that set
-//! it.
+//! event log does not contain it: the version of a definition is the position of the event that set it.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -27,7 +26,7 @@ use crate::store::columns;
 use crate::text::{Prose, Text, characters};
 use crate::time::Time;
 
-/// The table, as texts that a hold keeps name it.
+/// Name of the table among the texts that a legal hold keeps.
 const TABLE: &str = "glossary";
 
 pub(crate) fn feature() -> Feature {
@@ -79,23 +78,23 @@ pub(crate) fn feature() -> Feature {
                 .words("definition", purge_some)
                 .proven("key", "term updated_by at lsn")
                 .purged_whole()
-                // Of what may be destroyed, events have how long it is.
+                // Events have the length of texts that may be destroyed.
                 .proven_as("definition", Class::Int, "t.definition"),
         ])
 }
 
-/// A term of a workspace and what it means.
+/// A term of a workspace and its definition.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct GlossaryTerm {
     /// The workspace.
     workspace_id: WorkspaceId,
-    /// The term in lower case, by which it is found.
+    /// The term in lower case, its key.
     pub key: String,
-    /// The term, as it was last spelled.
+    /// The term as it was last spelled.
     term: String,
-    /// What it means.
+    /// Its definition.
     definition: String,
-    /// Who set it last; null for the service itself.
+    /// The member who set it last; null for the service itself.
     updated_by: Option<MemberId>,
     /// When it was last set.
     updated_at: Time,
@@ -112,7 +111,7 @@ columns! {
 struct GlossaryTermSet {
     /// The term in lower case.
     key: String,
-    /// The term, as it was spelled.
+    /// The term as it was spelled.
     term: String,
     /// The length of the definition, in characters.
     size: i64,
@@ -168,10 +167,10 @@ const LIST: &str = concat!(
     " from glossary g where g.workspace_id = $1 and g.lsn > $2 order by g.lsn limit $3"
 );
 
-/// Sets what a term means, and returns the term.
+/// Sets the definition of a term, and returns the term.
 ///
-/// Terms are compared without case and without the space around them; the spelling becomes the one that you
-/// send. A definition that was there is replaced.
+/// Terms are compared without case and without the space around them; the term takes the spelling that you
+/// send. An existing definition is replaced.
 ///
 /// Fails with 409 `wrong-state` if the term is new and the workspace has 500 others.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -179,9 +178,9 @@ const LIST: &str = concat!(
 struct SetGlossaryTerm {
     /// The workspace. It must be yours.
     workspace_id: Here,
-    /// The term, not only space.
+    /// The term, not blank.
     term: Text<1, TERM_MAX>,
-    /// What it means.
+    /// Its definition.
     definition: Prose<1, DEFINITION_MAX>,
 }
 
@@ -229,7 +228,7 @@ const SET: &str = "
         term = excluded.term, definition = excluded.definition, updated_by = excluded.updated_by,
         at = excluded.at, lsn = excluded.lsn";
 
-/// Returns what a term is found by.
+/// Returns the key of a term.
 fn key_of(term: &str) -> Result<String> {
     let key = term.trim().to_lowercase();
     if key.is_empty() { Err(Error::in_field("term", "expected more than space")) } else { Ok(key) }
@@ -242,7 +241,7 @@ fn find(cx: &Read<'_>, workspace: WorkspaceId, key: &str) -> Result<Option<Gloss
 const BY_KEY: &str =
     concat!("select ", term_columns!(), " from glossary g where g.workspace_id = $1 and g.key = $2");
 
-/// Deletes a term with its definition, and returns what it was.
+/// Deletes a term with its definition, and returns the deleted term.
 ///
 /// Fails with 404 `not-found` if the glossary does not have the term; 409 `legal-hold` if the workspace is
 /// under a legal hold.
@@ -266,7 +265,7 @@ fn delete_glossary_term(cx: &mut Write<'_>, input: &DeleteGlossaryTerm) -> Resul
     Ok(term)
 }
 
-/// The term is gone: one of the same name that was set since is another.
+/// A repeat does not return a term of the same name that was set since.
 impl Answer<DeleteGlossaryTerm> for GlossaryTerm {
     type Kept = ();
 
@@ -285,10 +284,10 @@ fn remove(cx: &mut Write<'_>, _: &DestroyPermit<'_>, term: &GlossaryTerm) -> Res
 
 const REMOVE: &str = "delete from glossary where workspace_id = $1 and key = $2";
 
-/// Bytes at which the terms of a context end. They may exceed this by less than one term.
+/// Maximum bytes of a context's terms, exceeded by less than one term.
 const CONTEXT_BYTES: usize = PAGE_BYTES / 4;
 
-/// Returns the terms of the caller's workspace for a reader of these texts: those that occur in them first.
+/// Returns the terms of the caller's workspace, those that occur in these texts first.
 pub(crate) fn of_texts<'a>(cx: &Read<'_>, texts: impl Iterator<Item = &'a str>) -> Result<Vec<GlossaryTerm>> {
     let mut terms: Vec<GlossaryTerm> = cx.query(ALL, &[&cx.caller().workspace_id, &GLOSSARY_MAX])?;
     let occurring: BTreeSet<String> = {
@@ -307,7 +306,7 @@ const ALL: &str = concat!("select ", term_columns!(), " from glossary g where g.
 
 /// Returns the keys that occur as words in the first `most` bytes of these texts.
 ///
-/// In a script that separates its words, a term is not found inside of another word.
+/// In a script that separates its words, a term is not found inside another word.
 fn occurring<'k, 'a>(
     keys: impl Iterator<Item = &'k str>,
     texts: impl Iterator<Item = &'a str>,
@@ -344,13 +343,13 @@ fn occurring<'k, 'a>(
     found
 }
 
-/// Returns whether two characters that stand beside each other are in one word.
+/// Returns whether two adjacent characters belong to one word.
 fn joins(before: Option<char>, after: Option<char>) -> bool {
     let is_in_word = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_');
     is_in_word(before) && is_in_word(after)
 }
 
-/// Removes terms: without its definition one says nothing.
+/// Removes terms, since a term without its definition is useless.
 fn purge_some(
     cx: &mut Write<'_>,
     _: &DestroyPermit<'_>,
@@ -365,7 +364,7 @@ const PURGE: &str = "
     delete from glossary where workspace_id = $1 and key in (
         select key from glossary where workspace_id = $1 and lsn <= $2 limit $3)";
 
-/// Removes the terms that were purged up to a position, as the event of the purge says.
+/// Removes the terms that were purged up to a position while a log is replayed.
 pub(crate) fn replay_purged(event: &Replayed<'_>, up_to: i64) -> Result<()> {
     event.rows(TABLE, &[], |term| {
         let lsn = term.value("lsn").and_then(Value::as_i64);

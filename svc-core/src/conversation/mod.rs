@@ -1,8 +1,7 @@
-//! Conversation: channels, who may see what happens in them and who is online, the messages of their threads,
-//! and what members keep for each other to read.
+//! Conversation: channels, their visibility, presence, the messages of threads, and shared texts.
 //!
-//! Every feature with a place in the workspace finds it through [`places`]; what the caller may not see is
-//! not found. Tasks and their states belong to coordination.
+//! Every feature with a place in the workspace finds it through [`places`]; an object that the caller may not
+//! see is not found. Tasks and their states belong to coordination.
 
 pub(crate) mod uris;
 pub(crate) mod places;

@@ -1,11 +1,11 @@
-//! Where things happen, and whether the caller sees them.
+//! Places in the workspace, and whether the caller sees them.
 //!
-//! Here are the one condition by which every statement leaves out what the caller may not see, and the
+//! This file has the one condition by which every statement omits rows that the caller may not see, and the
 //! loaders of channels and of threads' places that every feature uses. An object of another workspace, or of
-//! a channel beyond the caller's sight, is not found. What a member sees is cached; an event that takes a
-//! channel or the sight of it away invalidates the cache. Nothing in this file changes anything, and apart
-//! from `channels`, which lists and changes both, and the graph of a snapshot, which has all, nothing else
-//! reads who is in a channel or whether it is private.
+//! a channel that the caller does not see, is not found. Visibility is cached per member; an event that ends
+//! a channel or a member's access invalidates the cache. Nothing in this file changes anything. Apart from
+//! `channels`, which lists and changes both, and the graph of a snapshot, which has all, nothing else reads
+//! the members of a channel or whether it is private.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::store::{Engine, FromRow, columns};
 ///
 /// The statement takes the caller's sight, by [`SightParams::and`](crate::op::SightParams::and), as $1 to $4
 /// and its own parameters from $5 on. Membership is a scalar subquery, which is run for one channel at a
-/// time: for `exists`, Postgres may read all channels that the caller is in.
+/// time: for `exists`, Postgres may read all channels of the caller.
 macro_rules! visible {
     ($c:ident) => {
         concat!(
@@ -59,7 +59,7 @@ pub(crate) use visible_at;
 
 /// The condition that a member is in the channel row called `$c`; `$member` is the member's id.
 ///
-/// It is a scalar subquery for the same reason.
+/// It is a scalar subquery for the same reason as in `visible!`.
 macro_rules! in_channel {
     ($c:ident, $member:literal) => {
         concat!(
@@ -73,7 +73,7 @@ macro_rules! in_channel {
 }
 pub(crate) use in_channel;
 
-/// The ids of those who are in the channel with this id.
+/// The ids of the members of the channel with this id.
 macro_rules! members_in {
     ($channel:literal) => {
         concat!(
@@ -99,7 +99,7 @@ macro_rules! seen_by {
 }
 pub(crate) use seen_by;
 
-/// Who sees the channel row called `$c`: the channel's id if it is private, otherwise the workspace's.
+/// The audience of the channel row called `$c`: the channel's id if it is private, otherwise the workspace's.
 macro_rules! audience {
     ($c:ident) => {
         concat!(
@@ -180,7 +180,7 @@ pub(crate) fn visible_channel(cx: &Read<'_>, id: ChannelId) -> Result<ChannelPla
     Ok(place)
 }
 
-/// As [`visible_channel`], for a channel in which the change is not.
+/// Loads a channel like [`visible_channel`], but does not count it as a channel of the change.
 pub(crate) fn seen_channel(cx: &Read<'_>, id: ChannelId) -> Result<ChannelPlace> {
     let load = || channel_seen_by(cx, cx.caller().sight, id)?.ok_or_else(|| Error::not_found("channel"));
     match cx.caller().sight {
@@ -236,12 +236,12 @@ const VISIBLE_PLACE: &str = concat!(
     visible!(c)
 );
 
-/// Whether another member of the workspace may see the channel, such as the receiver of a hand-off.
+/// Returns whether another member of the workspace may see the channel, such as the receiver of a hand-off.
 pub(crate) fn channel_visible_to(cx: &Read<'_>, id: ChannelId, member: MemberId) -> Result<bool> {
     Ok(channel_seen_by(cx, Sight::Member(member), id)?.is_some())
 }
 
-/// Returns the private channels that a member is in, without archived ones and direct messages.
+/// Returns the private channels of a member, without archived ones and direct messages.
 pub(crate) fn private_channels_of(cx: &Read<'_>, member: MemberId) -> Result<Vec<ChannelId>> {
     let channels: Vec<(ChannelId,)> = cx.query(PRIVATE_CHANNELS, &[&member])?;
     Ok(channels.into_iter().map(|(id,)| id).collect())
@@ -251,19 +251,19 @@ const PRIVATE_CHANNELS: &str = "
     select c.id from channel_members m join channels c on c.id = m.channel_id
     where m.member_id = $1 and c.private and c.archived_at is null and not c.dm";
 
-/// Who sees a channel, apart from those who see all.
+/// The members who see a channel, apart from those who see all channels.
 #[derive(Clone, Debug)]
 pub(crate) enum Audience {
     /// Every member of the workspace.
     Everybody,
-    /// Those who are in it.
+    /// The members of the channel.
     Only(Arc<BTreeSet<MemberId>>),
 }
 
 impl Audience {
-    /// Returns whether `sight` covers what happens in `channel`, whose audience this is.
+    /// Returns whether `sight` covers the events of `channel`, whose audience this is.
     ///
-    /// It is the condition of `visible_at!` for who has the rows already.
+    /// It is the condition `visible_at!` for callers that have already read the rows.
     pub(crate) fn is_seen_by(&self, sight: Sight, channel: ChannelId) -> bool {
         match (sight, self) {
             (Sight::Whole, _) | (Sight::Public | Sight::Member(_), Self::Everybody) => true,
@@ -274,14 +274,14 @@ impl Audience {
     }
 }
 
-/// Returns whether `sight` covers what concerns the workspace itself.
+/// Returns whether `sight` covers the events of the workspace itself.
 pub(crate) fn is_workspace_seen_by(sight: Sight) -> bool {
     matches!(sight, Sight::Whole | Sight::Member(_))
 }
 
-/// Returns who sees each of these channels of the caller's workspace.
+/// Returns the audience of each of these channels of the caller's workspace.
 ///
-/// Nobody is in a channel that does not exist.
+/// A channel that does not exist has an empty audience.
 pub(crate) fn audiences(cx: &Read<'_>, channels: &[ChannelId]) -> Result<HashMap<ChannelId, Audience>> {
     let mut found: HashMap<ChannelId, Audience> =
         channels.iter().map(|id| (*id, Audience::Only(Arc::default()))).collect();
@@ -333,7 +333,7 @@ pub(crate) fn check_not_archived(channel: &ChannelPlace) -> Result<()> {
     refuse_archived(channel.archived)
 }
 
-/// Fails if the channel is a direct message, which belongs to those who are in it and to nobody else.
+/// Fails if the channel is a direct message, which belongs to its members alone.
 pub(crate) fn check_no_dm(channel: &ChannelPlace) -> Result<()> {
     if channel.dm {
         return Err(Error::wrong_state("the channel is a direct message"));
@@ -341,7 +341,7 @@ pub(crate) fn check_no_dm(channel: &ChannelPlace) -> Result<()> {
     Ok(())
 }
 
-/// Fails if somebody who sees the channel `shown_in` does not see this one, and would learn of it there.
+/// Fails if a member who sees the channel `shown_in` does not see this one, and would learn of it there.
 pub(crate) fn check_visible_to_all(channel: &ChannelPlace, shown_in: ChannelId) -> Result<()> {
     if !channel.private || channel.id == shown_in {
         return Ok(());
@@ -403,7 +403,7 @@ mod tests {
 
     const SEEN: &str = concat!("select c.name from channels c where ", visible!(c), " order by c.name");
 
-    /// How many rows are seen of one in each channel and one of the workspace itself.
+    /// Counts the visible rows among one in each channel and one of the workspace itself.
     const SEEN_AT: &str = concat!(
         "select count(*) from (select id as channel_id from channels union all select null) e
          left join channels c on c.id = e.channel_id where ",

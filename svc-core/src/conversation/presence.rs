@@ -1,8 +1,7 @@
-//! Presence: who is online, and what each says of itself.
+//! Presence: the members who are online, and their status.
 //!
-//! A member is online for a while after it was last heard of: it sends heartbeats, and a parked wait or an
-//! open subscription speaks for it. No heartbeat is an event, and what is said of oneself is kept until the
-//! next one only.
+//! A member stays online for a while after its last heartbeat; a parked wait or an open subscription counts
+//! as one. Heartbeats are not events, and a status is kept until the next heartbeat only.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -53,12 +52,12 @@ pub(crate) fn feature() -> Feature {
 }
 
 named_enum! {
-    /// What a member does.
+    /// The status of a member.
     enum PresenceStatus { Active = "active", Away = "away", Busy = "busy" }
 }
 
-/// The condition that the member of the row `$p` of `presence` is online, if `$since` is what
-/// [`online_since`] returns.
+/// The condition that the member of the row `$p` of `presence` is online; `$since` is the result of
+/// [`online_since`].
 macro_rules! online {
     ($p:ident, $since:literal) => {
         concat!("(", stringify!($p), ".seen_at > ", $since, ")")
@@ -66,35 +65,35 @@ macro_rules! online {
 }
 pub(crate) use online;
 
-/// Returns the time after which a member must have been heard of to be online.
+/// Returns the time after which an online member was last seen.
 pub(crate) fn online_since(now: Time) -> Time {
     now.before(PRESENCE_TTL)
 }
 
-/// Says that you are there and what you do.
+/// Reports that you are online, with your status.
 ///
 /// You are online for 30 seconds after each heartbeat, and while you wait in any operation that waits or
-/// follow a workspace over WebSocket: who waits need not send any. A heartbeat replaces what the one before
-/// has said, and leaves no event.
+/// follow a workspace over WebSocket: during a wait you need not send any. A heartbeat replaces the one
+/// before, and leaves no event.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SendHeartbeat {
     /// `active`, `away` or `busy`.
     status: PresenceStatus,
-    /// What you are doing, for everybody in the workspace to read.
+    /// Your current activity; all members of the workspace can read it.
     #[schemars(transform = default_is("nothing"))]
     note: Option<Text<1, PRESENCE_NOTE_MAX>>,
-    /// The thread that you are working on; whoever sees it is shown it.
+    /// The thread that you are working on; shown to members who see it.
     #[schemars(transform = default_is("none"))]
     thread_id: Option<ThreadId>,
 }
 
-/// How often to send a heartbeat.
+/// The interval for heartbeats.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 struct HeartbeatReceipt {
     /// Seconds after which to send the next one.
     heartbeat_secs: u64,
-    /// Seconds after which you are no longer online without another one.
+    /// Seconds after which you go offline without another one.
     ttl_secs: u64,
 }
 
@@ -110,7 +109,7 @@ impl<I> Answer<I> for HeartbeatReceipt {
     }
 }
 
-/// What is kept of a member's last heartbeat.
+/// The stored part of a member's last heartbeat.
 #[derive(PartialEq, Eq)]
 struct Said {
     status: PresenceStatus,
@@ -149,13 +148,13 @@ struct OnlineMember {
     member_id: MemberId,
     /// Its handle.
     handle: String,
-    /// `active`, `away` or `busy`; `active` if it has not said.
+    /// `active`, `away` or `busy`; `active` if not reported.
     status: PresenceStatus,
-    /// What it says that it does; null if nothing.
+    /// The activity that it reports; null if none.
     note: Option<String>,
-    /// The thread that it says it works on; null if none, or if you may not see it.
+    /// The thread that it reports to be working on; null if none, or if you may not see it.
     thread_id: Option<ThreadId>,
-    /// When it was last heard of.
+    /// When it was last seen.
     seen_at: Time,
     #[serde(skip)]
     lsn: i64,
@@ -173,11 +172,11 @@ columns! {
     }
 }
 
-/// Returns who is online, in the order in which members joined.
+/// Returns the members who are online, in the order in which they joined.
 ///
-/// Whoever was heard of within the last 30 seconds is online.
+/// A member is online if it was seen within the last 30 seconds.
 ///
-/// One page covers at most 2000 members, so it may be short or empty although there is more: continue while
+/// One page covers up to 2000 members, so it may be short or empty although there is more: continue while
 /// `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -212,7 +211,7 @@ const LIST_ONLINE: &str = concat!(
 const HORIZON_OF_MEMBERS: &str =
     "select lsn from members where workspace_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
 
-/// Keeps connected members online. Whoever was not has the status of who says nothing.
+/// Keeps connected members online. A member who was offline gets the default status.
 fn keep_online(cx: &mut Write<'_>, members: &[Uuid]) -> Result<()> {
     let now = cx.now();
     let since = online_since(now);
@@ -223,7 +222,7 @@ fn keep_online(cx: &mut Write<'_>, members: &[Uuid]) -> Result<()> {
     cx.execute_any(sql, &[&members, &now, &since])
 }
 
-/// The new values of the row `p` of a member that is there at `$2`, and was online if it was seen after `$3`.
+/// The new values of the row `p` of a member seen at `$2`, which was online if it was last seen after `$3`.
 macro_rules! kept {
     () => {
         "seen_at = $2,
@@ -233,7 +232,7 @@ macro_rules! kept {
     };
 }
 
-/// A row of each of the members `m` that may be online.
+/// Inserts a row for each of the members `m` that may be online.
 macro_rules! added {
     ($which:literal) => {
         concat!(
@@ -251,7 +250,7 @@ const KEEP_SQLITE: &str = concat!(
     kept!()
 );
 
-/// A row that somebody changes at this moment is left out: its member says by itself that it is there.
+/// Skips a row that another transaction is changing: its member has just sent a heartbeat.
 const KEEP_POSTGRES: &str = concat!(
     "with free as materialized (
         select f.member_id from presence f where f.member_id = any($1) for update skip locked),

@@ -1,9 +1,9 @@
-//! The scrub: removing the bytes of destroyed keys, and of purged words, from the database's files.
+//! The scrub: removing the bytes of destroyed keys, and of purged texts, from the database's files.
 //!
 //! A withdrawal is finished only when those bytes are gone, which a commit alone does not achieve. A
 //! withdrawal marks the table that held them in its own transaction. A periodic worker reads the marks,
 //! cleans the files with the engine's means, which belong to the store, and deletes exactly the marks that it
-//! read before; marks set while it cleaned stay for the next run. Every withdrawal has marks of its own, so
+//! read before; marks set during the cleaning stay for the next run. Every withdrawal has separate marks, so
 //! that withdrawals do not wait for each other.
 
 use crate::Result;
@@ -11,7 +11,7 @@ use crate::id::WorkspaceId;
 use crate::op::{Read, Records, Write};
 use crate::store::Engine;
 
-/// Every table whose rows are keys, with the names of their partitions in the engines.
+/// Every table of keys, with the names of its partitions in the engines.
 const KEY_TABLES: &[&str] = &[
     "shelves",
     "shelves_00",
@@ -32,7 +32,7 @@ const KEY_TABLES: &[&str] = &[
     "shelves_15",
 ];
 
-/// Marks the partition that holds a shelf of the caller's workspace, for the event at `because`.
+/// Marks the partition that holds a key segment of the caller's workspace, for the event at `because`.
 pub(super) fn ask_for_shelf(cx: &mut Write<'_>, shelf: i64, because: i64) -> Result<()> {
     let workspace = cx.caller().workspace_id;
     match cx.engine() {
@@ -63,15 +63,15 @@ const ASK_FOR_PARTS_POSTGRES: &str = "
     from shelves s join pg_class c on c.oid = s.tableoid where s.workspace_id = $1
     on conflict (key_table, workspace_id, lsn) do nothing";
 
-/// Marks every table of keys of this engine, for what is at `because`.
+/// Marks every table of keys of this engine, with the position `because`.
 pub(super) fn ask_for_all(cx: &mut Write<'_>, because: i64) -> Result<()> {
-    // Postgres has the shelves in partitions, and SQLite has none.
+    // Postgres stores the segments in partitions, SQLite in one table.
     let has = |table: &str| (table == "shelves") == (cx.engine() == Engine::Sqlite);
     let tables: Vec<&'static str> = KEY_TABLES.iter().copied().filter(|table| has(table)).collect();
     tables.into_iter().try_for_each(|table| ask(cx, table, because))
 }
 
-/// Marks every table that holds words in the clear, for the event at `because` of the caller's workspace.
+/// Marks every table with texts in the clear, for the event at `because` of the caller's workspace.
 pub(crate) fn ask_for_words(cx: &mut Write<'_>, because: i64) -> Result<()> {
     tables_of_words(cx).try_for_each(|table| ask(cx, table, because))
 }
@@ -103,7 +103,7 @@ pub(crate) struct Asked {
 
 /// Returns the current marks, up to a limit for each table.
 ///
-/// Every key that a mark stands for is gone from its row.
+/// The keys of a mark are already removed from their rows.
 pub(crate) fn pending(cx: &Read<'_>) -> Result<Vec<Asked>> {
     if cx.query::<(String,)>(ANY, &[])?.is_empty() {
         return Ok(Vec::new());

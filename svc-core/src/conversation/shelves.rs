@@ -1,7 +1,7 @@
-//! Shelves: the key trees that wrap the keys of messages.
+//! Key segments (table `shelves`): the key trees that wrap the keys of messages.
 //!
-//! The key of a message is wrapped by a leaf of its shelf's key tree, and a shelf's row holds the sealed
-//! nodes that are left of the tree. The first message of a shelf creates it, under the head row of its
+//! The key of a message is wrapped by a leaf of its segment's key tree. The row of a segment holds the
+//! remaining nodes of the tree, sealed. The first message of a segment creates it, under the head row of its
 //! workspace, like everything that depends on a position. Withdrawing a message cuts its leaf out, which
 //! changes that one row; the scrub then removes the old bytes of the row from the files.
 
@@ -18,7 +18,7 @@ use crate::log::tree_cache::Slot;
 use crate::op::{DestroyPermit, Read, Write};
 use crate::store::{FromRow, Row};
 
-/// Returns the leaf for the message at `lsn` of the caller's workspace, creating its shelf if needed.
+/// Returns the leaf for the message at `lsn` of the caller's workspace, creating its segment if needed.
 pub(super) fn leaf_for_new(cx: &mut Write<'_>, lsn: i64) -> Result<Leaf> {
     for number in numbers(lsn) {
         let slot = slot_of(cx, number)?;
@@ -38,7 +38,7 @@ pub(super) fn leaf_for_new(cx: &mut Write<'_>, lsn: i64) -> Result<Leaf> {
     Err(Error::new(Code::Unavailable, "the key of the message cannot be stored: its shelves are damaged"))
 }
 
-/// Calls `open` with the leaf of the message at `lsn` of the caller's workspace, and returns what it opened.
+/// Calls `open` with the leaf of the message at `lsn` of the caller's workspace, and returns the result.
 pub(super) fn open_with_leaf<T>(
     cx: &Read<'_>,
     lsn: i64,
@@ -52,10 +52,10 @@ pub(super) fn open_with_leaf<T>(
     Ok(Err(Unopened))
 }
 
-/// The number of a position's shelf, and that of its substitute.
+/// Returns the number of a position's segment, and that of its substitute.
 ///
-/// The substitute is used while the row of the shelf is damaged and does not open: the messages of the shelf
-/// are unreadable then, but new ones can still be posted.
+/// The substitute is used while the row of the segment is damaged and does not open: the messages of the
+/// segment are unreadable then, but new ones can still be posted.
 fn numbers(lsn: i64) -> [i64; 2] {
     let number = shelf_of(lsn);
     [number, number.saturating_neg().saturating_sub(1)]
@@ -72,9 +72,9 @@ fn leaf(cx: &Read<'_>, number: i64, lsn: i64) -> Result<Option<Leaf>> {
     Ok(leaf)
 }
 
-/// Cuts the leaf of the message at `lsn` out of its shelf and requests the scrub, for the event at `because`.
+/// Cuts a message's leaf out of its segment and requests the scrub, for the event at `because`.
 ///
-/// It changes nothing if the leaf is cut already or no shelf opens.
+/// It changes nothing if the leaf is cut already or the segment does not open.
 pub(super) fn cut(cx: &mut Write<'_>, permit: &DestroyPermit<'_>, lsn: i64, because: i64) -> Result<()> {
     for number in numbers(lsn) {
         let Some(shelf) = shelf(cx, number)? else { continue };
@@ -91,9 +91,9 @@ pub(super) fn cut(cx: &mut Write<'_>, permit: &DestroyPermit<'_>, lsn: i64, beca
 const REPLACE: &str =
     "update shelves set version = $4, sealed = $5 where workspace_id = $1 and shelf = $2 and version = $3";
 
-/// Cuts the leaves of all messages up to the one at `lsn` out of the shelf that has that.
+/// Cuts the leaves of all messages up to the one at `lsn` out of the segment of that message.
 ///
-/// The shelves before it are removed by [`remove_below`]; whoever calls both asks for the scrub.
+/// [`remove_below`] removes the segments before it; the caller of both requests the scrub.
 pub(super) fn cut_up_to(cx: &mut Write<'_>, permit: &DestroyPermit<'_>, lsn: i64) -> Result<()> {
     for number in numbers(lsn) {
         let Some(shelf) = shelf(cx, number)? else { continue };
@@ -109,7 +109,7 @@ pub(super) fn cut_up_to(cx: &mut Write<'_>, permit: &DestroyPermit<'_>, lsn: i64
     Ok(())
 }
 
-/// Removes some of the shelves of the caller's workspace that have no message after the one at `lsn`.
+/// Removes some of the segments of the caller's workspace that have no message after the one at `lsn`.
 ///
 /// Returns whether there may be more.
 pub(super) fn remove_below(cx: &mut Write<'_>, _: &DestroyPermit<'_>, lsn: i64, most: i64) -> Result<bool> {
@@ -118,27 +118,27 @@ pub(super) fn remove_below(cx: &mut Write<'_>, _: &DestroyPermit<'_>, lsn: i64, 
     Ok(i64::try_from(removed) == Ok(most))
 }
 
-/// A shelf and its substitute, which is numbered from -1 downwards.
+/// Removes segments with their substitutes, which are numbered from -1 downwards.
 const REMOVE: &str = "
     delete from shelves where workspace_id = $1 and shelf in (
         select shelf from shelves where workspace_id = $1 and shelf < $2 and shelf >= $3
         order by shelf limit $4)";
 
-/// Where a shelf is: its workspace, and its number.
+/// Key of a segment: its workspace, and its number.
 pub(crate) type ShelfPlace = (WorkspaceId, i64);
 
-/// What one step of sealing shelves anew has come to.
+/// Result of one step of resealing segments.
 pub(crate) struct Rewrapped {
-    /// The last shelf that it looked at.
+    /// The last segment that it read.
     pub last: ShelfPlace,
-    /// How many it has sealed anew.
+    /// Number of segments that it resealed.
     pub moved: u64,
 }
 
-/// Seals some of the shelves after a place anew that another than the present key-encryption key seals.
+/// Reseals some of the segments after a place that are not sealed by the current key-encryption key.
 ///
-/// None if there are no more. A shelf that changes meanwhile is left alone: who changes it seals it too. One
-/// that does not open stays as it is.
+/// Returns `None` if there are no more. A segment that changes in the meantime is skipped, since the change
+/// reseals it too. One that does not open stays as it is.
 pub(crate) fn rewrap(cx: &mut Write<'_>, after: Option<ShelfPlace>) -> Result<Option<Rewrapped>> {
     let (workspace, number) = after.unwrap_or((WorkspaceId::INSTANCE, i64::MIN));
     let current = cx.sealer().current_id().to_vec();
@@ -153,16 +153,16 @@ pub(crate) fn rewrap(cx: &mut Write<'_>, after: Option<ShelfPlace>) -> Result<Op
         moved = moved.saturating_add(changed);
     }
     if moved > 0 {
-        // No mark for an event is like these.
+        // No event has a negative position, so these marks are unique.
         scrub::ask_for_all(cx, cx.now().micros().saturating_neg())?;
     }
     Ok(Some(Rewrapped { last, moved }))
 }
 
-/// Shelves that one step seals anew.
+/// Maximum segments that one step reseals.
 const REWRAPPED: i64 = 64;
 
-/// What is sealed begins with the id of the key.
+/// Sealed bytes begin with the id of the key.
 const NOT_BY: &str = "
     select workspace_id, shelf, version, sealed from shelves
     where (workspace_id, shelf) > ($1, $2) and substr(sealed, 1, 8) <> $3
@@ -171,7 +171,7 @@ const NOT_BY: &str = "
 const SEAL_ANEW: &str = "
     update shelves set sealed = $5 where workspace_id = $1 and shelf = $2 and version = $3 and sealed = $4";
 
-/// Returns how many shelves each key-encryption key seals, by its id.
+/// Returns the number of segments that each key-encryption key seals, by its id.
 pub(crate) fn by_key(cx: &Read<'_>) -> Result<Vec<(Vec<u8>, i64)>> {
     cx.query(BY_KEY, &[])
 }
@@ -209,7 +209,7 @@ impl Shelf {
         Ok(())
     }
 
-    /// Opens the tree; none, with an entry in the server's log, if the row is damaged.
+    /// Opens the tree. Returns `None`, with an entry in the server's log, if the row is damaged.
     fn open(&self, cx: &Read<'_>) -> Option<KeyTree> {
         let opened = cx.sealer().open_tree(self.workspace, self.number, self.version, &self.sealed);
         opened
@@ -235,9 +235,9 @@ const FIRST_VERSION: i64 = 1;
 
 const MAKE: &str = "insert into shelves (workspace_id, shelf, version, sealed) values ($1, $2, $3, $4)";
 
-/// The connection's cache slot for the shelf's tree.
+/// Returns the connection's cache slot for the segment's tree.
 ///
-/// The slot ends with the connection's other cached entries, and so with a transaction that is rolled back: a
+/// The slot is dropped with the connection's other cached entries, also when a transaction is rolled back: a
 /// tree that was never committed wraps nothing.
 fn slot_of(cx: &Read<'_>, number: i64) -> Result<Arc<Slot>> {
     let load = || Ok(CachedSlot(cx.sealer().trees().new_slot()));
@@ -248,7 +248,7 @@ fn slot_of(cx: &Read<'_>, number: i64) -> Result<Arc<Slot>> {
 struct CachedSlot(Arc<Slot>);
 
 impl Cached for CachedSlot {
-    /// A leaf never changes, and a slot empties by itself.
+    /// A leaf never changes, and a slot empties itself.
     const LIFETIME: Lifetime = Lifetime::Connection;
 }
 
@@ -278,11 +278,11 @@ mod tests {
     const SHELVES: u16 = 300;
     const ROUNDS: usize = 8;
     const CHANGES: usize = 1000;
-    /// Nodes of the largest tree.
+    /// Number of nodes of the largest tree.
     const NODES: usize = 400;
     const MARK: [u8; 2] = [0xF5, 0x5E];
 
-    /// Bytes as long as a shelf's row with so many nodes, marked throughout with the shelf and its version.
+    /// Returns bytes as long as a segment's row, filled with the segment's number and version.
     fn marked(shelf: u16, version: u32, nodes: usize) -> Vec<u8> {
         let mark = [&MARK[..], &shelf.to_be_bytes(), &version.to_be_bytes()].concat();
         let mut bytes = mark.repeat((36 + 34 * nodes) / mark.len());
@@ -290,7 +290,7 @@ mod tests {
         bytes
     }
 
-    /// The shelves and versions of which any bytes are in the file.
+    /// Returns the segments and versions of which any bytes are in the file.
     fn found(file: &[u8]) -> BTreeSet<(u16, u32)> {
         let marks = file.chunks(PAGE).flat_map(|page| {
             let starts = page.iter().enumerate().filter(|(_, byte)| **byte == MARK[0]);
@@ -308,7 +308,7 @@ mod tests {
 
     /// Grows rows one after the other at random, as withdrawals do.
     ///
-    /// Returns how many replaced rows were left in the file of a log that was cut.
+    /// Returns how many replaced rows were left in the file after the write-ahead log was truncated.
     fn left_behind(table: &Table) -> usize {
         let (folder, conn) = sqlite_for_tests();
         migrate::migrate(&conn, Time::from_micros(1)).unwrap();
@@ -347,7 +347,7 @@ mod tests {
             conn.execute(table.make, &params).unwrap();
             return;
         }
-        // Some grow more than others.
+        // Some rows grow more than others.
         let number = usize::from(which) * usize::from(more) % rows.len();
         let (version, nodes) = &mut rows[number];
         let before = i64::from(*version);
@@ -367,12 +367,12 @@ mod tests {
         conn.execute(MAKE, &[&workspace, &0_i64, &1_i64, &old]).unwrap();
         let seal =
             |version: i64| conn.execute(SEAL_ANEW, &[&workspace, &0_i64, &version, &old, &anew]).unwrap();
-        // A withdrawal comes between reading the shelf and sealing it.
+        // A withdrawal comes between reading the segment and sealing it.
         conn.execute(REPLACE, &[&workspace, &0_i64, &1_i64, &2_i64, &cut]).unwrap();
         assert_eq!((seal(1), seal(2)), (0, 0));
         conn.execute(REPLACE, &[&workspace, &0_i64, &2_i64, &3_i64, &old]).unwrap();
         assert_eq!(seal(3), 1, "one that did not is");
-        // And one that comes after it changes what is there then.
+        // A later withdrawal changes the new row.
         assert_eq!(conn.execute(REPLACE, &[&workspace, &0_i64, &3_i64, &4_i64, &cut]).unwrap(), 1);
     }
 

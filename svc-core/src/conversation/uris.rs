@@ -1,8 +1,8 @@
-//! The addresses of the service: what a URI names.
+//! The addresses of the service: parsing URIs.
 //!
-//! There are room URIs of every level, whose authority is always a workspace's id; events by their position;
-//! and the short forms by which MCP names resources. A fragment may cite the words by their hash. This file
-//! only reads what is written: whether there is such a thing, and who sees it, is asked elsewhere.
+//! An address is a room URI of any level, whose authority is always a workspace's id; an event by its
+//! position; or a short form by which MCP names resources. A fragment may cite a text by its hash. This file
+//! only parses: other modules check whether the object exists and who sees it.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use crate::hash::{ArtifactSha, parse_hash};
 use crate::id::{ChannelId, MessageId, ThreadId, WorkspaceId};
 use crate::limits::URI_MAX;
 
-/// What an address names.
+/// The object that an address names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Named {
     Workspace(WorkspaceId),
@@ -29,7 +29,7 @@ pub(crate) enum Named {
     Artifact(ArtifactSha),
 }
 
-/// An address, with the hash that its fragment has.
+/// An address, with the hash in its fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
     pub named: Named,
@@ -40,7 +40,7 @@ const ROOM: &str = "svc://";
 const EVENT: &str = "svc:event/";
 
 impl Address {
-    /// Reads an address; none if it is malformed, or no address of the service.
+    /// Parses an address. Returns `None` if it is malformed, or not an address of the service.
     pub fn parse(uri: &str) -> Option<Self> {
         let (named, hash) = match uri.split_once('#') {
             Some((named, fragment)) => (named, Some(parse_hash(fragment)?)),
@@ -82,7 +82,7 @@ fn named_by(uri: &str) -> Option<Named> {
 /// Length of an id in an address.
 const ID_LEN: usize = 36;
 
-/// Reads an id with its hyphens, and in no other form.
+/// Parses an id with its hyphens, and in no other form.
 fn uuid(text: &str) -> Option<Uuid> {
     Uuid::try_parse(text).ok().filter(|_| text.len() == ID_LEN)
 }

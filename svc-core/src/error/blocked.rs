@@ -1,4 +1,4 @@
-//! Why a file or a folder cannot be used, for the person who starts a program.
+//! The reason why a file or a folder cannot be used, for the person who starts a program.
 //!
 //! The text names the file or folder that denies access, which may be a folder above, its owner and its mode,
 //! the user of this process, and the command that fixes it. It never contains a byte of a file.
@@ -13,13 +13,13 @@ use rustix::process::{getegid, geteuid};
 
 use super::{Error, is_full};
 
-/// How a file or a folder must be usable.
+/// The access that a program needs to a file or a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
     Read,
-    /// To be written, created or removed.
+    /// It is written, created or removed.
     Write,
-    /// To be created as a folder.
+    /// It is created as a folder.
     Folder,
 }
 
@@ -40,7 +40,7 @@ impl Need {
         }
     }
 
-    /// Returns the access that is asked for.
+    /// Returns the flag for the system call.
     fn access(self) -> Access {
         match self {
             Self::Read => Access::READ_OK,
@@ -54,7 +54,7 @@ pub(crate) fn blocked(need: Need, path: &Path, error: &io::Error) -> Error {
     Error::configuration(why(need, path, error))
 }
 
-/// Asks the system whether this process may use what is at `path`; returns why not.
+/// Asks the system whether this process may use the file at `path`. Returns the reason if it may not.
 pub(crate) fn denied(need: Need, path: &Path) -> Option<String> {
     let asked = accessat(CWD, path, need.access(), AtFlags::EACCESS);
     asked.err().map(|errno| why(need, path, &errno.into()))
@@ -91,13 +91,13 @@ pub(crate) fn why(need: Need, path: &Path, error: &io::Error) -> String {
     format!("{begin}: {reason}")
 }
 
-/// Describes the owner and the mode of what is at `path`, if that can be told.
+/// Describes the owner and the mode of the file at `path`, if they are known.
 pub(crate) fn standing(path: &Path) -> Option<String> {
     let found = path.metadata().ok()?;
     Some(format!("owner {}, group {}, mode {:04o}", found.uid(), found.gid(), found.mode() & 0o7777))
 }
 
-/// Returns a path as a word of a shell.
+/// Returns a path quoted for a shell.
 pub(crate) fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let is_plain =
@@ -122,7 +122,7 @@ fn missing(path: &Path) -> String {
     }
 }
 
-/// Returns a path with its owner and its mode, if they can be told.
+/// Returns a path with its owner and its mode, if they are known.
 pub(crate) fn described(path: &Path) -> String {
     match standing(path) {
         Some(standing) => format!("{} ({standing})", path.display()),
@@ -142,7 +142,7 @@ fn not_a_folder(path: &Path) -> String {
 fn permission(need: Need, path: &Path, error: &io::Error) -> String {
     let me = format!("this process is user {}, group {}", geteuid().as_raw(), getegid().as_raw());
     let Some((part, letter)) = obstacle(need, path) else {
-        // The mode is not the reason: an attribute of the file, a mount or a security module is.
+        // The mode is not the reason; an attribute of the file, a mount or a security module is.
         let standing = standing(path).map(|standing| format!(" ({standing})")).unwrap_or_default();
         return format!(
             "{error}, though its mode allows it{standing}; {me}: look for attributes of the file (`lsattr \
@@ -202,7 +202,7 @@ fn obstacle(need: Need, path: &Path) -> Option<(PathBuf, char)> {
     match last.metadata() {
         Ok(_) if lacks(last, need.access()) => Some((last.clone(), need.letter())),
         Ok(found) if found.is_dir() && lacks(last, Access::EXEC_OK) => Some((last.clone(), 'x')),
-        // What is created, renamed or removed changes its folder; a folder owned by others keeps its mode.
+        // Creating, renaming or removing a file changes its folder; a folder owned by others keeps its mode.
         _ if need != Need::Read => {
             let folder = folders.iter().rev().find(|folder| folder.metadata().is_ok())?;
             let is_closed = lacks(folder, Access::WRITE_OK);
@@ -212,7 +212,7 @@ fn obstacle(need: Need, path: &Path) -> Option<(PathBuf, char)> {
     }
 }
 
-/// Returns whether another user owns what is at `path`, and so alone may change its mode.
+/// Returns whether another user owns the file at `path`, so that only that user may change its mode.
 fn of_others(path: &Path) -> bool {
     let me = geteuid();
     !me.is_root() && path.metadata().is_ok_and(|found| found.uid() != me.as_raw())

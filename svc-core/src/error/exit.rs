@@ -2,7 +2,7 @@
 
 use super::Code;
 
-/// The exit codes of the programs, and what they mean.
+/// The exit codes of the programs, and their meanings.
 pub const EXIT_CODES: [(u8, &str); 8] = [
     (0, "success"),
     (1, "failure of the database, the file system or the service itself"),

@@ -1,4 +1,4 @@
-//! What a caller reads of a failure, and the page of its type.
+//! The body of a failure for the caller, and the page of its type.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -29,14 +29,14 @@ pub struct Problem {
     pub title: &'static str,
     /// The HTTP status.
     pub status: u16,
-    /// What was wrong this time; what to do next stands at the address of the type.
+    /// The fault of this request; the address of the type has the advice on what to do next.
     pub detail: String,
     /// Members that belong to the type.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
 
-/// A problem type: what is the same at every occurrence.
+/// A problem type: the part that is the same at every occurrence.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ProblemType {
     /// The problem type: the path of this page.
@@ -46,7 +46,7 @@ pub struct ProblemType {
     pub title: &'static str,
     /// The HTTP status.
     pub status: u16,
-    /// What it means and what to do about it.
+    /// Its meaning and the remedy.
     pub description: &'static str,
 }
 

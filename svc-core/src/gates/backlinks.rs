@@ -1,8 +1,8 @@
-//! Backlinks: what leads to a message, in one list: relations of other messages, its pin, reactions, and the
-//! vote that it asks for.
+//! Backlinks: everything that leads to a message, in one list: relations of other messages, its pin,
+//! reactions, and the vote that it asks for.
 //!
-//! Mentions are none: they are words of the message itself. What comes from a message that the reader may not
-//! see is left out.
+//! Mentions are not backlinks: they are content of the message itself. Links from a message that the reader
+//! may not see are omitted.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -39,7 +39,7 @@ pub(crate) fn feature() -> Feature {
     )
 }
 
-/// Something that leads to a message.
+/// A backlink of a message: a relation, a pin, a reaction or a vote.
 #[derive(Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Backlink {
@@ -49,49 +49,49 @@ enum Backlink {
         lsn: i64,
         /// The relation.
         relation_id: RelationId,
-        /// What the other message is to it.
+        /// The kind of the relation.
         kind: RelationKind,
         /// The other message.
         from_id: MessageId,
         /// The thread of that message.
         from_thread_id: ThreadId,
-        /// Whether the relation follows from what that message cites.
+        /// Whether the relation follows from a citation in that message.
         derived: bool,
-        /// Who made it; null for the service itself.
+        /// The member who made it; null for the service itself.
         made_by: Option<MemberId>,
         /// When it was made.
         made_at: Time,
     },
-    /// It is pinned in its channel.
+    /// The message is pinned in its channel.
     Pin {
         /// The position of its pinning in the workspace's log.
         lsn: i64,
-        /// Who pinned it; null for the service itself.
+        /// The member who pinned it; null for the service itself.
         pinned_by: Option<MemberId>,
         /// When it was pinned.
         pinned_at: Time,
     },
-    /// A member reacts to it.
+    /// A member reacts to the message.
     Reaction {
         /// The position of the reaction in the workspace's log.
         lsn: i64,
         /// The emoji, or a name of the workspace's own.
         emoji: String,
-        /// Who reacts.
+        /// The member who reacts.
         member_id: MemberId,
     },
-    /// It asks the question of a vote.
+    /// The message asks the question of a vote.
     Vote {
         /// The position of the vote's opening in the workspace's log.
         lsn: i64,
         /// The vote.
         vote_id: VoteId,
-        /// Who opened it.
+        /// The member who opened it.
         created_by: MemberId,
     },
 }
 
-/// A row of the list. What a type does not have is null.
+/// A row of the list. Columns that a type lacks are null.
 struct Stored {
     name: String,
     lsn: i64,
@@ -145,13 +145,13 @@ impl Stored {
     }
 }
 
-/// Returns what leads to a message, in the order in which it came: relations of other messages to it, its
-/// pin, the reactions to it, and the vote that it asks for.
+/// Returns everything that leads to a message, in the order in which it was added: relations of other
+/// messages to it, its pin, the reactions to it, and the vote that it asks for.
 ///
 /// A withdrawn message keeps its relations.
 ///
-/// What comes from messages that you may not see is left out, so a page may be short or empty although there
-/// is more: continue while `next_cursor` is not null.
+/// Links from messages that you may not see are omitted, so a page may be short or empty although there is
+/// more: continue while `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListMessageBacklinks {
@@ -172,7 +172,7 @@ fn list_message_backlinks(cx: &Read<'_>, input: &ListMessageBacklinks) -> Result
     Page::within(horizon, found, input.limit, |row: &Stored| row.lsn).try_map(Stored::backlink)
 }
 
-/// Only relations are left out.
+/// Counts relations only, because nothing else is omitted.
 const HORIZON: &str =
     "select lsn from relations where to_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
 

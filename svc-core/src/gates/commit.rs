@@ -1,4 +1,4 @@
-//! The hash of a commit, as a judgement names what it is about.
+//! The hash of the commit that a judgement is about.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 use crate::Result;
 use crate::store::{FromValue, Param, ToParam, Value};
 
-/// Fewest and most digits: the shortest abbreviation that git accepts, and a SHA-256.
+/// Minimum and maximum number of digits: the shortest abbreviation that git accepts, and a SHA-256.
 const DIGITS: std::ops::RangeInclusive<usize> = 4..=64;
 
 /// A git commit: a hash, or its beginning, in lower case.

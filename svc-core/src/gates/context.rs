@@ -1,7 +1,7 @@
-//! The context of a workspace: what a member has to do there.
+//! The context of a workspace: the open work of a member there.
 //!
-//! It is what the member works on, what it could take up next, and what waits for its judgement, each only
-//! up to a number, and to a share of a page's bytes.
+//! It has the member's claims, the next thread to claim, and the threads and gates that wait for its
+//! judgement. Each list is limited to a number, and to a share of a page's bytes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ use crate::limits::{AWAITED_SCAN_MAX, PAGE_BYTES, WORKSPACE_CONTEXT_MAX};
 use crate::op::{Feature, Read, read};
 use crate::page::within;
 
-/// Bytes at which each list of the context ends. It may exceed this by less than one item.
+/// Maximum bytes of each list of the context, exceeded by less than one item.
 const LIST_BYTES: usize = PAGE_BYTES / 4;
 
 pub(crate) fn feature() -> Feature {
@@ -40,15 +40,15 @@ pub(crate) fn feature() -> Feature {
     )
 }
 
-/// What a member has to do in a workspace.
+/// The open work of a member in a workspace.
 #[derive(Serialize, JsonSchema)]
 struct WorkspaceContext {
     /// The first 20 threads whose live claim you hold, among the oldest 1000 that you claimed, oldest first.
     claims: Vec<Thread>,
     /// The thread that `claim_next_workspace_thread` would give you; null if there is none.
     next: Option<Thread>,
-    /// The first 20 threads in review, among the oldest 1000, that lack a verdict of yours and that your
-    /// approval would count for.
+    /// The first 20 threads in review, among the oldest 1000, that lack a verdict of yours and for which your
+    /// approval would count.
     ///
     /// Your last verdict is one if it requests changes, or approves and counts, and is newer than the last
     /// result and reopening. `get_review_status` says why an approval of yours does not count.
@@ -57,7 +57,7 @@ struct WorkspaceContext {
     approvals: Vec<ApprovalGate>,
 }
 
-/// Returns what you have to do in a workspace: your claims, what you could claim, and what you should judge.
+/// Returns your open work in a workspace: your claims, a thread to claim, and the work to judge.
 ///
 /// Each list is short: there may be more.
 #[derive(Deserialize, JsonSchema)]
@@ -85,7 +85,7 @@ fn claims_of(cx: &Read<'_>, member: MemberId) -> Result<Vec<Thread>> {
     thread::select_first(cx, CLAIMS, &params)
 }
 
-/// By the index of claimed threads.
+/// Uses the index of claimed threads.
 const CLAIMS: &str = thread_select!(
     "join channels c on c.id = t.channel_id
      where t.workspace_id = $5 and t.assignee_id = $6 and t.assignment_expires_at > $7 and t.lsn <= $9 and ",

@@ -1,13 +1,13 @@
-//! Who may judge the work in a thread, and whether a judgement still counts.
+//! The members who may judge the work in a thread, and whether a judgement still counts.
 //!
-//! The same rules hold for approvals and for passes of the land gate. A judgement is the member's for whom it
-//! was given and, under delegation, the delegate's too: neither may be the thread's owner or have worked on
-//! it, and a later judgement of either replaces it. All of that is decided when it is given and again
-//! whenever it is asked for, as the thread may have changed in between. Nor does a judgement count while
-//! either is frozen, or once it is deactivated: whoever may no longer act decides nothing.
+//! The same rules apply to approvals and to passes of the land gate. A judgement under delegation is the
+//! member's and the delegate's: neither may be the thread's owner or have worked on it, and a later judgement
+//! of either replaces it. The rules are checked when a judgement is given and whenever it is read, as the
+//! thread may have changed in between. A judgement does not count while either is frozen, or once either is
+//! deactivated: a member who may not act decides nothing.
 //!
-//! Of ownership only those two moments count. Whoever gave the thread to another owner may judge it, unless
-//! it has worked on it, which stays.
+//! Ownership matters at those two moments only. A member who gave the thread to another owner may judge it,
+//! unless it has worked on it, which stays on record.
 
 use std::collections::BTreeSet;
 
@@ -22,11 +22,11 @@ use crate::store::named_enum;
 named_enum! {
     /// Why a judgement does not count.
     ///
-    /// `verdict`: it is none that approves. `superseded`: its author has given another one since. `outdated`:
-    /// the thread has a later result, or was reopened since. `owner`: its author owns the thread. `worker`:
-    /// its author has worked on the thread. `unqualified`: its author is no listed reviewer and lacks the
-    /// skill. `inactive`: its author is frozen or deactivated. Those of owner, worker and unqualified hold
-    /// too if they held when it was given; under delegation all but unqualified hold of the delegate too.
+    /// `verdict`: it does not approve. `superseded`: its author has given another one since. `outdated`: the
+    /// thread has a later result, or was reopened since. `owner`: its author owns the thread. `worker`: its
+    /// author has worked on the thread. `unqualified`: its author is not a listed reviewer and lacks the
+    /// skill. `inactive`: its author is frozen or deactivated. `owner`, `worker` and `unqualified` apply too
+    /// if they did when it was given; under delegation all but `unqualified` apply to the delegate too.
     pub(super) enum Objection {
         Verdict = "verdict",
         Superseded = "superseded",
@@ -38,7 +38,7 @@ named_enum! {
     }
 }
 
-/// Who gave a judgement: the member, and the member whose credential it was. They differ under delegation.
+/// The author of a judgement: the member, and under delegation the delegate whose credential it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Judge {
     pub member: MemberId,
@@ -52,28 +52,28 @@ impl Judge {
         Ok(Self { member, actor: caller.actor.unwrap_or(member) })
     }
 
-    /// Returns the member whose credential it was, if that is another.
+    /// Returns the member whose credential it was, if it is another one.
     pub fn delegate(self) -> Option<MemberId> {
         (self.actor != self.member).then_some(self.actor)
     }
 
-    /// Returns both members, who may be one.
+    /// Returns both members, who may be the same.
     pub fn people(self) -> [MemberId; 2] {
         [self.member, self.actor]
     }
 }
 
-/// A judgement: by whom, at which position, and what stood against it then.
+/// A judgement: its author, its position, and the objection to it at that time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Judgement {
     pub by: Judge,
     pub lsn: i64,
     pub objection: Option<Objection>,
-    /// Whether both of its people may act today.
+    /// Whether both of its authors may act today.
     pub active: bool,
 }
 
-/// Who may judge one thread.
+/// The rules for judging one thread: its owner, its workers, and the qualified members.
 #[derive(Debug)]
 pub(super) struct Judges {
     owner: Option<MemberId>,
@@ -83,13 +83,13 @@ pub(super) struct Judges {
 }
 
 impl Judges {
-    /// Returns who may judge the thread, if `qualified` are asked to.
+    /// Returns the judges of the thread, if `qualified` are asked to judge it.
     pub fn among(cx: &Read<'_>, thread: &Thread, qualified: BTreeSet<MemberId>) -> Result<Self> {
         let workers = workers::of(cx, thread.id)?;
         Ok(Self { owner: thread.owner_id, workers, qualified, judged_from: thread.judged_from })
     }
 
-    /// Returns what stands against a judgement that `judge` gives now.
+    /// Returns the objection to a judgement that `judge` gives now.
     pub fn objection_to(&self, judge: Judge) -> Option<Objection> {
         let people = judge.people();
         if people.iter().any(|member| self.owner == Some(*member)) {
@@ -103,7 +103,7 @@ impl Judges {
         }
     }
 
-    /// Returns why an earlier judgement no longer counts, or never did.
+    /// Returns the reason why an earlier judgement no longer counts, or never did.
     pub fn objection_against(&self, given: &Judgement) -> Option<Objection> {
         if given.lsn < self.judged_from {
             return Some(Objection::Outdated);
@@ -115,7 +115,7 @@ impl Judges {
 
 /// Fails if the caller has worked on the thread, directly or by a delegate.
 ///
-/// Whoever did the work does not lower what its close requires.
+/// Workers may not lower the requirements of the close of their own work.
 pub(super) fn check_may_lower(cx: &Read<'_>, thread: &Thread) -> Result<()> {
     let workers = workers::of(cx, thread.id)?;
     let caller = cx.caller();
@@ -127,7 +127,7 @@ pub(super) fn check_may_lower(cx: &Read<'_>, thread: &Thread) -> Result<()> {
     Ok(())
 }
 
-/// Judges of a thread without owner and workers, for unit tests of rules.
+/// Returns the judges of a thread without owner and workers, for unit tests of rules.
 #[cfg(test)]
 pub(super) fn judges_for_tests(judged_from: i64, qualified: impl Iterator<Item = MemberId>) -> Judges {
     Judges { owner: None, workers: BTreeSet::new(), qualified: qualified.collect(), judged_from }

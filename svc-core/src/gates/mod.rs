@@ -1,7 +1,8 @@
-//! Gates: what must be settled before a thread may close.
+//! Gates: the requirements before a thread may close.
 //!
-//! Each gate brings a condition of the close, by which alone the layers above know of it. None of them
-//! decides for its own author: whoever owns a thread or has worked on it judges nothing there.
+//! Each gate registers a condition of the close; the layers above know nothing else of it. No gate lets an
+//! author decide about its own work: the owner of a thread and those who have worked on it judge nothing
+//! there.
 
 mod commit;
 mod judges;

@@ -9,13 +9,13 @@ use std::task::{Context, Poll, Wake, Waker};
 use futures_util::task::AtomicWaker;
 use tokio::task::yield_now;
 
-/// Resolves once the other ready tasks of the thread had their turn.
+/// Resolves once the other ready tasks of the thread have had their turn.
 ///
-/// Unlike [`yield_now`], which has resolved when it is polled again for whatever reason.
+/// In contrast, [`yield_now`] resolves whenever it is polled again, for any reason.
 pub(super) async fn after_others() {
     let turn = Arc::new(Turn::default());
     let waker = Waker::from(Arc::clone(&turn));
-    // Polled once, it has the runtime wake the turn later; outside a runtime it does so at once.
+    // Polled once, it makes the runtime wake the turn later; outside a runtime it does so at once.
     let _ = pin!(yield_now()).poll(&mut Context::from_waker(&waker));
     poll_fn(|cx| {
         turn.task.register(cx.waker());
@@ -24,7 +24,7 @@ pub(super) async fn after_others() {
     .await;
 }
 
-/// Whether the runtime has come to the task again.
+/// Whether the runtime has reached the task again.
 #[derive(Default)]
 struct Turn {
     has_come: AtomicBool,

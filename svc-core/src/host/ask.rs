@@ -25,8 +25,8 @@ impl<O: 'static> TypedReply<O> {
 }
 
 impl Service {
-    /// Returns what of an admitted caller is known without a look at its member; others than members fail as
-    /// with `whoami`.
+    /// Returns the data of an admitted caller that need no lookup of its member; callers that are not members
+    /// fail as with `whoami`.
     pub async fn bearer(&self, admission: Admission) -> Result<TypedReply<Bearer>> {
         let (dispatch, operation) = (self.dispatch(), WHOAMI.operation(self.table())?);
         let start = |done| dispatch.start_quick(operation, admission, bearer, RunOn::Batched, done);
@@ -57,7 +57,7 @@ impl<I: Serialize + 'static, O: 'static> TypedOperation<I, O> {
         }
     }
 
-    /// Calls the operation by the authority of the machine's administrator, and blocks until it is done.
+    /// Calls the operation with the rights of the machine's administrator, and blocks until it is done.
     pub fn call_as_instance(self, service: &Service, workspace: WorkspaceId, input: I) -> Result<O> {
         let operation = self.operation(service.table())?;
         let admission = Admission::of_instance(workspace, Surface::Cli);
@@ -68,7 +68,7 @@ impl<I: Serialize + 'static, O: 'static> TypedOperation<I, O> {
 
     /// Calls the operation and blocks until it is done, on this thread if the core is idle.
     ///
-    /// An `input` that could not be made is reported only if the credential is as it must be.
+    /// An error in `input` is reported only if the credential is accepted.
     pub fn call(self, service: &Service, head: RequestHead, input: Result<I>) -> Result<TypedReply<O>> {
         let operation = self.operation(service.table())?;
         let admission = service.admit_here(operation, head)?;

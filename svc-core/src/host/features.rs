@@ -5,14 +5,17 @@
 use std::io::Read;
 use std::sync::OnceLock;
 
+use crate::audit::state::{self, Difference, StateReport};
 use crate::host::parts;
 use crate::id::WorkspaceId;
-use crate::integrity::portability::{ExportReport, verify_file};
-use crate::integrity::state::{self, Difference, StateReport};
 use crate::log::note::PublicKey;
 use crate::op::{Feature, Table};
+use crate::portability::{ExportReport, verify_file};
 use crate::store::Database;
-use crate::{Result, conversation, coordination, gates, identity, integrity, outreach};
+use crate::{
+    Result, audit, conversation, coordination, gates, identity, outreach, portability, retention, sharing,
+    stream,
+};
 
 /// Returns every feature, in the order of the layers.
 pub(crate) fn features() -> Vec<Feature> {
@@ -76,20 +79,20 @@ pub(crate) fn features() -> Vec<Feature> {
         gates::relations::feature(),
         gates::backlinks::feature(),
         gates::context::feature(),
-        integrity::events::feature(),
-        integrity::census::feature(),
-        integrity::checkpoints::feature(),
-        integrity::snapshot::feature(),
-        integrity::room::feature(),
-        integrity::subscriptions::feature(),
-        integrity::resource_subscriptions::feature(),
-        integrity::idempotency_keys::feature(),
-        integrity::audit::feature(),
-        integrity::holds::feature(),
-        integrity::retention::feature(),
-        integrity::purge::feature(),
-        integrity::portability::feature(),
-        integrity::sharing::feature(),
+        stream::events::feature(),
+        stream::census::feature(),
+        stream::checkpoints::feature(),
+        stream::snapshot::feature(),
+        stream::room::feature(),
+        stream::subscriptions::feature(),
+        stream::resource_subscriptions::feature(),
+        retention::idempotency_keys::feature(),
+        audit::feature(),
+        retention::holds::feature(),
+        retention::feature(),
+        retention::purge::feature(),
+        portability::feature(),
+        sharing::feature(),
         outreach::delivery_address::feature(),
         outreach::preferences::feature(),
         outreach::mail::feature(),
@@ -106,18 +109,19 @@ pub fn operation_table() -> Result<Table> {
     Table::build(features())
 }
 
-/// Verifies an export, as [`ExportReport`] says, without a database: one of these keys must have signed it.
+/// Verifies an export without a database, and returns an [`ExportReport`]: one of these keys must have signed
+/// it.
 ///
 /// Fails with `export-invalid`, with its `reason`.
 pub fn verify_export(file: impl Read, keys: &[PublicKey]) -> Result<ExportReport> {
     verify_file(file, declarations()?.records(), keys)
 }
 
-/// Compares the tables of a workspace, or of all, with what their logs determine, and reports each
+/// Compares the tables of a workspace, or of all, with the values that their logs determine, and reports each
 /// difference.
 ///
-/// It only reads, in one snapshot per workspace, beside a service that runs. Fails with `event-log-broken` if
-/// a log does not verify, with `not-found` if there is no such workspace, and with `wrong-state` if the
+/// It only reads, in one snapshot per workspace, while the service may run. Fails with `event-log-broken` if
+/// a log does not verify, with `not-found` if the workspace does not exist, and with `wrong-state` if the
 /// database is of an older version.
 pub fn verify_state(
     database: &Database,
@@ -146,8 +150,7 @@ mod tests {
 
     /// An operation's description names the refusals that it declares.
     ///
-    /// Agents plan by the description, clients by the list: one that names more or less than the other
-    /// misleads.
+    /// Agents plan by the description, clients by the list: a difference between them misleads.
     #[test]
     fn a_description_names_the_refusals_that_the_operation_declares() {
         for operation in operation_table().unwrap().rows() {

@@ -1,13 +1,14 @@
-//! The health of the service as of now.
+//! The current health of the service.
 
 use crate::error::Error;
 use crate::host::service::Service;
 use crate::op::{PartHealth, health_in_database, health_of_process, health_without_database};
 
 impl Service {
-    /// Reports whether each part of the service works, as of now.
+    /// Reports whether each component of the service works now.
     ///
-    /// Takes as long as the database takes to respond. Callers who ask meanwhile share the next answer.
+    /// It takes as long as the database takes to respond. Callers that ask during that time share the next
+    /// answer.
     pub async fn health(&self) -> Vec<PartHealth> {
         let asked = self.dispatch().clock.monotonic();
         let mut last = self.last_health().lock().await;
@@ -27,7 +28,7 @@ impl Service {
     async fn health_of_database(&self) -> Vec<PartHealth> {
         let (sender, receiver) = tokio::sync::oneshot::channel();
         self.dispatch().submit_health(health_in_database, move |outcome| {
-            // The caller may have gone away; then nobody needs to know.
+            // The caller may have gone away; then the result has no receiver.
             let _ = sender.send(outcome);
         });
         match receiver.await.map_err(Error::internal).flatten() {

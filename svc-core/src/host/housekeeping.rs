@@ -1,8 +1,8 @@
 //! Upkeep of the database's files and keys, in every process that can write.
 //!
 //! SQLite's write-ahead log is checkpointed, mostly while the writer continues, and the bytes of destroyed
-//! keys are removed. It also keeps this process's rate limits small and notices when the process should be
-//! replaced.
+//! keys are removed. Housekeeping also bounds this process's rate limits and notices when the process should
+//! be replaced.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -25,12 +25,12 @@ const PULSE: Duration = Duration::from_millis(500);
 const CHECKPOINTS: Duration = Duration::from_millis(250);
 /// How often idle clients are dropped from the rate limits.
 ///
-/// The schema and the keys in use are read again as often.
+/// The schema and the keys in use are read again at the same interval.
 const TIDY: Duration = Duration::from_secs(60);
-/// A write-ahead log of SQLite larger than this is checkpointed and truncated.
+/// Maximum size of SQLite's write-ahead log; a larger one is checkpointed and truncated.
 ///
-/// The larger it is the longer truncating takes, and the writer is stopped for that: 100 ms for some 300 MB,
-/// 5 ms for some 10 MB.
+/// Truncating stops the writer, for longer the larger the log is: 100 ms for about 300 MB, 5 ms for about 10
+/// MB.
 const WAL_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// How long truncation is suspended after a reader prevented it, because each attempt makes the writer wait.
 const HELD_BACK: Duration = Duration::from_secs(5);
@@ -41,7 +41,7 @@ const LEASE: Duration = Duration::from_secs(15);
 pub(crate) struct Upkeep {
     opener: Opener,
     conn: Mutex<Conn>,
-    /// A log whose truncation was prevented is not truncated until then.
+    /// The time until which a log whose truncation failed is not truncated again.
     truncate_after: Mutex<Monotonic>,
     scrubber: Mutex<Scrubber<Asked>>,
 }
@@ -75,7 +75,7 @@ impl Upkeep {
             )))
     }
 
-    /// Adds the check value of this process's own key again, if a rewrap has found nothing that it seals.
+    /// Adds the check value of this process's key again, if a rewrap has found nothing that the key seals.
     fn keep_check(&self, round: &Round<'_>) -> Result<()> {
         if !round.read(Outdated::is_forgotten)? {
             return Ok(());
@@ -104,9 +104,9 @@ impl Upkeep {
 
     /// Checkpoints SQLite's entire write-ahead log and truncates it.
     ///
-    /// Under steady writing there is always a rest that was written meanwhile, with which the log would grow
-    /// for ever. The writer is stopped for that rest alone, and what was checkpointed before has been synced
-    /// by then.
+    /// Under steady writing a rest is always written during the checkpoint, which would let the log grow
+    /// forever. The writer is stopped for that rest alone; the part that was checkpointed before has already
+    /// been synced.
     fn truncate_wal(&self, round: &Round<'_>) -> Result<WalCut> {
         let conn = lock(&self.conn);
         conn.checkpoint()?;
@@ -136,7 +136,7 @@ impl Upkeep {
             return Ok(());
         }
         lead.write(WorkspaceId::INSTANCE, move |cx| scrub::finished(cx, &done))?;
-        // On SQLite that write went through the log too; it contains no key, but the promise is an empty log.
+        // On SQLite that write went through the log too; it contains no key, but the log must end up empty.
         if self.opener.is_sqlite() { self.truncate_wal(round).map(drop) } else { Ok(()) }
     }
 }

@@ -1,4 +1,4 @@
-//! The composition: it puts the parts together and so depends on all of them.
+//! The composition root: it connects all modules and so depends on all of them.
 //!
 //! Exempt from the order of the layers.
 

@@ -1,8 +1,8 @@
-//! What must hold before anything is served.
+//! Checks before a service starts.
 //!
-//! The database was set up, or may be; its schema is that of this version; every key-encryption key that it
-//! was used with is configured. All of it is checked before anything is locked, so that a start during a long
-//! write does not wait, and checked again under the lock of migrations.
+//! The database was set up, or may be; its schema has this version; every key-encryption key that it was used
+//! with is configured. All of it is checked before anything is locked, so that a start during a long write
+//! does not wait, and checked again under the lock of migrations.
 
 use std::time::Duration;
 
@@ -24,11 +24,11 @@ pub(crate) fn make_ready(opener: &Opener, mode: OpenMode, sealer: &Sealer, now: 
     }
     let conn = opener.migrator()?;
     migrate::in_turn(&conn, |conn| Missing::of(conn, mode, sealer)?.supply(conn, sealer, now))?;
-    // A schema in SQLite's file, not only in its write-ahead log, can be read without touching either.
+    // A schema in SQLite's file, not only in its write-ahead log, can be read without changing either.
     conn.checkpoint()
 }
 
-/// Begins with the time that the database shows, on Postgres, and compares the newest stored time with it.
+/// On Postgres, starts the clock at the database's time, and compares the newest stored time with it.
 pub(crate) fn compare_times(opener: &Opener, clock: &Clock) -> Result<()> {
     let conn = opener.reader()?;
     if conn.engine() == Engine::Postgres {
@@ -61,7 +61,7 @@ pub(crate) struct Outdated {
 }
 
 impl Outdated {
-    /// Reads whether this process is outdated, and by what.
+    /// Reads whether this process is outdated, and why.
     pub fn of(cx: &Read<'_>) -> Result<Self> {
         Ok(Self { schema: Self::schema(cx)?, keys: Self::keys(cx)? })
     }
@@ -81,7 +81,7 @@ impl Outdated {
             .then(|| format!("the key {} is in use: add it to SVC_CONTENT_KEK_PREVIOUS", lacking.join(", "))))
     }
 
-    /// Returns whether the key that this process seals with has no check value any more.
+    /// Returns whether the check value of this process's sealing key was removed.
     pub fn is_forgotten(cx: &Read<'_>) -> Result<bool> {
         let checks = cx.query::<(Vec<u8>, Vec<u8>)>(keys::CHECKS, &[])?;
         Ok(!checks.is_empty() && checks.iter().all(|(id, _)| id != cx.sealer().current_id()))
@@ -97,7 +97,7 @@ impl Outdated {
 
 struct Missing {
     schema: Schema,
-    /// Whether the key that seals has no check value yet.
+    /// Whether the sealing key has no check value yet.
     check: bool,
 }
 
@@ -112,7 +112,7 @@ impl Missing {
         }
         match keys::is_unrecorded(conn, sealer) {
             Ok(check) => Ok(Self { schema, check }),
-            // The process that sets up has generated a key of its own.
+            // The process that sets up has generated a separate key.
             Err(_) if mode == OpenMode::Create && keys::has_workspace(conn)? => Err(already_set_up()),
             Err(error) => Err(error),
         }
@@ -134,8 +134,8 @@ pub(super) fn connections(opener: &Opener, cores: usize, limit: Option<Duration>
         let inline = cores.saturating_add(1).min(INLINE_READERS);
         return (1, Readers { threads: READERS, inline, limit });
     }
-    // Each of their statements waits for the network, whatever the cores. Their number is fixed, so that a
-    // server can be configured for a number of processes.
+    // Each of their statements waits for the network, independently of the cores. Their number is fixed, so
+    // that a server can be configured for a number of processes.
     (WRITER_LANES, Readers { threads: POSTGRES_READERS, inline: POSTGRES_INLINE_READERS, limit })
 }
 
@@ -153,7 +153,7 @@ mod tests {
             Opener::new(&Database::Postgres(SecretString::from("postgres://svc@localhost/svc"))).unwrap();
         for cores in [1, 2, 8, 64, 256] {
             let (lanes, readers) = connections(&postgres, cores, None);
-            // Plus one each for health, the long reader, the bus, the listener, the housekeeper and the rate
+            // One more each for health, the long reader, the bus, the listener, the housekeeper and the rate
             // limits.
             let fixed = SCANNERS + 6;
             assert_eq!(

@@ -16,19 +16,19 @@ pub use crate::identity::sessions::{NewSession, SignIn, SignOut, SignedOut};
 pub use crate::identity::tokens::{MINT_TOKEN, MintToken, MintedToken, Quotas};
 pub use crate::identity::whoami::{Bearer, Me, WHOAMI, Whoami};
 pub use crate::identity::workspaces::Here;
-pub use crate::integrity::events::{EventPage, WAIT_FOR_EVENT, WaitForEvent};
-pub use crate::integrity::portability::{
+pub use crate::log::feed::{FrameBytes, FrameForm};
+pub use crate::outreach::push::{PUSH_TTL, PushPiece, WEB_PUSH};
+pub use crate::portability::{
     EXPORT_WORKSPACE, ExportReport, ExportWorkspace, IMPORT_WORKSPACE, ImportWorkspace, Imported, Mode, Words,
 };
-pub use crate::integrity::resource_subscriptions::ResourceSubscriptions;
-pub use crate::integrity::room::scheme_card;
-pub use crate::integrity::subscriptions::{
+pub use crate::stream::events::{EventPage, WAIT_FOR_EVENT, WaitForEvent};
+pub use crate::stream::resource_subscriptions::ResourceSubscriptions;
+pub use crate::stream::room::scheme_card;
+pub use crate::stream::subscriptions::{
     Asked, BatchBounds, Begin, ConsumerId, EventBatch, FeedState, FirstFrame, LaterFrame, Said, ServerFrame,
     StreamQuery, Subscribed, Subscriber, Subscription, WantedEvents, contract as subscription_contract,
 };
-pub use crate::integrity::taps::{Tap, TapEvent, TapPage, TapPosition};
-pub use crate::log::feed::{FrameBytes, FrameForm};
-pub use crate::outreach::push::{PUSH_TTL, PushPiece, WEB_PUSH};
+pub use crate::stream::taps::{Tap, TapEvent, TapPage, TapPosition};
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,6 @@
-//! Parcels for the ways out: a shell takes what is due, sends it, and says what became of it.
+//! Delivery batches: a shell takes due notifications, sends them, and reports the results.
 //!
-//! Workspaces take turns, and share the places of a way as they do those of any ceiling.
+//! Workspaces take turns, and share the slots of a channel like those of any ceiling.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::rate::{Client, Holder};
 use crate::rota::Rota;
 use crate::share::Place;
 
-/// A member that has something due.
+/// A member with due notifications.
 #[derive(Clone, Copy)]
 struct DueMember {
     workspace: WorkspaceId,
@@ -32,10 +32,11 @@ impl DueMember {
 }
 
 impl Service {
-    /// Takes what is due on a way, as parcels with the place that each has until it was sent and settled.
+    /// Takes due notifications of a channel, as batches, each with the slot that it occupies until it is sent
+    /// and settled.
     ///
-    /// Each is leased to the caller, who sends and [settles](Self::settle) it before the lease ends; else it
-    /// is taken again. What one member has due and cannot be taken does not hold up others.
+    /// Each batch is leased to the caller, who sends and [settles](Self::settle) it before the lease ends;
+    /// otherwise it is taken again. A member whose notifications cannot be taken does not delay others.
     pub async fn take_parcels(&self, way: &str) -> Result<Vec<(Parcel, Place)>> {
         let Way { name, queue: Queue::Own(queue), .. } = self.way(way)?;
         let sending = self.process().sending.on(name);
@@ -49,9 +50,9 @@ impl Service {
         let due = self.dispatch().await_read(OwnWork::INSTANCE, look).await?;
         let places = sending.places.take_in_turn(due.iter().map(|due| due.holder()));
         let placed = due.into_iter().zip(places).filter_map(|(due, place)| Some((due, place?)));
-        // Who got a further place in this look comes last in the next one.
+        // A member that gets a further slot in this scan comes last in the next one.
         let placed = placed.inspect(|(due, _)| sending.had_turn(due.workspace, due.charged_to));
-        // What is taken for a caller that has gone away is taken again when its lease ends.
+        // If the caller has gone away, the batches are taken again when their leases end.
         let taken = join_all(placed.map(async |(due, place)| {
             let parcel = self.take_parcel(name, queue, due).await?;
             Some((parcel, place))
@@ -59,7 +60,8 @@ impl Service {
         Ok(taken.await.into_iter().flatten().collect())
     }
 
-    /// Takes what a member has due; returns `None` if there is nothing to send, or it cannot be taken.
+    /// Takes a member's due notifications; returns `None` if there is nothing to send, or they cannot be
+    /// taken.
     async fn take_parcel(&self, way: &'static str, queue: OwnQueue, due: DueMember) -> Option<Parcel> {
         let (own, member, OwnQueue { take, put_off, .. }) = (OwnWork::on(due.workspace), due.member, queue);
         let run = move |cx: &mut Write<'_>| take(cx, member);
@@ -67,7 +69,7 @@ impl Service {
             Ok(parcel) => parcel,
             Err(error) => {
                 tracing::warn!(way, %error, cause = ?error.cause(), "a parcel was not taken");
-                // Whoever has waited longest comes first, and must not stay there.
+                // The member that has waited longest comes first, and must not block that position.
                 let run = move |cx: &mut Write<'_>| put_off(cx, member, cx.now().plus(PARCEL_LEASE));
                 self.dispatch().submit_change_as_instance(own, Surface::System, run, |_| {});
                 None
@@ -75,7 +77,8 @@ impl Service {
         }
     }
 
-    /// Returns whether the piece of a parcel at this place is still to be sent, which is asked right before.
+    /// Returns whether the notification of a batch at this index is still to be sent; call it right before
+    /// sending.
     pub async fn is_current(&self, parcel: &Arc<Parcel>, place: usize) -> Result<bool> {
         let is_current = self.way(parcel.way())?.is_current;
         let (workspace, parcel) = (parcel.workspace_id(), Arc::clone(parcel));
@@ -83,7 +86,7 @@ impl Service {
         self.dispatch().await_read(OwnWork::on(workspace), run).await
     }
 
-    /// Records what became of each piece of a parcel, in their order.
+    /// Records the result of each notification of a batch, in their order.
     pub async fn settle(&self, parcel: impl Into<Arc<Parcel>>, arrivals: Vec<Arrival>) -> Result<()> {
         let parcel: Arc<Parcel> = parcel.into();
         parcel.check(&arrivals)?;
@@ -102,8 +105,8 @@ impl Service {
 
 /// Finds the members that have waited longest in the workspaces whose turn it is.
 ///
-/// A workspace is passed over if no place is left to the one that it is charged to, and keeps its turn. One
-/// whose members are found has had it, also if none of them can get a place.
+/// A workspace is skipped and keeps its turn if no slot is left for the workspace that is charged. It has had
+/// its turn once its members are found, even if none of them can get a slot.
 fn look(cx: &Read<'_>, queue: &OwnQueue, sending: &Sending) -> Result<Vec<DueMember>> {
     let places = &sending.places;
     let free = PARCELS_MAX.saturating_sub(places.taken());
@@ -113,7 +116,7 @@ fn look(cx: &Read<'_>, queue: &OwnQueue, sending: &Sending) -> Result<Vec<DueMem
             turns.entry(charged_to).push_back(workspace);
         }
     }
-    // As many of each as there are places for, so that each whose turn comes has one.
+    // As many of each as there are slots, so that every workspace whose turn comes gets one.
     let mut room: BTreeMap<WorkspaceId, usize> =
         turns.keys().map(|charged_to| (charged_to, places.room(charged_to, free))).collect();
     let mut found: Vec<VecDeque<DueMember>> = Vec::new();
@@ -137,8 +140,8 @@ fn look(cx: &Read<'_>, queue: &OwnQueue, sending: &Sending) -> Result<Vec<DueMem
     Ok(due)
 }
 
-/// Returns as many members of a workspace as there are places: a member that holds its share gets none, and
-/// must not hold up others.
+/// Returns as many members of a workspace as there are slots: a member that uses up its share gets none, and
+/// must not delay others.
 fn longest_waiting(
     cx: &Read<'_>,
     queue: &OwnQueue,
@@ -149,10 +152,10 @@ fn longest_waiting(
     Ok(members.into_iter().map(|(member,)| DueMember { workspace, charged_to, member }).collect())
 }
 
-/// Returns the workspaces in which something waits, in the order of turns: the id, the workspace that is
-/// charged, and whether something is due there.
+/// Returns the workspaces in which notifications wait, in the order of turns: the id, the workspace that is
+/// charged, and whether a notification is due there.
 ///
-/// If there are more than one look covers, the next look goes on behind them.
+/// If there are more than one scan covers, the next scan continues after them.
 fn workspaces_in_turn(
     cx: &Read<'_>,
     queue: &OwnQueue,

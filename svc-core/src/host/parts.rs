@@ -1,6 +1,6 @@
-//! The parts of the service's core.
+//! The health checks of the service's core.
 //!
-//! What a part says of this process, it says also while the database does not respond.
+//! A check of this process also works while the database does not respond.
 
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::thread::JoinHandle;
@@ -14,9 +14,9 @@ use crate::op::{DATABASE, Depth, Dispatch, Feature, Health, Part, PartStatus};
 use crate::share::{Ceiling, Quotas};
 use crate::sync::lock;
 
-/// Returns the parts that are seen in the database.
+/// Returns the health checks that query the database.
 ///
-/// A check that asks it finds out at the same time whether it responds.
+/// Such a query also finds out whether the database responds.
 pub(crate) fn in_database() -> Feature {
     let part = |name, health| Part { name, health: Health::InDatabase(health), status: None };
     Feature::new()
@@ -25,10 +25,10 @@ pub(crate) fn in_database() -> Feature {
         .part(part("keys", Outdated::keys))
 }
 
-/// The threads of a service beside those of its executor.
+/// The threads of a service in addition to those of its executor.
 #[derive(Default)]
 pub(crate) struct Threads {
-    /// The scheduler's, which ends before the executor.
+    /// The scheduler's thread, which ends before the executor.
     pub scheduler: Mutex<Option<JoinHandle<()>>>,
     pub others: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -41,17 +41,17 @@ impl Threads {
     }
 }
 
-/// The process of a service, which its parts are seen in once it runs.
+/// The process of a service, whose state the health checks read once it runs.
 pub(crate) struct Process {
     pub threads: Threads,
     dispatch: OnceLock<Weak<Dispatch>>,
-    /// The files that are read by operations: of one workspace one at a time.
+    /// The slots for files that operations read: one file at a time per workspace.
     pub reading: Ceiling,
-    /// The calls that are prepared on threads of their own.
+    /// The slots for calls that are prepared on separate threads.
     pub preparing: Ceiling,
-    /// The files that are judged at the same time while they arrive.
+    /// The slots for files that are checked while they are received.
     pub judging: Semaphore,
-    /// The parcels that are sent on each way.
+    /// The slots for batches that are sent on each delivery channel.
     pub sending: SendingByWay,
 }
 
@@ -67,13 +67,13 @@ impl Default for Process {
 }
 
 impl Process {
-    /// Lets the parts see what requests run with.
+    /// Gives the health checks access to the state that requests run with.
     pub fn begin(&self, dispatch: &Arc<Dispatch>) {
-        // It begins once.
+        // It begins only once.
         let _ = self.dispatch.set(Arc::downgrade(dispatch));
     }
 
-    /// Returns the parts that are seen in this process.
+    /// Returns the health checks of this process.
     pub fn parts(self: &Arc<Self>) -> Feature {
         let check = |check: fn(&Process, &Dispatch) -> Option<String>| {
             let process = Arc::clone(self);
@@ -103,7 +103,7 @@ impl Process {
         self.dispatch.get()?.upgrade()
     }
 
-    /// Says what is wrong with what wakes waits and runs chores, if anything is.
+    /// Describes the fault of the threads that wake waits and run chores, if there is one.
     fn bus_fault(&self, dispatch: &Dispatch) -> Option<String> {
         if self.threads.has_ended_any() {
             return Some("a thread of the service has ended: restart it".to_owned());

@@ -1,5 +1,5 @@
-//! Requests that end before their operation. Whatever the reason, the decision about a delegated one is
-//! recorded; only what a rate limit rejects leaves nothing.
+//! Requests that end before their operation. The decision about a delegated one is always recorded, unless a
+//! rate limit rejects it.
 
 use std::sync::Arc;
 
@@ -11,15 +11,15 @@ impl Service {
     /// Returns the error for an admitted request that ends before its operation: its input could not be read,
     /// or the shell has no room for it.
     ///
-    /// That is what is wrong with its credential by now, or else `refusal`. So a dead credential is reported
-    /// first whatever else is wrong, and the rejection of a delegated one is recorded.
+    /// That is the current error of its credential, or else `refusal`. So a credential that has ended is
+    /// always reported first, and the rejection of a delegated one is recorded.
     pub async fn refuse(
         &self,
         operation: Option<&Arc<Operation>>,
         admission: Admission,
         refusal: Error,
     ) -> Error {
-        // A fault of the service is not the request's, so it matters only that a delegated one is recorded.
+        // The request did not cause a fault of the service, so the only task is to record a delegated one.
         if refusal.code().status() >= 500 && !admission.is_delegated() {
             return refusal;
         }
@@ -31,10 +31,10 @@ impl Service {
             .unwrap_or_else(|| Error::internal("a request that could not be read has succeeded"))
     }
 
-    /// Counts a request that asks for nothing there is, and returns the error to respond with.
+    /// Counts a request for a route that does not exist, and returns the error to respond with.
     ///
-    /// That is `refusal`, unless a limit is exceeded. Nobody needs a credential to learn that there is
-    /// nothing, but if it is a delegated one, that is recorded.
+    /// That is `refusal`, unless a limit is exceeded. It needs no credential, but a delegated one is
+    /// recorded.
     pub async fn refuse_unrouted(&self, head: RequestHead, refusal: Error) -> NotAdmitted {
         let (standings, refusal) = match self.admit(None, head).await {
             Ok(admission) => {

@@ -1,9 +1,9 @@
-//! Rewrapping: all that a retired key-encryption key wraps moves to the present one, so that the retired one
-//! can go.
+//! Rewrapping: moves everything that a retired key-encryption key wraps to the current one, so that the
+//! retired one can be removed.
 //!
-//! It works in steps, beside running servers, and begins anew wherever it was ended: what the present key
-//! wraps already is passed by. A message that is withdrawn meanwhile stays withdrawn. The keys of messages
-//! are not touched; what wraps them is.
+//! It works in steps, beside running servers, and can be repeated after an interruption: it skips the rows
+//! that the current key already wraps. A message that is withdrawn at the same time stays withdrawn. The keys
+//! of messages do not change; only their wrapping does.
 
 use std::collections::BTreeMap;
 
@@ -16,21 +16,21 @@ use crate::id::WorkspaceId;
 use crate::log::keys as check_values;
 use crate::op::{Surface, Write};
 
-/// What a rewrap has done, and what it has left. Keys are named by their ids, in hexadecimal.
+/// The result of a rewrap. Keys are named by their ids, in hexadecimal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Rewrap {
-    /// The present key.
+    /// The current key.
     pub key_id: String,
-    /// The number of shelves of message keys that it wraps now and did not before.
+    /// The number of key segments that were moved to it.
     pub moved: u64,
-    /// What other keys still wrap: how many shelves of message keys each does.
+    /// The number of key segments that each other key still wraps.
     pub left: BTreeMap<String, i64>,
-    /// The keys that nothing is left of, which the database no longer asks for.
+    /// The keys that wrap nothing, which the database no longer requires.
     pub unused: Vec<String>,
 }
 
 impl Service {
-    /// Moves all that retired key-encryption keys wrap to the present one.
+    /// Moves everything that retired key-encryption keys wrap to the current one.
     pub fn rewrap(&self) -> Result<Rewrap> {
         let dispatch = self.dispatch();
         let (mut moved, mut after) = (0_u64, None);
@@ -47,7 +47,7 @@ impl Service {
     }
 }
 
-/// Forgets the keys that wrap nothing, and returns what others wrap.
+/// Removes the keys that wrap nothing, and returns the numbers of the others.
 fn forget_unused(cx: &mut Write<'_>) -> Result<Rewrap> {
     let current = cx.sealer().current_id().to_vec();
     let mut rewrap = Rewrap { key_id: hex::encode(&current), ..Rewrap::default() };

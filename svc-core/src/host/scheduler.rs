@@ -1,6 +1,6 @@
 //! The scheduler: one thread that runs each chore when it is due, a few steps at a time.
 //!
-//! The failure of a chore is logged; its next round comes as usual, and other chores are not held up. A chore
+//! The failure of a chore is logged; its next round comes as usual, and other chores are not delayed. A chore
 //! that another process leads is tried again when that process's lease must have ended.
 
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::time::Monotonic;
 const STEPS_MAX: usize = 32;
 /// How soon after the start every chore has its first round.
 ///
-/// What became due while no process ran does not wait.
+/// Work that became due while no process ran does not wait.
 const FIRST: Duration = Duration::from_millis(500);
 /// How soon after the end of another process's lease this one tries to take it.
 const AFTER_LEASE: Duration = Duration::from_millis(10);
@@ -36,12 +36,12 @@ enum Turn {
     Over,
     /// There is more to do.
     More,
-    /// Another process leads, for at most this long.
+    /// Another process leads, for no longer than this.
     Busy(Duration),
 }
 
 impl Turn {
-    /// Returns how long after it the chore is due again, if its rounds come every `every`.
+    /// Returns how long after this turn the chore is due again, if its rounds come every `every`.
     fn pause(self, every: Duration) -> Duration {
         match self {
             Self::Over => every,
@@ -78,10 +78,10 @@ impl Scheduler {
         self.closing.notify();
     }
 
-    /// Releases the leases of this process: the last thing its thread does.
+    /// Releases the leases of this process: the last step of its thread.
     ///
-    /// A caller that closes the service may be driving a runtime of its own, in which waiting for the
-    /// database is not allowed.
+    /// A caller that closes the service may be driving a runtime, in which waiting for the database is not
+    /// allowed.
     fn release(&self) {
         if let Err(error) = self.leases.release(&self.dispatch) {
             tracing::warn!(%error, cause = ?error.cause(), "leases were not released; they will expire");

@@ -1,4 +1,4 @@
-//! The places of each way in this process, and whose turn it was when.
+//! The slots of each delivery channel in this process, and the order of turns.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -8,23 +8,23 @@ use crate::limits::PARCELS_MAX;
 use crate::share::{Ceiling, Quotas};
 use crate::sync::lock;
 
-/// The places of one way, and whose turn it was when.
+/// The slots of one channel, and the order of turns.
 pub(crate) struct Sending {
     pub places: Ceiling,
     turns: Mutex<Turns>,
 }
 
-/// When workspaces had their turns, counted in turns.
+/// The last turns of workspaces, as a count of turns.
 #[derive(Debug, Default)]
 struct Turns {
     count: u64,
-    /// The last turn of each workspace that is charged, and of each that is charged to it.
+    /// The last turn of each charged workspace, and of each workspace that is charged to it.
     last: BTreeMap<(WorkspaceId, Option<WorkspaceId>), u64>,
-    /// The workspace after which the next look begins, if more have something due than one look covers.
+    /// The workspace after which the next scan begins, if one scan does not cover all.
     covered: Option<WorkspaceId>,
 }
 
-/// Maximum turns that are remembered. At the maximum all are forgotten, and the order begins anew.
+/// Maximum remembered turns. At the maximum all are dropped, and the order starts over.
 const TURNS_MAX: usize = 50_000;
 
 impl Default for Sending {
@@ -35,18 +35,18 @@ impl Default for Sending {
 }
 
 impl Sending {
-    /// Returns the workspace after which the next look begins.
+    /// Returns the workspace after which the next scan begins.
     pub fn covered(&self) -> WorkspaceId {
         lock(&self.turns).covered.unwrap_or(WorkspaceId::INSTANCE)
     }
 
-    /// Lets the next look begin after this workspace.
+    /// Makes the next scan begin after this workspace.
     pub fn begin_after(&self, covered: Option<WorkspaceId>) {
         lock(&self.turns).covered = covered;
     }
 
-    /// Puts workspaces in the order of turns: of those that are charged, and of those charged to the same
-    /// one, the one whose turn is longest ago comes first.
+    /// Sorts workspaces by turns: among charged workspaces, and among those charged to the same one, the one
+    /// with the oldest turn comes first.
     pub fn put_in_order(&self, waiting: &mut [(WorkspaceId, WorkspaceId, bool)]) {
         let turns = lock(&self.turns);
         let last = |key| turns.last.get(&key).copied().unwrap_or(0);
@@ -55,7 +55,7 @@ impl Sending {
         });
     }
 
-    /// Records that a workspace, and the one that it is charged to, had a turn now.
+    /// Records a turn of a workspace, and of the workspace that is charged for it.
     pub fn had_turn(&self, workspace: WorkspaceId, charged_to: WorkspaceId) {
         let mut turns = lock(&self.turns);
         if turns.last.len() >= TURNS_MAX {
@@ -68,12 +68,12 @@ impl Sending {
     }
 }
 
-/// The places of the ways, by their names.
+/// The slots of the channels, by their names.
 #[derive(Default)]
 pub(crate) struct SendingByWay(Mutex<HashMap<&'static str, Arc<Sending>>>);
 
 impl SendingByWay {
-    /// Returns the places of the way of this name.
+    /// Returns the slots of the channel with this name.
     pub fn on(&self, way: &'static str) -> Arc<Sending> {
         Arc::clone(lock(&self.0).entry(way).or_default())
     }

@@ -1,6 +1,6 @@
-//! The service: opens the database, starts the core threads, and takes requests.
+//! The service: opens the database, starts the core threads, and accepts requests.
 //!
-//! This is the composition root; everything it puts together is decided elsewhere.
+//! This is the composition root: it connects modules and contains no rules.
 
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::Arc;
@@ -23,8 +23,6 @@ use crate::host::opening;
 use crate::host::parts::Process;
 use crate::host::scheduler::Scheduler;
 use crate::host::shared_limits;
-use crate::integrity::resource_subscriptions::ResourceSubscriptions;
-use crate::integrity::subscriptions::{Subscribed, Subscription, Subscriptions};
 use crate::limits::FILES_READ_WAIT;
 use crate::log::batch::Batch;
 use crate::log::bus::Bus;
@@ -40,6 +38,8 @@ use crate::spool::Spools;
 use crate::store::executor::Executor;
 use crate::store::refusal::refusal;
 use crate::store::{Database, OpenMode, Opener, StatementCounts, Watcher};
+use crate::stream::resource_subscriptions::ResourceSubscriptions;
+use crate::stream::subscriptions::{Subscribed, Subscription, Subscriptions};
 use crate::sync::lock;
 use crate::time::{Clock, Monotonic, Time};
 
@@ -59,15 +59,15 @@ pub struct Options {
     pub rates: RateSettings,
     /// How long a read may take; `None` means no limit. Long reads have another limit.
     pub read_budget: Option<Duration>,
-    /// Time between rounds of the claim reaper; none leaves them to [`Service::housekeep`].
+    /// Time between rounds of the claim reaper; `None` leaves them to [`Service::housekeep`].
     pub reap_tick: Option<Duration>,
-    /// The time between two looks at the logs on Postgres for what no notification told of.
+    /// The time between two polls of the logs on Postgres, for events without a notification.
     pub delivery_reconcile: Duration,
     /// The source of time.
     pub clock: Clock,
     /// The source of ids and secrets.
     pub entropy: Entropy,
-    /// What session cookies are signed with; without it no browser can sign in.
+    /// The key that signs session cookies; without it no browser can sign in.
     pub session_key: Option<SessionKey>,
     /// Features in addition to the built-in ones.
     pub features: Vec<Feature>,
@@ -157,7 +157,7 @@ pub struct Service {
     inner: Arc<Inner>,
 }
 
-/// The last health that the database told, and when.
+/// The last health results from the database, and their time.
 pub(super) type LastHealth = tokio::sync::Mutex<Option<(Monotonic, Vec<PartHealth>)>>;
 
 struct Inner {
@@ -169,9 +169,9 @@ struct Inner {
 }
 
 impl Service {
-    /// Opens the database, brings its schema up to date and starts the core threads.
+    /// Opens the database, migrates its schema to this version and starts the core threads.
     ///
-    /// Rejects, before anything is written, a database that was not set up or that was used with keys which
+    /// Rejects, before it writes anything, a database that was not set up or that was used with keys which
     /// are not configured.
     pub fn open(options: Options) -> Result<Self> {
         let database = options.database.clone();
@@ -219,8 +219,7 @@ impl Service {
         Ok(Self { inner: Arc::new(Inner { dispatch, subscriptions, scheduler, process, health }) })
     }
 
-    /// Returns the process that it runs in.
-    /// Returns the last health that the database told.
+    /// Returns the last health results from the database.
     pub(super) fn last_health(&self) -> &LastHealth {
         &self.inner.health
     }
@@ -229,23 +228,23 @@ impl Service {
         &self.inner.process
     }
 
-    /// Returns everything that can be called, by name and by route.
+    /// Returns the table of operations, by name and by route.
     pub fn table(&self) -> &Table {
         &self.inner.dispatch.table
     }
 
-    /// Returns the public key of what signs checkpoints, if anything is signed.
+    /// Returns the public key of the signer of checkpoints, if there is one.
     pub fn export_key(&self) -> Option<PublicKey> {
         self.inner.dispatch.shared.settings.signer.as_ref().map(NoteSigner::public)
     }
 
-    /// Returns what session cookies are signed with, if browsers can sign in.
+    /// Returns the key that signs session cookies, if browsers can sign in.
     pub fn session_key(&self) -> Option<&SessionKey> {
         self.inner.dispatch.shared.session_key.as_ref()
     }
 
-    /// Returns the keys under which a shell seals what clients bring back, for this label: the first seals,
-    /// all open.
+    /// Returns the keys with which a shell seals data that clients return, for this label: the first seals,
+    /// all unseal.
     pub fn keys_for(&self, label: &'static str) -> Result<Vec<Zeroizing<[u8; 32]>>> {
         self.inner.dispatch.shared.sealer.derived(label)
     }
@@ -262,8 +261,8 @@ impl Service {
 
     /// Admits a request by its head alone, before its body is read.
     ///
-    /// It counts the request, and rejects a credential that is missing, dead, or lacks what `operation`
-    /// needs. Without an operation any live credential will do.
+    /// It counts the request, and rejects a credential that is missing, has ended, or lacks the rights that
+    /// `operation` needs. Without an operation any live credential is enough.
     pub async fn admit(
         &self,
         operation: Option<&Operation>,
@@ -293,10 +292,10 @@ impl Service {
         reply_of(|done| self.dispatch().start(operation, admission, input, RunOn::Batched, done)).await
     }
 
-    /// Does the same where the call is prepared first, or its file read, which takes long and needs no
+    /// Runs an operation whose call is prepared first, or whose file is read, which takes long and needs no
     /// database.
     ///
-    /// Workspaces take turns, whatever the transport, and one has its share of these places.
+    /// Workspaces take turns, whatever the transport, and each has a share of these slots.
     async fn run_apart(
         &self,
         places: &Ceiling,
@@ -332,7 +331,7 @@ impl Service {
 
     /// Submits a request; `done` is called once, here or on a core thread.
     ///
-    /// It is never called if the ticket of a wait is dropped first. It must only hand the reply on. Blocks on
+    /// It is never called if the ticket of a wait is dropped first. It must only pass the reply on. Blocks on
     /// the database if the credential is not cached.
     pub fn submit(
         &self,
@@ -370,39 +369,39 @@ impl Service {
         }
     }
 
-    /// Begins a subscription for an admitted caller, who needs what `wait_for_event` needs.
+    /// Begins a subscription for an admitted caller, who needs the rights that `wait_for_event` needs.
     ///
-    /// Fails with 409 `must_refetch` if the log does not have what follows the position.
+    /// Fails with 409 `must_refetch` if the log lacks the events after the position.
     pub async fn subscribe(&self, admission: Admission, subscription: Subscription) -> Result<Subscribed> {
         self.inner.subscriptions.begin(self.dispatch(), admission, subscription).await
     }
 
-    /// Returns what tokens have subscribed to beyond a request.
+    /// Returns the subscriptions of tokens that outlive a request.
     pub fn resource_subscriptions(&self) -> ResourceSubscriptions<'_> {
         ResourceSubscriptions(self.dispatch())
     }
 
-    /// Returns where a shell that serves this service makes its numbers known.
+    /// Returns the registry in which a shell that serves this service registers its depths.
     pub fn gauges(&self) -> &Gauges {
         &self.inner.dispatch.shared.gauges
     }
 
-    /// Runs every chore at once that otherwise runs periodically.
+    /// Runs every periodic chore at once.
     ///
-    /// Chores end lapsed claims, remove destroyed keys, and so on; those that another process leads are left
-    /// to it. Fails if one fails, after all others have had their turn.
+    /// Chores end lapsed claims, remove destroyed keys, and so on; a chore that another process leads is left
+    /// to that process. Fails if one fails, after all others have had their turn.
     pub fn housekeep(&self) -> Result<()> {
         self.inner.scheduler.round()
     }
 
-    /// Returns how many waits are parked.
+    /// Returns the number of parked waits.
     ///
-    /// Nothing has happened for them yet, and they hold no thread and no connection.
+    /// They have no result yet, and hold no thread and no connection.
     pub fn parked_waits(&self) -> usize {
         self.wait_counts().parked
     }
 
-    /// Returns the counts of what waits did, and of what that cost.
+    /// Returns counts of waits, and of their costs.
     pub fn wait_counts(&self) -> WaitCounts {
         self.inner.dispatch.rounds.counts()
     }
@@ -412,9 +411,8 @@ impl Service {
         self.inner.dispatch.executor.statement_counts()
     }
 
-    /// Returns the settings of every writer connection that durability depends on.
-    ///
-    /// They are as the engine reports them.
+    /// Returns the settings of every writer connection on which durability depends, as the engine reports
+    /// them.
     pub fn durability(&self) -> Result<Vec<String>> {
         self.inner.dispatch.executor.durability()
     }
@@ -424,13 +422,13 @@ impl Service {
     }
 }
 
-/// Awaits the outcome of a request that `start` hands to the core.
+/// Awaits the outcome of a request that `start` passes to the core.
 pub(super) async fn reply_of<T: Send + 'static>(
     start: impl FnOnce(Box<dyn FnOnce(Result<T>) + Send>) -> Ticket,
 ) -> Result<T> {
     let (sender, receiver) = tokio::sync::oneshot::channel();
     let mut ticket = start(Box::new(move |outcome| {
-        // The caller may have gone away; then nobody needs the outcome.
+        // The caller may have gone away; then the outcome has no receiver.
         let _ = sender.send(outcome);
     }));
     if ticket.flushes_after_others() {
@@ -440,7 +438,7 @@ pub(super) async fn reply_of<T: Send + 'static>(
     receiver.await.map_err(Error::internal)?
 }
 
-/// Blocks until a request that `start` hands to the core is done, and returns its outcome.
+/// Blocks until a request that `start` passes to the core is done, and returns its outcome.
 pub(super) fn waited<T: Send + 'static>(
     start: impl FnOnce(Box<dyn FnOnce(Result<T>) + Send>) -> Ticket,
 ) -> Result<T> {

@@ -1,9 +1,8 @@
-//! What only an administrator of the machine may do, without any token.
+//! Set-up and other work that only an administrator of the machine may do, without a token.
 //!
-//! That is to set up a service, and to mint a token for a member who has none any more; operations that it
-//! calls as the instance are in `ask`. Audited like
-//! everything else, with the instance as the actor. The module also contains what every shell begins with:
-//! turning variables and a data folder into a service.
+//! It sets up a service, and mints a token for a member who has lost the last one; `ask` has the operations
+//! that it calls as the instance. All of it is audited like other work, with the instance as the actor. The
+//! module also turns variables and a data folder into a service, with which every shell begins.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -28,18 +27,18 @@ use crate::store::{Database, OpenMode, Opener};
 use crate::text::Text;
 use crate::time::Time;
 
-/// The result of a setup. The secrets are shown only this once.
+/// The result of a setup. The secrets are shown only here.
 #[derive(Clone, Debug, Serialize)]
 pub struct Established {
-    /// Where the work is coordinated; more can be created later.
+    /// The first workspace; more can be created later.
     pub workspace: NamedWorkspace,
     /// The person who administers the workspace.
     pub admin: NamedMember,
-    /// The administrator's token, which can do everything.
+    /// The administrator's token, which has every capability.
     pub token: IssuedToken,
-    /// An agent to begin with.
+    /// The first agent.
     pub agent: NamedMember,
-    /// The agent's token, which can do what a worker does.
+    /// The agent's token, which has a worker's capabilities.
     pub agent_token: IssuedToken,
 }
 
@@ -124,18 +123,18 @@ pub fn open_or_begin(variables: &Variables, data_dir: &Path) -> Result<(Config, 
     }
 }
 
-/// Sets up what `variables` and `data_dir` describe.
+/// Sets up the service that `variables` and `data_dir` describe.
 ///
 /// That is the folder with its keys, the database, and in it the first workspace, named `workspace`, with its
-/// administrator, called `admin`. Rejects what is already set up without changing anything; after an
-/// interruption it can be repeated.
+/// administrator, called `admin`. Rejects an existing set-up without changing anything; after an interruption
+/// it can be repeated.
 pub fn init(
     variables: &Variables,
     data_dir: &Path,
     workspace: &str,
     admin: &str,
 ) -> Result<(Config, Service, Established)> {
-    // What can be rejected without leaving a trace is checked first.
+    // Checks that leave no trace come first.
     SetupNames::new(workspace, admin)?;
     let access = Config::read(variables.iter().cloned(), data_dir)?.data_access;
     let mut setup = DataDir::create(data_dir, access, &Entropy::System)?;
@@ -156,7 +155,7 @@ pub fn init(
 fn begin(config: &Config, workspace: &str, admin: &str) -> Result<(Service, Established)> {
     let options = Options { mode: OpenMode::Create, ..Options::configured(config)? };
     if config.database_url.is_some() {
-        // The folder says nothing about a database elsewhere.
+        // The folder says nothing about a separate database.
         check_is_new(&options.database)?;
     }
     let service = Service::open(options)?;
@@ -169,11 +168,11 @@ fn check_is_new(database: &Database) -> Result<()> {
     found.map_err(|error| refusal(error, database))
 }
 
-/// Leaves a setup that was rejected in the right state.
+/// Finishes, undoes or keeps a setup that was rejected.
 ///
-/// A workspace in the folder's own database can only have been created by an earlier run of this setup, which
-/// is thereby complete. If another database has a workspace, or cannot be reached or used, the folder is
-/// restored to its previous state. After anything else the setup can be resumed.
+/// A workspace in the folder's database can only have been created by an earlier run of this setup, which is
+/// thereby complete. If a separate database has a workspace, or cannot be reached or used, the folder is
+/// restored to its previous state. After any other refusal the setup can be resumed.
 fn settle(setup: Setup, own_database: bool, refusal: Error) -> Error {
     let settled = match (refusal.code(), own_database) {
         (Code::AlreadyInitialised, true) => setup.finish().map(drop),
@@ -186,19 +185,19 @@ fn settle(setup: Setup, own_database: bool, refusal: Error) -> Error {
 /// A token requested by the administrator of the machine.
 #[derive(Clone, Debug, Default)]
 pub struct WantedToken {
-    /// The workspace; may be left out while there is only one.
+    /// The workspace; may be omitted while there is only one.
     pub workspace_id: Option<WorkspaceId>,
     /// The handle of the member that the token will act as.
     pub member: String,
-    /// What it is for.
+    /// The purpose of the token.
     pub label: Option<String>,
-    /// What it can do.
+    /// The capabilities of the token.
     pub capabilities: Option<Capabilities>,
-    /// A named set of what it can do, instead.
+    /// A named set of capabilities, instead.
     pub capability_set: Option<CapabilitySet>,
-    /// When it expires; never if left out.
+    /// When it expires; never if omitted.
     pub expires_at: Option<Time>,
-    /// How much it may be used.
+    /// The limits of its use.
     pub quotas: Option<Quotas>,
 }
 
@@ -224,11 +223,10 @@ impl Service {
         self.dispatch().read_as_instance(move |cx| setup::the_workspace(cx, named))
     }
 
-    /// Mints a token by the authority of the machine's administrator.
+    /// Mints a token with the rights of the machine's administrator.
     pub fn mint_as_instance(&self, wanted: &WantedToken) -> Result<IssuedToken> {
         let invalid = |field: &'static str| move |error: String| Error::in_field(field, error);
-        // Determined before the task is queued, so that the writer locks the head of this workspace and no
-        // other.
+        // Determined before the task is queued, so that the writer locks only the head of this workspace.
         let workspace_id = self.the_workspace(wanted.workspace_id)?;
         let mint = InstanceMint {
             workspace_id,

@@ -1,7 +1,8 @@
-//! Rate limits across servers: the thread that tells other servers what this one has admitted.
+//! Rate limits across servers: the thread that reports to other servers the requests that this one has
+//! admitted.
 //!
-//! It has a connection of its own with a short timeout, so that it is behind neither changes nor reads. While
-//! it has none, this server limits its clients by itself.
+//! It has a separate connection with a short timeout, so that it waits for neither changes nor reads. While
+//! it has none, this server limits its clients alone.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -14,7 +15,7 @@ use crate::rate::{RateLimits, Sharing, Usage};
 use crate::store::{Conn, Opener, rate_windows};
 use crate::time::{Clock, Monotonic, Time};
 
-/// Starts the thread, where servers can share the database and there are limits.
+/// Starts the thread, if servers can share the database and there are limits.
 pub(super) fn start(dispatch: &Arc<Dispatch>, opener: &Opener) -> Result<Option<JoinHandle<()>>> {
     let Some(window) = dispatch.limits.shared_window() else { return Ok(None) };
     let mut link = Link { opener: opener.clone(), clock: dispatch.clock.clone(), window, conn: None };
@@ -60,7 +61,7 @@ impl Link {
         Ok(())
     }
 
-    /// Returns when to connect again if that is necessary, and says so.
+    /// Returns when to connect again if that is necessary, and logs it.
     fn retry_after(&mut self, outcome: Result<()>) -> Option<Monotonic> {
         let error = outcome.err()?;
         tracing::warn!(%error, cause = ?error.cause(), "rate limits are not shared with other servers");
@@ -82,7 +83,7 @@ impl Link {
         rate_windows::add(conn, now, self.window, &used)
     }
 
-    /// Removes what is whole.
+    /// Removes entries whose limit is unused.
     fn tidy(&self) -> Result<()> {
         let (conn, now) = self.open()?;
         rate_windows::remove_whole(conn, now).map(drop)

@@ -17,7 +17,7 @@ impl Service {
 
     /// Signs in the member of a workspace that the verified claims of an identity provider name.
     ///
-    /// The request that brings them was admitted, and its login was taken.
+    /// The request with the claims was admitted, and its login was used up.
     pub async fn sign_in(&self, workspace: WorkspaceId, claims: ProviderClaims) -> Result<NewSession> {
         let run = move |cx: &mut Write<'_>| oidc::sign_in(cx, workspace, &claims);
         self.dispatch().await_change(OwnWork::on(workspace), Surface::Session, run).await

@@ -1,13 +1,14 @@
-//! The rules of granting and revoking authority, from what the caller holds and what the token carries.
+//! The rules of granting and revoking authority, by the capabilities of the caller and of the token.
 //!
-//! An administrator of tokens (`token:admin`) can grant what it holds itself and what a worker holds, whether
-//! by minting a token, by adding an agent, or by rotating another member's token, which hands its authority
-//! over. It can revoke every token of its workspace, wider ones too; a token that reaches beyond the
-//! workspace can be revoked only by a caller that reaches as far. For all other callers no token exists
-//! except the one they call with.
+//! An administrator of tokens (`token:admin`) can grant its own capabilities and those of a worker, by
+//! minting a token, by adding an agent, or by rotating another member's token, which hands its authority
+//! over. It can revoke every token of its workspace, including tokens with more capabilities; a token that
+//! reaches beyond the workspace can be revoked only by a caller that reaches as far. For all other callers,
+//! only the token that they call with exists.
 //!
 //! It can lend members to others, by grants that carry some of a worker's capabilities and none that it lacks
-//! itself. A token that a grant is exchanged for carries what both the grant and the delegate's token do.
+//! itself. A token that is exchanged for a grant carries the capabilities that both the grant and the
+//! delegate's token have.
 //!
 //! Nothing in this file reads or writes the database.
 
@@ -20,12 +21,12 @@ use crate::error::{Error, Result};
 use crate::id::{MemberId, TokenId};
 use crate::op::Caller;
 
-/// Fails if an administrator of tokens grants more than it holds and a worker holds.
+/// Fails if an administrator of tokens grants capabilities that neither it nor a worker holds.
 pub(super) fn check_grants(held: Capabilities, wanted: Capabilities) -> Result<()> {
     check_holds(held.union(CapabilitySet::AgentWorker.capabilities()), wanted)
 }
 
-/// Fails if a caller grants what it does not hold.
+/// Fails if a caller grants a capability that it does not hold.
 pub(super) fn check_holds(held: Capabilities, wanted: Capabilities) -> Result<()> {
     match lacking(held, wanted) {
         None => Ok(()),
@@ -33,7 +34,7 @@ pub(super) fn check_holds(held: Capabilities, wanted: Capabilities) -> Result<()
     }
 }
 
-/// Fails if a token of an app would carry what its installation was not granted.
+/// Fails if a token of an app would carry a capability that its installation was not granted.
 pub(super) fn check_within_installation(granted: Capabilities, wanted: Capabilities) -> Result<()> {
     match lacking(granted, wanted) {
         None => Ok(()),
@@ -41,7 +42,7 @@ pub(super) fn check_within_installation(granted: Capabilities, wanted: Capabilit
     }
 }
 
-/// Fails if a derived token would carry what its parent lacks, or `token:admin`.
+/// Fails if a derived token would carry a capability that its parent lacks, or `token:admin`.
 pub(super) fn check_derives(held: Capabilities, wanted: Capabilities) -> Result<()> {
     if wanted.has(TokenAdmin) {
         return Err(Error::forbidden("a derived token cannot carry token:admin"));
@@ -49,7 +50,7 @@ pub(super) fn check_derives(held: Capabilities, wanted: Capabilities) -> Result<
     check_holds(held, wanted)
 }
 
-/// Fails if a delegation grant would lend what none can, or what its administrator does not hold.
+/// Fails if a delegation grant would lend a capability that cannot be lent, or that its administrator lacks.
 pub(super) fn check_lends(held: Capabilities, wanted: Capabilities) -> Result<()> {
     if let Some(names) = lacking(LENDABLE.iter().copied().collect(), wanted) {
         return Err(Error::in_field("capabilities", format!("a delegation grant cannot lend {names}")));
@@ -57,7 +58,7 @@ pub(super) fn check_lends(held: Capabilities, wanted: Capabilities) -> Result<()
     check_holds(held, wanted)
 }
 
-/// What a delegation grant can lend: the work of a member, but no administration and no approval.
+/// The capabilities that a delegation grant can lend: a member's work, but no administration and no approval.
 pub(super) const LENDABLE: [Capability; 7] = [
     WorkspaceRead,
     WorkspaceWrite,
@@ -68,9 +69,9 @@ pub(super) const LENDABLE: [Capability; 7] = [
     EventSubscribe,
 ];
 
-/// Returns what a token carries for which a delegate that holds `held` exchanges a grant.
+/// Returns the capabilities of a token for which a delegate that holds `held` exchanges a grant.
 ///
-/// That is what was asked for, or else whatever both have. Fails if one of them lacks it.
+/// These are the requested ones, or else all that both have. Fails if one of them lacks a requested one.
 pub(super) fn exchanged(
     grant: Capabilities,
     held: Capabilities,
@@ -87,7 +88,7 @@ pub(super) fn exchanged(
     }
 }
 
-/// Whether the caller may know of a token of its workspace. If not, the token is reported as not found.
+/// Returns whether the caller may know of a token of its workspace. Otherwise the token is not found.
 pub(super) fn finds(caller: &Caller, token: TokenId) -> bool {
     caller.token_id == Some(token) || caller.capabilities.has(TokenAdmin)
 }
@@ -114,7 +115,7 @@ pub(super) fn check_revokes(caller: &Caller, token: TokenId, carries: Capabiliti
     }
 }
 
-/// Fails if the caller does to itself what only others may do to it, which `does` says.
+/// Fails if the caller does something to itself that only others may do; `does` describes it.
 ///
 /// The caller is the member it acts as and, under delegation, the delegate.
 pub(crate) fn check_is_other(caller: &Caller, member: MemberId, does: &str) -> Result<()> {
@@ -124,7 +125,8 @@ pub(crate) fn check_is_other(caller: &Caller, member: MemberId, does: &str) -> R
     Ok(())
 }
 
-/// The names of the capabilities in `wanted` that are not in `held`, joined by commas; none if all are held.
+/// Returns the names of the capabilities that `held` lacks, joined by commas, or `None` if it covers
+/// `wanted`.
 fn lacking(held: Capabilities, wanted: Capabilities) -> Option<String> {
     let lacking = wanted.iter().filter(|capability| !held.has(*capability));
     let names: Vec<&str> = lacking.map(Capability::name).collect();
@@ -204,7 +206,7 @@ mod tests {
     fn an_exchanged_token_carries_what_grant_and_delegate_do() {
         let both = set(&[Capability::WorkspaceRead, Capability::MessagePost]);
         let (read, post) = (both.without(Capability::MessagePost), both.without(Capability::WorkspaceRead));
-        // The grant, what the delegate holds, what is asked for, and the outcome.
+        // The grant, the delegate's capabilities, the requested ones, and the outcome.
         let table = [
             (both, both, None, Some(both)),
             (both, read, None, Some(read)),

@@ -1,14 +1,14 @@
-//! The ends of a member: it is deactivated, comes back, or is removed for good.
+//! The ends of a member: deactivating, reactivating, and removing it for good.
 //!
-//! A deactivated member may not use the service at all. In the transaction that deactivates it end the grants
-//! by which it acts for others, every token that acts as it or that it holds, derived and exchanged ones too,
-//! its sessions and the first of its claims; very many claims end in steps after that. What else hangs on it
-//! follows the event by a projector. From the commit on every server refuses what ended, and its WebSockets
-//! close. Coming back brings none of that back. Removing
-//! a person deactivates it and takes what says who it is; its row and its id stay, because the log names
-//! them.
+//! A deactivated member may not use the service at all. The transaction that deactivates it also ends the
+//! grants by which it acts for others, every token that acts as it or that it holds, derived and exchanged
+//! ones too, its sessions and the first of its claims; if it has very many claims, the others end in later
+//! steps. Projectors of the event handle everything else that depends on the member. From the commit on,
+//! every server rejects its credentials, and its WebSockets close. Reactivating it restores none of that.
+//! Removing a person deactivates it and deletes its identifying data; its row and its id stay, because the
+//! log names them.
 //!
-//! Nobody ends itself. So whoever administers a workspace by the ends of its members is still there.
+//! No member ends itself, so a workspace that is administered through this always has an administrator.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -33,14 +33,14 @@ pub(crate) fn feature() -> Feature {
     ])
 }
 
-/// A member may no longer use the service. Its claims end with events of their own.
+/// A member may no longer use the service. Its claims end with separate events.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct MemberDeactivated {
     /// The member.
     member_id: MemberId,
-    /// The tokens that ended with it, beside those of the grants that ended before.
+    /// The tokens that ended with it, in addition to those of the grants that ended before.
     token_ids: Vec<TokenId>,
-    /// The sessions that ended with it, beside those that were made from one of the tokens.
+    /// The sessions that ended with it, except those made from one of the tokens.
     session_ids: Vec<SessionId>,
 }
 
@@ -89,7 +89,7 @@ impl Event for MemberRemoved {
     }
 }
 
-/// Replays what goes with a person who is removed: its sign-ins, and that it is in groups.
+/// Replays the changes that follow from a removal: the sign-ins and the group memberships of the person end.
 fn forget(event: &Replayed<'_>) -> Result<()> {
     let Some(person) = event.field("member_id") else { return Ok(()) };
     event.rows("oidc_identities", std::slice::from_ref(person), |identity| identity.remove())?;
@@ -100,8 +100,8 @@ fn forget(event: &Replayed<'_>) -> Result<()> {
     })
 }
 
-/// Deactivates an active member of the caller's workspace, with all that ends with it. Very many claims end
-/// only in the steps that call [`Write::end_some`] after that.
+/// Deactivates an active member of the caller's workspace, and ends its credentials and claims. If it has
+/// very many claims, the others end in the steps that call [`Write::end_some`] after that.
 ///
 /// Fails with 403 `forbidden` if the member is the caller, or holds a token that reaches beyond the workspace
 /// and the caller does not reach as far.

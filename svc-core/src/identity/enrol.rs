@@ -1,6 +1,6 @@
 //! Enrolling: a member joins a workspace, alone or with its first token.
 //!
-//! Whoever calls [`enrol`] has checked that it is allowed and that the handle is free.
+//! The caller of [`enrol`] must have checked that it is allowed and that the handle is free.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -46,7 +46,7 @@ pub(crate) fn feature() -> Feature {
 pub(crate) struct MemberCreated {
     /// The new member.
     member_id: MemberId,
-    /// Its name in the workspace, such as `builder`; no other member has it.
+    /// Its unique name in the workspace, such as `builder`.
     handle: String,
     /// Whether it is a person or an agent.
     kind: MemberKind,
@@ -67,8 +67,7 @@ impl Event for MemberCreated {
 
 /// Creates an agent in a workspace and returns it with its first token.
 ///
-/// The token carries the named set `svc.agent.worker`, and the quotas of yours. Its `secret` is shown only
-/// once.
+/// The token has the named set `svc.agent.worker`, and your quotas. Its `secret` is shown only once.
 ///
 /// Fails with 409 `handle-taken` if another member of the workspace has the handle, or if it is one of `all`,
 /// `channel`, `everyone` and `here`; nothing is created then.
@@ -86,7 +85,7 @@ struct CreateAgent {
 /// A new member with its first token.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct MemberWithToken {
-    /// Who joined.
+    /// The new member.
     pub member: Member,
     /// The token, with its secret.
     pub token: MintedToken,
@@ -124,14 +123,14 @@ pub(crate) struct NewMember<'a> {
     pub handle: &'a str,
     pub kind: MemberKind,
     pub display_name: Option<&'a str>,
-    /// The surface of the request, for the audit row if no member made it.
+    /// The surface of the request, for the audit row if the request has no member.
     pub surface: Option<Surface>,
 }
 
-/// The handles that no new member gets: in messages they mention several members, or look as if they did.
+/// Handles that no new member gets: in messages they mention groups, or seem to.
 const OF_GROUPS: [&str; 4] = ["all", "channel", "everyone", "here"];
 
-/// Fails if a handle mentions a group in messages, or looks as if it did.
+/// Fails if a handle mentions a group in messages, or seems to.
 pub(crate) fn check_not_of_group(handle: &str) -> Result<()> {
     if !OF_GROUPS.contains(&handle) {
         return Ok(());
@@ -152,7 +151,7 @@ pub(crate) fn check_handle_free(cx: &Read<'_>, new: &NewMember<'_>) -> Result<()
     }
 }
 
-/// Creates a member. The caller has checked that it is allowed and that the handle is free.
+/// Creates a member. The caller must have checked that it is allowed and that the handle is free.
 pub(crate) fn enrol(cx: &mut Write<'_>, new: &NewMember<'_>) -> Result<Member> {
     let id: MemberId = cx.new_id()?;
     let display_name = new.display_name.map(str::to_owned);

@@ -1,12 +1,12 @@
-//! What a workspace's log still has: from its floor, the oldest event that is left, to its head.
+//! The range of a workspace's log: from its floor, the oldest remaining event, to its head.
 //!
-//! Whoever asks for what is not there any more is told so, and where to begin again.
+//! A request for older events fails, with the position to begin again.
 
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
 use crate::op::Read;
 
-/// The part of a log that there is.
+/// The range of events that a log has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LogRange {
     /// The position of the oldest event; 1 if nothing was pruned.
@@ -16,18 +16,18 @@ pub(crate) struct LogRange {
 }
 
 impl LogRange {
-    /// Reads it for the caller's workspace.
+    /// Reads the range of the caller's workspace.
     pub fn read(cx: &Read<'_>) -> Result<Self> {
         Self::of(cx, cx.caller().workspace_id)
     }
 
-    /// Reads it for a workspace.
+    /// Reads the range of a workspace.
     pub fn of(cx: &Read<'_>, workspace: WorkspaceId) -> Result<Self> {
         let row: Option<(i64, i64)> = cx.one(RANGE, &[&workspace])?;
         Ok(row.map_or(Self { floor: 1, head: 0 }, |(floor, head)| Self { floor, head }))
     }
 
-    /// Returns the position from which all that is left is read.
+    /// Returns the position from which to read everything that remains.
     pub fn beginning(self) -> i64 {
         self.floor.saturating_sub(1)
     }
@@ -39,7 +39,7 @@ impl LogRange {
         (self.beginning()..=self.head).contains(&position)
     }
 
-    /// Returns how many of its events are after a position, which may be any.
+    /// Returns the number of its events after any position.
     pub fn count_after(self, position: i64) -> i64 {
         self.head.saturating_sub(position.clamp(self.beginning(), self.head.max(self.beginning())))
     }
@@ -64,12 +64,12 @@ impl LogRange {
         .with("room_lsn", self.head)
     }
 
-    /// Returns the hash of the event at a position, to which the next one links; none before the first.
+    /// Returns the hash of the event at a position, or `None` before the first event.
     pub fn hash_at(self, cx: &Read<'_>, position: i64) -> Result<Option<[u8; 32]>> {
         self.hash_in(cx, cx.caller().workspace_id, position)
     }
 
-    /// Does the same in the log of a workspace.
+    /// Returns the hash like [`Self::hash_at`], in the log of a workspace.
     pub fn hash_in(self, cx: &Read<'_>, workspace: WorkspaceId, position: i64) -> Result<Option<[u8; 32]>> {
         let row: Option<([u8; 32],)> = cx.one(HASH_AT, &[&workspace, &position])?;
         Ok(row.map(|(hash,)| hash))

@@ -1,7 +1,7 @@
-//! The status of a server as its operator reads it: what of it works, and how full it is.
+//! The status of a server for its operator: which checks pass, and how full it is.
 //!
-//! It is that of the process which responds; another one that serves the same database has its own. It needs
-//! the database, which the caller is found in: while that does not respond, readiness tells so.
+//! It is the status of the process that responds; another one on the same database has a different one. It
+//! needs the database, which authenticates the caller: while that does not respond, use readiness.
 
 use std::collections::BTreeMap;
 
@@ -35,26 +35,26 @@ pub(crate) fn feature() -> Feature {
 #[serde(deny_unknown_fields)]
 struct GetOperatorStatus {}
 
-/// What of a server works, and how full it is.
+/// The readiness checks of a server, and how full it is.
 #[derive(Debug, Serialize, JsonSchema)]
 struct OperatorStatus {
-    /// What it is doing.
+    /// Its phase.
     phase: ServerPhase,
     /// Its version.
     version: String,
-    /// Each part of it as in readiness: `ok`, or what is wrong with it.
+    /// Each readiness check: `ok`, or the fault.
     checks: BTreeMap<&'static str, String>,
-    /// How many there are at once of what it limits, such as `websocket_connections`.
+    /// Current number of each limited resource, such as `websocket_connections`.
     queue_depths: BTreeMap<&'static str, Depth>,
 }
 
-/// What a server is doing.
+/// Phase of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum ServerPhase {
-    /// It serves, and every part works.
+    /// It serves, and every check passes.
     Serving,
-    /// It serves, and a part does not work.
+    /// It serves, and a check fails.
     Degraded,
     /// It is about to stop.
     Draining,

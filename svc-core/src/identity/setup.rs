@@ -1,7 +1,7 @@
 //! Creating a workspace together with a member who can administer it.
 //!
 //! That happens on a new instance, by the instance's operator, or, in builds for evaluation, without any
-//! credential. The administrator of the machine can also mint a token here when nobody has one any more.
+//! credential. The administrator of the machine can also mint a token here if no usable one is left.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -44,7 +44,7 @@ pub(crate) fn feature() -> Feature {
 
 /// Creates a workspace with a person who administers it, and returns both with the person's token.
 ///
-/// The token can do everything except operate the instance, and has the quotas of yours. Its `secret` is
+/// The token has all capabilities except operating the instance, and the quotas of yours. Its `secret` is
 /// shown only once. You do not become a member of the new workspace.
 ///
 /// Fails with 409 `handle-taken` if `admin_handle` is one of `all`, `channel`, `everyone` and `here`; nothing
@@ -63,7 +63,7 @@ struct CreateWorkspace {
 /// A new workspace with its administrator.
 #[derive(Serialize, JsonSchema)]
 struct NewWorkspace {
-    /// What was created.
+    /// The new workspace.
     workspace: Workspace,
     /// The person who administers it.
     member: Member,
@@ -124,7 +124,7 @@ pub(crate) struct FirstWorkspace {
     pub workspace: Workspace,
     /// A person.
     pub admin: Member,
-    /// Can do everything, including operating the instance.
+    /// Carries all capabilities, including operating the instance.
     pub admin_token: MintedToken,
     pub agent: Member,
     /// Carries the named set for workers.
@@ -165,11 +165,11 @@ pub(crate) struct InstanceMint {
     /// The member that the token acts as.
     pub handle: AnyHandle,
     pub label: Option<Text<1, NAME_MAX>>,
-    /// The named set for the member's kind if absent.
+    /// Absent for the named set of the member's kind.
     pub capabilities: Option<Capabilities>,
-    /// The token does not expire if absent.
+    /// Absent if the token does not expire.
     pub expires_at: Option<Time>,
-    /// How much it may be used.
+    /// Its usage quotas.
     pub quotas: Option<Quotas>,
 }
 
@@ -265,8 +265,8 @@ mod bootstrap {
 
     /// Creates a member in a workspace without an administrator and returns it with its first token.
     ///
-    /// No credential is needed. A person's token can do everything except operate the instance; an agent's
-    /// carries the named set `svc.agent.worker`. Its `secret` is shown only once.
+    /// No credential is needed. A person's token has all capabilities except operating the instance; an
+    /// agent's carries the named set `svc.agent.worker`. Its `secret` is shown only once.
     ///
     /// Fails with 403 `forbidden` if a token was ever minted that administers the workspace; 409
     /// `handle-taken` if another member of the workspace has the handle.
@@ -323,7 +323,7 @@ mod bootstrap {
     const ADMINISTERING: &str = "
         select id from tokens where workspace_id = $1 and (capabilities & cast($2 as bigint)) <> 0 limit 1";
 
-    /// Whether a token that administers the workspace was ever minted.
+    /// Returns whether a token that administers the workspace was ever minted.
     ///
     /// One that has expired or was revoked counts too, so that losing it does not reopen bootstrap mode.
     fn is_administered(cx: &Read<'_>, workspace_id: WorkspaceId) -> Result<bool> {

@@ -1,4 +1,4 @@
-//! Who the caller is and what it can do, and the named sets of capabilities that tokens are minted from.
+//! The caller and its capabilities, and the named sets of capabilities that tokens are minted from.
 //!
 //! Nothing in this file changes anything.
 
@@ -34,12 +34,12 @@ pub(crate) fn feature() -> Feature {
     )
 }
 
-/// Returns who you are: the member that your token acts as, its workspace, and what the token can do.
+/// Returns your identity: the member that your token acts as, its workspace, and the token's capabilities.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Whoami {}
 
-/// Returns who the caller is.
+/// The operation `whoami`, for callers in the same process.
 pub const WHOAMI: TypedOperation<Whoami, Me> = TypedOperation::new("whoami");
 
 /// The caller.
@@ -49,7 +49,7 @@ pub struct Me {
     pub actor_id: MemberId,
     /// The member that you act as.
     pub member_id: MemberId,
-    /// That member's handle.
+    /// The handle of the member `member_id`.
     pub handle: String,
     /// Whether that member is a person or an agent.
     pub kind: MemberKind,
@@ -59,7 +59,7 @@ pub struct Me {
     pub delegation_grant_id: Option<GrantId>,
     /// The token that came with the request.
     pub token_id: Option<TokenId>,
-    /// What the token can do.
+    /// The token's capabilities.
     pub capabilities: Capabilities,
     /// The named sets that the token covers completely.
     pub capability_sets: Vec<CapabilitySet>,
@@ -69,14 +69,14 @@ pub struct Me {
     pub frozen: bool,
 }
 
-/// What of a caller its credential tells.
+/// The caller, as its credential describes it.
 #[derive(Debug, Serialize)]
 pub struct Bearer {
     /// The member that it acts as.
     pub member_id: MemberId,
     /// The workspace that it belongs to.
     pub workspace_id: WorkspaceId,
-    /// What it can do.
+    /// Its capabilities.
     pub capabilities: Capabilities,
 }
 
@@ -112,7 +112,7 @@ pub(super) fn sets_held(held: Capabilities) -> Vec<CapabilitySet> {
 
 /// Returns the named sets of capabilities that tokens can be minted from.
 ///
-/// A set is a recipe: a token keeps the capabilities that the set had when the token was minted.
+/// A set is a template: a token keeps the capabilities that the set had when the token was minted.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListCapabilitySets {}
@@ -122,9 +122,9 @@ struct ListCapabilitySets {}
 struct NamedSet {
     /// The name to pass as `capability_set`.
     name: CapabilitySet,
-    /// Who it is meant for.
+    /// Its intended users.
     description: &'static str,
-    /// What a token minted from it can do.
+    /// The capabilities of a token minted from it.
     capabilities: Capabilities,
 }
 

@@ -1,4 +1,4 @@
-//! Workspaces: the walls between teams.
+//! Workspaces: the isolation between teams.
 //!
 //! A credential belongs to one workspace, and a path that names another is treated as if that workspace did
 //! not exist. Workspaces are created in [`super::setup`].
@@ -28,7 +28,7 @@ use crate::time::Time;
 pub(crate) struct Workspace {
     /// The workspace's id.
     pub id: WorkspaceId,
-    /// What people call it.
+    /// Its name for people.
     pub name: String,
     /// An alias that can be changed; null while it has none. References always use the id.
     pub handle: Option<String>,
@@ -72,7 +72,7 @@ impl Event for WorkspaceUpdated {
     }
 }
 
-/// A workspace has another handle.
+/// The handle of a workspace was changed.
 #[derive(Debug, Serialize, JsonSchema)]
 struct WorkspaceHandleChanged {
     /// The new handle.
@@ -115,7 +115,7 @@ pub(crate) fn feature() -> Feature {
                     .patch("/workspaces/{workspace_id}")
                     .needs(&[TokenAdmin])
                     .example(|w| json!({"workspace_id": w.id("workspace"), "name": "Night shift"})),
-                // Two workspaces that take one handle at once meet at the head of the instance.
+                // Two workspaces that request the same handle at once serialise on the head of the instance.
                 changing("set_workspace_handle", Effect::Idempotent)
                     .wants(|_| Wants::workspace(WorkspaceId::INSTANCE))
                     .run(set_workspace_handle)
@@ -147,7 +147,7 @@ pub(crate) fn feature() -> Feature {
         ])
 }
 
-/// The id of the caller's own workspace, or of the caller, which an input need not name.
+/// The id of the caller's own workspace, or of the caller, which an input may omit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Own<I>(Option<I>);
@@ -164,8 +164,8 @@ pub type Here = Own<WorkspaceId>;
 impl Here {
     /// Returns the caller's workspace.
     ///
-    /// Fails if another one is named, because for the caller others do not exist, and for a caller who
-    /// belongs to none.
+    /// Fails if the input names another one, because for the caller others do not exist, and for a caller
+    /// without a workspace.
     pub(crate) fn of(self, cx: &Read<'_>) -> Result<WorkspaceId> {
         let own = cx.caller().workspace_id;
         own_workspace(cx, self.0.unwrap_or(own))?;
@@ -182,7 +182,7 @@ impl<I> From<I> for Own<I> {
     }
 }
 
-/// That of an id, which is not required, and which tools do not have.
+/// The schema of an id that is not required, and that tools do not have.
 impl<I: JsonSchema> JsonSchema for Own<I> {
     fn inline_schema() -> bool {
         true
@@ -312,9 +312,10 @@ const BY_HANDLE: &str = "select id from workspaces where handle = $1";
 
 const SET_HANDLE: &str = "update workspaces set handle = $2 where id = $1";
 
-/// The condition that a column names a workspace that periodic work goes through.
+/// The condition that a column names a workspace for periodic work.
 ///
-/// One that is being imported or erased is not one: nobody knows of it, and its log has no end to go on from.
+/// A workspace that is being imported or erased is excluded: no member knows of it, and its log cannot be
+/// continued.
 macro_rules! is_live {
     ($workspace:literal) => {
         concat!("exists (select 1 from workspaces l where l.id = ", $workspace, " and l.state = 'live')")
@@ -322,7 +323,7 @@ macro_rules! is_live {
 }
 pub(crate) use is_live;
 
-/// Returns the workspaces after `last` in the order of their ids, for periodic work that goes through all.
+/// Returns the workspaces after `last` in the order of their ids, for periodic work in all of them.
 pub(crate) fn next(cx: &Read<'_>, last: Option<WorkspaceId>, most: i64) -> Result<Vec<WorkspaceId>> {
     let after = last.map(WorkspaceId::uuid).unwrap_or_default();
     let next: Vec<(WorkspaceId,)> = cx.query(NEXT, &[&after, &most])?;
@@ -337,7 +338,7 @@ const NEXT: &str = concat!(
 
 const ANY: &str = "select id from workspaces limit 1";
 
-/// Whether the instance has a workspace.
+/// Returns whether the instance has a workspace.
 pub(crate) fn any_exists(cx: &Read<'_>) -> Result<bool> {
     Ok(cx.one::<(WorkspaceId,)>(ANY, &[])?.is_some())
 }
@@ -348,10 +349,10 @@ pub(crate) const LIVE_IDS: &str = "select id from workspaces where state = 'live
 /// Selects the workspace `$1` if it is live.
 pub(crate) const IS_LIVE: &str = "select id from workspaces where id = $1 and state = 'live'";
 
-/// The state of a workspace whose rows are being written, of which nobody knows yet.
+/// The state of a workspace whose rows are still being imported, and which is hidden.
 pub(crate) const IMPORTING: &str = "importing";
 
-/// The state of a workspace that everybody knows of.
+/// The state of a visible workspace.
 pub(crate) const LIVE: &str = "live";
 
 /// The state of a workspace whose rows are being removed.
@@ -400,7 +401,7 @@ pub(crate) fn if_free<'h>(cx: &Read<'_>, handle: Option<&'h str>) -> Result<Opti
     Ok(taken.is_none().then_some(handle))
 }
 
-/// Shows an imported workspace, which the instance's log names at `lsn`, under its handle, which is free.
+/// Makes an imported workspace visible under its handle, which is free; the instance's log names it at `lsn`.
 ///
 /// It shares the limits of `charged_to` from then on.
 pub(crate) fn show(
@@ -415,7 +416,7 @@ const SHOW: &str = "
     update workspaces set state = 'live', lsn = $2, handle = $3, charged_to = $4
     where id = $1 and state = 'importing'";
 
-/// Creates an empty workspace. The caller has checked that it is allowed.
+/// Creates an empty workspace. The caller must have checked that it is allowed.
 ///
 /// The event in the instance's log also ensures that of two first workspaces created at once only one is
 /// committed.

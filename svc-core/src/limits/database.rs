@@ -2,19 +2,19 @@
 
 use std::time::Duration;
 
-/// Longest time the bus may spend on one piece of work before readiness reports it as hung.
+/// Maximum time the bus may spend on one piece of work before readiness reports it as hung.
 pub const BUS_WORK_MAX: Duration = Duration::from_secs(10);
-/// Timeout for connecting to a Postgres server, unless the address says otherwise.
+/// Default timeout for connecting to a Postgres server, unless the address sets one.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long data may stay unacknowledged before the kernel drops a connection to Postgres.
+/// Time for which data may stay unacknowledged before the kernel drops a connection to Postgres.
 pub const TCP_USER_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a connection to Postgres is idle before the kernel sends a keepalive probe.
+/// Time for which a connection to Postgres is idle before the kernel sends a keepalive probe.
 pub const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 /// Time between two keepalive probes.
 pub const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
-/// Keepalive probes that may go unanswered.
+/// Number of keepalive probes that may go unanswered.
 pub const KEEPALIVE_RETRIES: u32 = 3;
-/// How much longer than the statement timeout of Postgres its reply is awaited.
+/// Additional time to wait for a reply of Postgres after its statement timeout.
 pub const ANSWER_SLACK: Duration = Duration::from_secs(2);
 /// Postgres `statement_timeout`.
 pub const STATEMENT_TIMEOUT: Duration = Duration::from_millis(30_000);
@@ -24,10 +24,10 @@ pub const IDLE_IN_TRANSACTION_TIMEOUT: Duration = Duration::from_millis(60_000);
 pub const LOCK_TIMEOUT: Duration = Duration::from_millis(10_000);
 /// Postgres connections of one process.
 ///
-/// Those below, one for health, one for long reads, one that reads other servers' commits, one that listens
-/// for them, one for housekeeping, and one for rate limits.
+/// These are the connections below, one for health, one for long reads, one that reads other servers'
+/// commits, one that listens for them, one for housekeeping, and one for rate limits.
 pub const POSTGRES_CONNECTIONS: usize = 17;
-/// Threads that read everything of a workspace at once, per process. One workspace occupies one of them.
+/// Threads per process that read a whole workspace at once. One workspace occupies one of them.
 pub const SCANNERS: usize = 2;
 /// Postgres connections that write, per process.
 pub const WRITER_LANES: usize = 2;
@@ -39,5 +39,5 @@ pub const POSTGRES_READERS: usize = 6;
 ///
 /// Only programs that wait for each reply use them.
 pub const POSTGRES_INLINE_READERS: usize = 1;
-/// Most SQLite connections for reads on callers' own threads, per process: one more than there are cores.
+/// Maximum SQLite connections per process for reads on callers' own threads: one more than there are cores.
 pub const INLINE_READERS: usize = 9;

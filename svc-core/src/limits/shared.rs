@@ -1,4 +1,4 @@
-//! Limits of what callers share beside the database: places to wait, files, subscriptions, ways out.
+//! Limits of resources that callers share: places to wait, files, subscriptions, deliveries.
 
 /// Maximum credential lookups in progress.
 pub const LOOKUPS_MAX: usize = 64;
@@ -12,9 +12,9 @@ pub const WAITING_OF_WORKSPACE_MAX: usize = 4096;
 pub const WAITING_OF_CLIENT_MAX: usize = WAITING_OF_WORKSPACE_MAX / 2;
 /// Maximum subscriptions of one token to resources.
 pub const RESOURCE_SUBSCRIPTIONS_MAX: i64 = 100;
-/// Maximum files that are judged at the same time while they arrive.
+/// Maximum files that are checked at the same time while they are received.
 pub const FILES_JUDGED_MAX: usize = 1;
-/// Maximum parcels of one way that a process sends at the same time.
+/// Maximum delivery batches of one delivery channel that a process sends at the same time.
 pub const PARCELS_MAX: usize = 16;
-/// Maximum workspaces that one look for what is due on a way steps through.
+/// Maximum workspaces that one search for due deliveries of a channel steps through.
 pub const DUE_WORKSPACES_MAX: i64 = 1000;

@@ -1,10 +1,10 @@
 //! The operation table, and the pipeline that every request goes through.
 //!
-//! - `declare`: operations, samples, guards, projectors, conditions, chores, ways out and parts of features,
-//!   and their table
-//! - `call`: from the bytes of a request to a typed call, and its caller
-//! - `run`: admission, the pipeline, what a function may do while it runs, long polls
-//! - `show`: OpenAPI, MCP, contracts and manual pages, which are projections of the table and decide nothing
+//! - `declare`: declares operations, samples, guards, projectors, conditions, chores, delivery channels and
+//!   health checks of features, and collects them in a table
+//! - `call`: decodes the bytes of a request into a typed call, and finds its caller
+//! - `run`: runs admission, the pipeline, functions and long polls
+//! - `show`: projects the table to OpenAPI, MCP, contracts and manual pages, and decides nothing
 
 mod call;
 mod declare;

@@ -1,7 +1,7 @@
 //! The board: the pages for people, which a browser gets without a credential.
 //!
-//! They have nothing of any workspace: a page asks for what it shows by the operations of the API, with the
-//! session of its browser. So they are the same for everybody, and the shell that serves HTTP has them.
+//! The pages contain no data of any workspace: they call the operations of the API, with the session of their
+//! browser. So they are the same for everyone, and the HTTP shell contains them.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -32,14 +32,14 @@ pub(crate) fn feature() -> Feature {
     Feature::new().operations("board", rows.into_iter().map(framed).collect())
 }
 
-/// Stands in for the function of a row: the shell answers once the request is admitted, and never runs it.
+/// Takes the place of a row's function: the shell answers once the request is admitted, and never runs it.
 fn answered_by_shell<I>(_: &Read<'_>, _: &I) -> Result<()> {
     Err(Error::internal("a row was run that the shell answers"))
 }
 
-/// Sends a browser to the board.
+/// Redirects a browser to the board.
 ///
-/// Fails with 404 `unknown-route` at `/` if no page is asked for.
+/// Fails with 404 `unknown-route` at `/` if the request does not ask for a page.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct FindBoard {}
@@ -49,9 +49,9 @@ struct FindBoard {}
 #[serde(deny_unknown_fields)]
 struct OpenBoard {}
 
-/// Returns the page of the board, which shows the screen of this path, or the file that is there.
+/// Returns the page of the board, which shows the screen of this path, or the file at this path.
 ///
-/// Paths of screens have no dot and at most five segments; a query is the page's own affair.
+/// Paths of screens have no dot and up to five segments; the page itself reads the query.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "the shell reads the path")]

@@ -1,9 +1,8 @@
-//! Where a member is mailed: an address counts once its owner has confirmed it with a code that was sent
-//! there.
+//! Email addresses of members, which they confirm with a code that is sent to the address.
 //!
-//! A new address gets the code and nothing else, and the old one serves until it is confirmed, and is told.
-//! The code is made where it is taken for sending; its hash alone is kept. The address is in no event, no
-//! export and no trace.
+//! A new address receives the code and nothing else. Until it is confirmed, the old address stays in use; it
+//! is notified of the change. The code is drawn when it is taken for sending, and only its hash is stored.
+//! The address is in no event, no export and no trace.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -24,15 +23,15 @@ use crate::op::{Answer, Effect, Feature, Operation, Read, Records, Refused, Writ
 use crate::store::{FromValue, Param, ToParam, Value, columns, named_enum};
 use crate::time::Time;
 
-/// How long a code that confirms an address is taken.
+/// Time for which a confirmation code is accepted.
 pub(super) const CODE_TTL: Duration = Duration::from_secs(86_400);
-/// Wrong codes after which the right one is not taken any more.
+/// Number of wrong codes after which the right one is rejected too.
 const CODE_TRIES_MAX: i64 = 5;
-/// Codes that a member gets within [`CODES_SPAN`].
+/// Maximum codes that a member gets within [`CODES_SPAN`].
 const CODES_OF_MEMBER_MAX: i64 = 3;
-/// Codes that all members of a workspace and of its copies get within [`CODES_SPAN`].
+/// Maximum codes that all members of a workspace and of its copies get within [`CODES_SPAN`].
 const CODES_OF_WORKSPACE_MAX: i64 = 20;
-/// The time within which codes are counted.
+/// Period over which codes are counted.
 const CODES_SPAN: Duration = Duration::from_secs(3600);
 
 pub(crate) fn feature() -> Feature {
@@ -82,27 +81,27 @@ impl FromValue for MailAddress {
 }
 
 named_enum! {
-    /// When a member is mailed.
+    /// When a member gets emails.
     pub(super) enum DeliveryMode { Off = "off", Immediate = "immediate", Digest = "digest" }
 }
 
-/// Where a member is mailed, and how that goes.
+/// The email address of a member, and the state of delivery to it.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Delivery {
-    /// The address that you are mailed at; null until one is confirmed.
+    /// The address that your emails go to; null until one is confirmed.
     address: Option<MailAddress>,
-    /// Whether there is one.
+    /// Whether `address` is set.
     confirmed: bool,
     /// The address that waits for its code; null if none does.
     pending: Option<MailAddress>,
-    /// When you are mailed.
+    /// When you get emails.
     mode: DeliveryMode,
-    /// Whether nothing is mailed any more, because there is no such address, or it has refused three mails in
-    /// a row. Set it again to confirm it anew.
+    /// Whether delivery is suspended because the address does not exist or has rejected three emails in a
+    /// row. Set it again to confirm it again.
     suspended: bool,
-    /// When mail that was not accepted is sent again; null if all was.
+    /// When failed emails are sent again; null if none failed.
     retry_at: Option<Time>,
-    /// Why the last mail was not accepted; null if it was.
+    /// Why the last email was not accepted; null if it was.
     last_error: Option<String>,
 }
 
@@ -119,7 +118,7 @@ impl<I> Answer<I> for Delivery {
     }
 }
 
-/// Makes the letters about a member's address that are due by now due at another time.
+/// Postpones the due letters about a member's address to `until`.
 pub(super) fn put_off_notices(cx: &mut Write<'_>, member: MemberId, until: Time) -> Result<()> {
     cx.execute_any(PUT_OFF, &[&member, &cx.now(), &until])
 }
@@ -130,33 +129,33 @@ const PUT_OFF: &str = "
         former_due = case when former_due <= $2 then $3 else former_due end
     where member_id = $1 and (code_due <= $2 or former_due <= $2)";
 
-/// What is kept of where a member is mailed.
+/// Stored delivery settings of a member, with the state of delivery.
 pub(super) struct Stored {
     pub mode: DeliveryMode,
     pub address: Option<MailAddress>,
     pub confirmed_at: Option<Time>,
     pub pending: Option<MailAddress>,
-    /// When `pending` is sent its code.
+    /// When the code is sent to `pending`.
     pub code_due: Option<Time>,
     pub code_hash: Option<Vec<u8>>,
     pub code_until: Option<Time>,
-    /// How many wrong codes were given.
+    /// Number of wrong codes entered.
     pub tries: i64,
-    /// The address that is to be told that another one was set.
+    /// The former address, to be notified that another one was set.
     pub former: Option<MailAddress>,
     pub former_due: Option<Time>,
-    /// How often one of these two was not accepted.
+    /// Failed attempts to send the code or the notice to the former address.
     pub notice_failures: i64,
     pub failures: i64,
     pub retry_at: Option<Time>,
     pub last_error: Option<String>,
-    /// How many mails in a row were refused because of what they are.
+    /// Number of emails rejected for good in a row.
     pub refusals: i64,
     pub suspended: bool,
-    /// When the hour began in which `sent` mails were sent.
+    /// Start of the hour in which `sent` emails were sent.
     pub sent_since: Option<Time>,
     pub sent: i64,
-    /// When what was too much for that hour is sent together.
+    /// When the emails beyond the hourly limit are sent together.
     pub digest_at: Option<Time>,
 }
 
@@ -168,7 +167,7 @@ columns! {
 }
 
 impl Stored {
-    /// What there is before a member has said anything.
+    /// Returns the settings of a member who has set none.
     pub fn unset(mode: DeliveryMode) -> Self {
         Self {
             mode,
@@ -193,10 +192,10 @@ impl Stored {
         }
     }
 
-    /// Returns the address that mail goes to, if any does.
+    /// Returns the address that emails go to, if there is one.
     pub fn reached(&self) -> Option<&MailAddress> {
         let serves = self.confirmed_at.is_some() && !self.suspended && self.mode != DeliveryMode::Off;
-        // One that is older than the rule about domains is not mailed.
+        // An address confirmed before the rule about domains existed gets no email.
         let address = self.address.as_ref().filter(|_| serves)?;
         DeliveryAddress::parse(address.as_str()).map(|_| address)
     }
@@ -214,7 +213,7 @@ impl Stored {
     }
 }
 
-/// Returns what is kept of where a member is mailed.
+/// Returns the stored delivery settings of a member.
 pub(super) fn stored(cx: &Read<'_>, member: MemberId) -> Result<Option<Stored>> {
     cx.one(STORED, &[&member])
 }
@@ -222,7 +221,7 @@ pub(super) fn stored(cx: &Read<'_>, member: MemberId) -> Result<Option<Stored>> 
 const STORED: &str =
     concat!("select ", stored_columns!(), " from delivery_addresses d where d.member_id = $1");
 
-/// Returns the confirmed address of a member, and the workspace that it is a member of.
+/// Returns the confirmed address of a member, and its workspace.
 pub(super) fn confirmed(cx: &Read<'_>, member: MemberId) -> Result<Option<(WorkspaceId, MailAddress)>> {
     cx.one(CONFIRMED, &[&member])
 }
@@ -230,12 +229,12 @@ pub(super) fn confirmed(cx: &Read<'_>, member: MemberId) -> Result<Option<(Works
 const CONFIRMED: &str = "
     select workspace_id, address from delivery_addresses where member_id = $1 and confirmed_at is not null";
 
-/// Returns where a member is mailed, as it is shown to it.
+/// Returns the delivery settings of a member, as shown to the member.
 pub(super) fn delivery(cx: &Read<'_>, member: MemberId) -> Result<Option<Delivery>> {
     Ok(stored(cx, member)?.map(Stored::shown))
 }
 
-/// Keeps where a member is mailed.
+/// Stores the delivery settings of a member.
 pub(super) fn keep(cx: &mut Write<'_>, member: MemberId, stored: &Stored) -> Result<()> {
     let workspace = cx.caller().workspace_id;
     cx.execute(
@@ -291,25 +290,25 @@ fn check_enabled(cx: &Read<'_>) -> Result<()> {
     Err(Error::new(Code::NotEnabled, missing))
 }
 
-/// Sets the address that you are mailed at, and when, and returns that.
+/// Sets the address that your emails go to, and when, and returns the settings.
 ///
-/// A new address is sent a code of 8 digits, which `confirm_delivery_address` takes within 24 hours; until
-/// then you are mailed at the old one, which is told.
+/// A new address is sent a code of 8 digits, which `confirm_delivery_address` accepts within 24 hours; until
+/// then emails go to the old one, which is notified.
 ///
-/// Setting an address again whose code was sent sends another one; you get at most 3 codes an hour, and all
-/// members of the workspace and of its copies 20.
+/// Setting an address again whose code was sent sends another code. You get up to 3 codes an hour, and all
+/// members of the workspace and of its copies together 20.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you; 409 `not-enabled` if the service sends no mail.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SetDeliveryAddress {
-    /// Whose address: yours.
+    /// Your member id.
     #[serde(rename = "member_id")]
     _member_id: Own<MemberId>,
     /// The address, in ASCII. Its domain has a dot and does not end with a number.
     address: DeliveryAddress,
-    /// `immediate`: a while after you were told of something that you have not read, one mail for each
-    /// thread. `digest`: all together at the times of your preferences. `off`: nothing.
+    /// `immediate`: one email for each thread, a while after a notification that you have not read. `digest`:
+    /// one email for all, at the times of your preferences. `off`: no emails.
     mode: DeliveryMode,
 }
 
@@ -337,9 +336,9 @@ fn set_delivery_address(cx: &mut Write<'_>, input: &SetDeliveryAddress) -> Resul
     Ok(stored.shown())
 }
 
-/// Counts a code that is sent. Fails with 429 if too many have been within an hour.
+/// Counts a code that is sent. Fails with 429 if too many were sent within an hour.
 fn count_code(cx: &mut Write<'_>, member: MemberId) -> Result<()> {
-    // An imported workspace has no codes of its own, so that importing one makes no more of them.
+    // The codes of an imported workspace count for its original, so that an import gives no further codes.
     let (charged_to, now) = (cx.caller().charged_to, cx.now());
     let since = now.before(CODES_SPAN);
     cx.execute_any(FORGET_CODES, &[&charged_to, &since])?;
@@ -362,14 +361,14 @@ const COUNT_CODES: &str = "
 
 const ADD_CODE: &str = "insert into delivery_codes (id, charged_to, member_id, at) values ($1, $2, $3, $4)";
 
-/// A code of 8 digits.
+/// A confirmation code: 8 digits.
 #[derive(Clone, PartialEq, Eq, Serialize)]
 pub(super) struct ConfirmationCode(String);
 
 impl ConfirmationCode {
-    /// Draws one.
+    /// Draws a random code.
     pub fn draw(cx: &Write<'_>) -> Result<Self> {
-        // Some are likelier than others, by one in 10^11.
+        // Some codes are likelier than others, by one in 10^11.
         let drawn = u64::from_le_bytes(cx.entropy().bytes()?) % 100_000_000;
         Ok(Self(format!("{drawn:08}")))
     }
@@ -378,7 +377,7 @@ impl ConfirmationCode {
         &self.0
     }
 
-    /// Returns what is kept of it.
+    /// Returns the hash that is stored in place of the code.
     pub fn hash(&self, member: MemberId) -> Vec<u8> {
         let hash = Sha256::new_with_prefix("svc delivery code 1\0");
         hash.chain_update(member.uuid().as_bytes()).chain_update(&self.0).finalize().to_vec()
@@ -413,18 +412,17 @@ impl JsonSchema for ConfirmationCode {
     }
 }
 
-/// Confirms the address that you have set with the code that was sent there, and returns where you are mailed
-/// now.
+/// Confirms the address that you have set, with the code sent there, and returns your delivery settings.
 ///
-/// You are mailed what you are told of from now on. Confirming again with the same code changes nothing.
+/// From then on, your notifications are emailed there. Confirming again with the same code changes nothing.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you, or if the code is wrong; 409 `wrong-state` if no
-/// address waits for a code, or its code has ended, which it does after 24 hours and with the fifth wrong
-/// one; 409 `not-enabled` if the service sends no mail.
+/// address waits for a code, or its code has expired, which happens after 24 hours and with the fifth wrong
+/// code; 409 `not-enabled` if the service sends no mail.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ConfirmDeliveryAddress {
-    /// Whose address: yours.
+    /// Your member id.
     #[serde(rename = "member_id")]
     _member_id: Own<MemberId>,
     /// The code.

@@ -1,8 +1,8 @@
-//! Hours: the times of the day at which a member is left alone, and at which it is told of things together.
+//! Quiet hours, in which a member gets nothing, and the times of digests.
 //!
-//! They are those of a clock on the wall of its time zone. A time that the clock skips is the end of what it
-//! skips; one that it shows twice is the first. Quiet hours end with the second, but with the first if that
-//! is the time to which the clock is set back.
+//! Both are local times in the member's time zone. A time that a clock change skips means the end of the gap;
+//! a time that occurs twice means the first occurrence. Quiet hours end at the second occurrence, but at the
+//! first if that is the time to which the clock is set back.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -41,7 +41,7 @@ impl<'de> Deserialize<'de> for TimeOfDay {
     }
 }
 
-/// Reads a time of day at which something ends: `24:00` is the `00:00` that follows.
+/// Parses a time of day at which something ends: `24:00` is the `00:00` that follows.
 fn end<'de, D: Deserializer<'de>>(deserializer: D) -> Result<TimeOfDay, D::Error> {
     let text = String::deserialize(deserializer)?;
     let time = TimeOfDay::parse(if text == "24:00" { MIDNIGHT.to_owned() } else { text });
@@ -71,7 +71,7 @@ impl JsonSchema for TimeOfDay {
 #[serde(transparent)]
 pub(super) struct ZoneName(String);
 
-/// Characters of the name of a time zone.
+/// Maximum characters of the name of a time zone.
 const ZONE_MAX: usize = 64;
 
 impl<'de> Deserialize<'de> for ZoneName {
@@ -112,14 +112,14 @@ named_enum! {
     }
 }
 
-/// When nothing is mailed or pushed.
+/// Hours without emails and pushes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct QuietHours {
     /// When they begin.
     start: TimeOfDay,
-    /// When they end: on the next day, unless that is later than they begin. So they last all day if both are
-    /// the same time. `24:00` is `00:00`.
+    /// When they end: on the next day, unless `end` is later than `start`. If both are the same, they last
+    /// all day. `24:00` is `00:00`.
     #[serde(deserialize_with = "end")]
     #[schemars(schema_with = "end_schema")]
     end: TimeOfDay,
@@ -135,25 +135,25 @@ named_enum! {
     pub(super) enum Every { Hour = "hour", Day = "day", Week = "week" }
 }
 
-/// When what is not sent at once is sent together.
+/// When notifications that are not sent at once are sent together.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Digest {
-    /// How often; every week on Mondays.
+    /// How often; weekly digests are sent on Mondays.
     every: Every,
-    /// At what time of the day, in the time zone of the quiet hours; without these in UTC. Every hour only
-    /// the minutes count.
+    /// Time of the day, in the time zone of the quiet hours or else in UTC. With `hour`, only the minutes
+    /// count.
     at: TimeOfDay,
 }
 
-/// Returns the time zone of quiet hours, without these UTC.
+/// Returns the time zone of quiet hours, or UTC without quiet hours.
 pub(super) fn zone_or_utc(quiet: Option<&QuietHours>) -> TimeZone {
     quiet.map_or(TimeZone::UTC, |quiet| quiet.time_zone.zone())
 }
 
 impl ZoneName {
     fn zone(&self) -> TimeZone {
-        // It was found when the name was read, in a database that is part of the program.
+        // The name was checked when it was parsed, against a database that is part of the program.
         TimeZone::get(&self.0).unwrap_or(TimeZone::UTC)
     }
 }
@@ -180,20 +180,20 @@ impl TimeOfDay {
     }
 }
 
-/// Which of the times that a clock on the wall shows twice is meant.
+/// The occurrence of a local time that occurs twice.
 #[derive(Clone, Copy)]
 enum Twice {
     First,
     Second,
 }
 
-/// Returns when the clock on the wall of `zone` shows this time on this date.
+/// Returns when the local time of `zone` is this time on this date.
 fn instant(zone: &TimeZone, date: Date, time: &TimeOfDay, twice: Twice) -> Option<Time> {
     let (hour, minute) = time.parts();
     let shown = date.at(hour, minute, 0, 0);
     let ambiguous = zone.to_ambiguous_timestamp(shown);
     let timestamp = match ambiguous.offset() {
-        // With the offset after the gap it is before it.
+        // The earlier candidate, with the offset after the gap, is before the gap.
         AmbiguousOffset::Gap { .. } => {
             let before = ambiguous.earlier().ok()?;
             zone.following(before).next()?.timestamp()
@@ -202,7 +202,7 @@ fn instant(zone: &TimeZone, date: Date, time: &TimeOfDay, twice: Twice) -> Optio
             Twice::First => ambiguous.earlier().ok()?,
             Twice::Second => {
                 let later = ambiguous.later().ok()?;
-                // What is shown again first follows a later time: by then the clock was past it.
+                // If the local time just before is later than `shown`, the clock is set back to `shown`.
                 let before = Timestamp::from_microsecond(later.as_microsecond().checked_sub(1)?).ok()?;
                 if zone.to_datetime(before) < shown { later } else { ambiguous.earlier().ok()? }
             }
@@ -211,13 +211,13 @@ fn instant(zone: &TimeZone, date: Date, time: &TimeOfDay, twice: Twice) -> Optio
     Some(Time::from_micros(timestamp.as_microsecond()))
 }
 
-/// Returns the date on which `now` is in `zone`.
+/// Returns the local date of `now` in `zone`.
 fn date_at(zone: &TimeZone, now: Time) -> Option<Date> {
     Some(zone.to_datetime(Timestamp::from_microsecond(now.micros()).ok()?).date())
 }
 
 impl QuietHours {
-    /// Returns when they end, if `now` is in them.
+    /// Returns when the quiet hours end. Returns `None` if `now` is not in them.
     pub fn until(&self, now: Time) -> Option<Time> {
         let zone = self.time_zone.zone();
         let today = date_at(&zone, now)?;
@@ -238,12 +238,12 @@ impl QuietHours {
 }
 
 impl Digest {
-    /// The digest of who has not said when it wants one.
+    /// Returns the default digest: every full hour.
     pub fn hourly() -> Self {
         Self { every: Every::Hour, at: TimeOfDay(MIDNIGHT.to_owned()) }
     }
 
-    /// Returns when the first one after `after` is due.
+    /// Returns when the first digest after `after` is due.
     pub fn next(&self, after: Time, zone: &TimeZone) -> Time {
         let next = match self.every {
             Every::Hour => self.next_of_hour(after, zone),
@@ -253,7 +253,7 @@ impl Digest {
         next.unwrap_or(after.plus(A_DAY))
     }
 
-    /// An offset may change by half an hour, so the minutes are read from the clock, one after the other.
+    /// Tries minute after minute, because an offset may change by half an hour.
     fn next_of_hour(&self, after: Time, zone: &TimeZone) -> Option<Time> {
         let (_, minute) = self.at.parts();
         let begun = after.micros().div_euclid(MINUTE_MICROS).saturating_mul(MINUTE_MICROS);
@@ -284,7 +284,7 @@ mod tests {
 
     use super::*;
 
-    /// Zones that move their clocks at different times, one of them by half an hour, and not at all.
+    /// Zones that change their clocks at different times, one by half an hour, and one that never does.
     const ZONES: [&str; 3] = ["Europe/Berlin", "Australia/Lord_Howe", "Asia/Kolkata"];
 
     fn quiet(start: &str, end: &str, zone: &str, days: Option<Vec<&str>>) -> QuietHours {
@@ -307,7 +307,7 @@ mod tests {
         Time::from_micros(n * MINUTE_MICROS)
     }
 
-    /// Whether it is quiet, and until when: by looking at the clock on the wall, minute by minute.
+    /// Returns the end of the quiet hours by checking the local time minute by minute, as an oracle.
     fn seen_on_the_wall(quiet: &QuietHours, now: i64) -> Option<i64> {
         let zone = quiet.time_zone.zone();
         let shown = |n: i64| zone.to_datetime(Timestamp::from_microsecond(n * MINUTE_MICROS).unwrap());
@@ -333,7 +333,7 @@ mod tests {
         found
     }
 
-    /// The minutes of some years, and those about the changes of clocks more often.
+    /// Random minutes of some years, with more of them around clock changes.
     fn moments() -> impl Strategy<Value = i64> {
         let changes =
             ["2027-03-28T01:00:00Z", "2026-10-25T01:00:00Z", "2027-04-03T15:00:00Z", "2026-10-03T15:30:00Z"]
@@ -379,7 +379,7 @@ mod tests {
                     return wall.minute() == minute;
                 }
                 let due = wall.date().at(hour, minute, 0, 0);
-                // The time itself, or the end of a gap that it is in; the first of two.
+                // The time itself, or the end of a gap that contains it; the first of two.
                 let is_first = || !(n - 180..n).any(|earlier| shown(earlier) == wall);
                 let comes = (wall == due || (before(n) < due && due < wall)) && is_first();
                 comes && (every == "day" || wall.weekday() == Weekday::Monday)
@@ -391,7 +391,7 @@ mod tests {
 
     #[test]
     fn what_the_clock_skips_ends_with_the_gap() {
-        // 02:00 becomes 03:00.
+        // The clock goes from 02:00 to 03:00.
         let quiet_in = quiet("22:00", "02:30", "Europe/Berlin", None);
         assert_eq!(quiet_in.until(at("2027-03-28T00:59:59Z")), Some(at("2027-03-28T01:00:00Z")));
         assert_eq!(quiet_in.until(at("2027-03-28T01:00:00Z")), None);
@@ -401,7 +401,7 @@ mod tests {
         let berlin = TimeZone::get("Europe/Berlin").unwrap();
         let daily = digest("day", "02:30");
         assert_eq!(daily.next(at("2027-03-27T12:00:00Z"), &berlin), at("2027-03-28T01:00:00Z"));
-        // 03:00 becomes 02:00, so 02:30 is shown twice.
+        // The clock goes back from 03:00 to 02:00, so 02:30 occurs twice.
         assert_eq!(quiet_in.until(at("2026-10-25T00:45:00Z")), Some(at("2026-10-25T01:30:00Z")));
         let until_two = quiet("22:00", "02:00", "Europe/Berlin", None);
         assert_eq!(until_two.until(at("2026-10-24T23:30:00Z")), Some(at("2026-10-25T00:00:00Z")));
@@ -410,7 +410,7 @@ mod tests {
         assert_eq!(daily.next(at("2026-10-25T00:30:00Z"), &berlin), at("2026-10-26T01:30:00Z"));
     }
 
-    /// The days on which they begin are those on which it is quiet.
+    /// They are quiet on the days on which they begin.
     #[test]
     fn quiet_hours_that_end_when_they_begin_last_all_day() {
         let always = |time: &str, end: &str, days: Option<Vec<&str>>| quiet(time, end, "Europe/Berlin", days);
@@ -421,7 +421,7 @@ mod tests {
                 ("2026-11-20T23:00:00Z", "2026-11-21T23:00:00Z"),
                 ("2026-11-21T23:00:00Z", "2026-11-22T23:00:00Z"),
                 ("2026-11-22T22:59:59Z", "2026-11-22T23:00:00Z"),
-                // These have 25 and 23 hours.
+                // These days have 25 and 23 hours.
                 ("2026-10-24T22:00:00Z", "2026-10-25T23:00:00Z"),
                 ("2027-03-27T23:00:00Z", "2027-03-28T22:00:00Z"),
             ] {
@@ -441,7 +441,7 @@ mod tests {
         }
     }
 
-    /// Whoever chose them on every day is never told, clock changes or not.
+    /// Quiet hours on every day never end, whatever the clock changes.
     #[test]
     fn quiet_hours_of_every_day_have_no_gap() {
         for zone in ZONES.into_iter().chain(["America/Havana", "Africa/Cairo", "Asia/Beirut"]) {

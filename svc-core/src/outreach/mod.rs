@@ -1,11 +1,11 @@
-//! What leaves the service: which notifications members want outside of it, and how these get there; and the
-//! pages that people open.
+//! Notifications outside of the service: preferences and delivery; and the pages that people open.
 //!
-//! - `hours`: quiet hours and the times of digests, and `preferences`: what each member wants
-//! - `turns`: which workspaces have something waiting
-//! - `delivery_address`: where members are mailed, and `mail`: what they are mailed
-//! - `unsubscribe`: the link in a mail that turns mail off
-//! - `web_push`: the browsers of members, and `push`: what they are told
+//! - `hours`: quiet hours and the times of digests, and `preferences`: the notifications that each member
+//!   wants
+//! - `turns`: selects the workspaces with something to deliver
+//! - `delivery_address`: the email addresses of members, and `mail`: the emails to them
+//! - `unsubscribe`: the link in an email that turns emails off
+//! - `web_push`: the browsers of members, and `push`: the notifications pushed to them
 //! - `board`: the pages
 
 mod hours;

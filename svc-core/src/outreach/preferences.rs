@@ -1,7 +1,6 @@
-//! Which notifications a member wants, and when: what is kept of that, and what of it is checked.
+//! Notification preferences of members: how they are stored, and which of them are checked.
 //!
-//! What is muted counts when somebody is told; the rest is for the ways on which notifications leave the
-//! service.
+//! Muting applies when a notification is created; the other preferences apply to email and push.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -63,40 +62,40 @@ fn operations() -> Vec<Operation> {
     ]
 }
 
-/// Which ways the notifications for one reason take beside the inbox.
+/// Delivery channels of the notifications for one reason, beside the inbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Rule {
     /// The reason.
     reason: InboxReason,
-    /// Whether they are mailed.
+    /// Whether they are emailed.
     mail: bool,
     /// Whether they are pushed.
     push: bool,
 }
 
 impl Rule {
-    /// The rule of a reason for which nothing was said.
+    /// Returns the default rule of a reason.
     fn default_of(reason: InboxReason) -> Self {
         let leaves = reason.leaves_unasked();
         Self { reason, mail: leaves, push: leaves }
     }
 }
 
-/// Which notifications you want, and when.
+/// Your notification preferences.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(super) struct Preferences {
-    /// Which ways the notifications for each reason take beside the inbox.
+    /// Delivery channels of the notifications for each reason, beside the inbox.
     rules: Vec<Rule>,
-    /// The channels and threads of which you hear nothing but mentions of your handle and direct messages,
-    /// and of these in the inbox only.
+    /// Muted channels and threads: they notify you of mentions of your handle and of direct messages only,
+    /// and only in the inbox.
     muted: Vec<Uuid>,
-    /// When nothing is mailed or pushed; null if never.
+    /// Hours without emails and pushes; null for none.
     quiet_hours: Option<QuietHours>,
-    /// When what is not mailed at once is mailed together; null for every full hour.
+    /// When notifications that are not emailed at once are emailed together; null for every full hour.
     digest: Option<Digest>,
-    /// Whether what leaves the service has the titles of threads and what messages say. It cannot be
-    /// withdrawn.
+    /// Whether emails and pushes contain the titles of threads and the text of messages. Once sent, text
+    /// cannot be withdrawn.
     show_words: bool,
 }
 
@@ -113,7 +112,7 @@ impl Default for Preferences {
 }
 
 impl Preferences {
-    /// Returns when the quiet hours end in which `now` is, if it is in any.
+    /// Returns when the quiet hours that contain `now` end. Returns `None` if `now` is not in quiet hours.
     pub fn quiet_until(&self, now: Time) -> Option<Time> {
         self.quiet_hours.as_ref().and_then(|quiet| quiet.until(now))
     }
@@ -127,18 +126,18 @@ impl Preferences {
         }
     }
 
-    /// Returns when the first digest is due that is not before `from`.
+    /// Returns when the first digest at or after `from` is due.
     pub fn digest_from(&self, from: Time) -> Time {
         self.next_digest(from.before(Duration::from_micros(1)))
     }
 
-    /// Returns what its member wants to be told of on a way.
+    /// Returns the notifications that the member wants on a delivery channel.
     pub fn on(&self, out: Out) -> WantedOn<'_> {
         WantedOn { preferences: self, out }
     }
 }
 
-/// What a member wants to be told of on a way.
+/// The notifications that a member wants on one delivery channel.
 pub(super) struct WantedOn<'a> {
     preferences: &'a Preferences,
     out: Out,
@@ -164,23 +163,23 @@ impl Wanted for WantedOn<'_> {
     }
 }
 
-/// Returns which notifications you want, when, and where they go.
+/// Returns your notification preferences and the addresses and browsers that notifications go to.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetNotificationPreferences {
-    /// Whose preferences: yours.
+    /// Your member id.
     #[serde(rename = "member_id")]
     _member_id: Own<MemberId>,
 }
 
-/// Which notifications you want, when, and where they go.
+/// Your notification preferences, with the addresses and browsers that notifications go to.
 #[derive(Serialize, JsonSchema)]
 struct PreferencesAndWays {
     #[serde(flatten)]
     preferences: Preferences,
-    /// Where you are mailed; null if you have not set an address.
+    /// Your email delivery; null if you have not set an address.
     delivery: Option<Delivery>,
     /// The key of web push, and your browsers.
     web_push: WebPush,
@@ -195,7 +194,7 @@ fn get_notification_preferences(cx: &Read<'_>, _: &GetNotificationPreferences) -
     })
 }
 
-/// Returns the preferences of a member: those that it has set, or else the usual ones.
+/// Returns the preferences of a member, or the defaults if it has set none.
 pub(super) fn kept(cx: &Read<'_>, member: MemberId) -> Result<Preferences> {
     match cx.one::<(String,)>(KEPT, &[&member])? {
         Some((body,)) => serde_json::from_str(&body).map_err(Error::internal),
@@ -205,30 +204,31 @@ pub(super) fn kept(cx: &Read<'_>, member: MemberId) -> Result<Preferences> {
 
 const KEPT: &str = "select body from preferences where member_id = $1";
 
-/// Sets which notifications you want and when, as a whole, and returns that.
+/// Replaces all your notification preferences and returns them.
 ///
-/// What is absent is as if it had never been set.
+/// An absent field gets its default.
 ///
-/// Fails with 403 `forbidden` if `member_id` is not you; 404 `not-found` if you mute what you do not see.
+/// Fails with 403 `forbidden` if `member_id` is not you; 404 `not-found` if you mute something that you do
+/// not see.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SetNotificationPreferences {
-    /// Whose preferences: yours.
+    /// Your member id.
     #[serde(rename = "member_id")]
     _member_id: Own<MemberId>,
-    /// Which ways the notifications for some reasons take, each reason once. Of others those for a mention, a
-    /// direct message, a reply, an assignment and a requested review or approval are mailed and pushed.
+    /// Delivery channels for some reasons, each reason once. Of the other reasons, mentions, direct messages,
+    /// replies, assignments and requested reviews and approvals are emailed and pushed.
     rules: Option<Items<Rule, { InboxReason::ALL.len() }>>,
-    /// The channels and threads of which you want to hear nothing but mentions of your handle and direct
-    /// messages, and of these in the inbox only.
+    /// The channels and threads to mute: they notify you of mentions of your handle and of direct messages
+    /// only, and only in the inbox.
     muted: Option<Items<Uuid, MUTED_MAX>>,
-    /// When nothing is to be mailed or pushed. What is unread afterwards is.
+    /// Hours without emails and pushes. Items still unread afterwards are sent then.
     quiet_hours: Option<QuietHours>,
-    /// When what is not to be mailed at once is to be mailed together: all of it if your address has the mode
-    /// `digest`, otherwise what is more than 20 mails an hour. Default: every full hour.
+    /// When to email together what is not emailed at once: everything if your address has the mode `digest`,
+    /// otherwise what exceeds 20 emails an hour. Default: every full hour.
     digest: Option<Digest>,
-    /// Whether what leaves the service may have the titles of threads and what messages say. It cannot be
-    /// withdrawn. Default: false, so that it says who did something and where, with a link.
+    /// Whether emails and pushes may contain the titles of threads and the text of messages. Once sent, text
+    /// cannot be withdrawn. Default: false, so that they say who did something and where, with a link.
     show_words: Option<bool>,
 }
 
@@ -280,7 +280,7 @@ impl Answer<SetNotificationPreferences> for Preferences {
     }
 }
 
-/// Returns the rules of all reasons, where these are given.
+/// Returns the rules of all reasons: the given ones, and defaults for the others.
 fn rules(given: &[Rule]) -> Result<Vec<Rule>> {
     let mut seen = BTreeSet::new();
     if !given.iter().all(|rule| seen.insert(rule.reason.bit())) {
@@ -293,7 +293,7 @@ fn rules(given: &[Rule]) -> Result<Vec<Rule>> {
         .collect())
 }
 
-/// Fails unless an id is that of a channel or a thread that the caller sees.
+/// Fails unless an id names a channel or a thread that the caller sees.
 fn check_is_seen(cx: &Read<'_>, target: Uuid) -> Result<()> {
     match visible_channel(cx, target.into()) {
         Err(error) if error.code() == Code::NotFound => {}

@@ -1,8 +1,8 @@
-//! Web push as a way out: what is pushed to the browsers of a member, and what becomes of it.
+//! Web push as a delivery channel: notifications to a member's browsers, and their results.
 //!
-//! What is due in a thread is one notification, to each browser. A browser whose push service fails is left
-//! alone for a while, and the items wait for it; those that have them meanwhile are noted, so that none hears
-//! of an item twice. What still waits after a day is given up.
+//! The due items of a thread are one notification to each browser. After its push service failed, a browser
+//! gets nothing for a while, and the items wait for it. The browsers that got them in the meantime are
+//! recorded, so that none gets an item twice. An item that still waits after a day is dropped.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -26,16 +26,16 @@ use crate::id::{ChannelId, MemberId, MessageId, SubscriptionId, ThreadId, Worksp
 use crate::op::{Arrival, Feature, OwnQueue, Parcel, Queue, Read, Way, Write};
 use crate::time::Time;
 
-/// The name of the way.
+/// Name of this delivery channel.
 pub const WEB_PUSH: &str = "web_push";
 
-/// How long a push service keeps a notification for a browser that is away, and a notification waits for a
-/// push service.
+/// Time for which a push service keeps a notification for a browser that is offline, and for which a
+/// notification waits for a push service.
 pub const PUSH_TTL: Duration = Duration::from_secs(86_400);
 
-/// Threads and channels that one parcel tells a browser of.
+/// Maximum threads and channels in one delivery batch to a browser.
 const PLACES_MAX: usize = 10;
-/// Bytes that a notification has less than, before it is encrypted.
+/// Size in bytes that a notification stays below, before it is encrypted.
 const PAYLOAD_MAX: usize = 3072;
 
 pub(crate) fn feature() -> Feature {
@@ -47,7 +47,7 @@ pub(crate) fn feature() -> Feature {
     }])
 }
 
-/// The workspace after this one that has something waiting to be pushed.
+/// Selects the next workspace in which a push is due.
 macro_rules! next_workspace {
     ($after:literal) => {
         concat!(
@@ -73,23 +73,23 @@ const MEMBERS: &str = "
 
 /// A notification for one browser.
 pub struct PushPiece {
-    /// Where it goes, and what it is encrypted for.
+    /// The endpoint and keys of the browser.
     pub browser: Browser,
-    /// What a later notification replaces this one by.
+    /// The topic; a later notification with the same topic replaces this one.
     pub topic: String,
-    /// Whether somebody has spoken to the member.
+    /// Whether the member was mentioned or got a direct message.
     pub is_urgent: bool,
-    /// What the browser gets.
+    /// The notification in JSON.
     pub payload: Vec<u8>,
-    /// When it was taken.
+    /// When the notification was taken for sending.
     pub taken_at: Time,
-    /// The browser, as its member knows it.
+    /// Subscription id of the browser.
     pub subscription: SubscriptionId,
-    /// The items that it tells of: their positions, and when each came to be.
+    /// The items in it: their positions and times.
     tells_of: Vec<(i64, Time)>,
 }
 
-/// What a browser gets: the newest of what is new in one place, and how much there is.
+/// Contents of a notification: the newest of the new items in one place, and their number.
 #[derive(Serialize)]
 struct Notification<'a> {
     workspace_id: WorkspaceId,
@@ -103,14 +103,14 @@ struct Notification<'a> {
     lsn: i64,
     at: Time,
     reason: InboxReason,
-    /// The handle of who did it; null for the service itself.
+    /// The handle of the member who did it; null for the service itself.
     actor: Option<&'a str>,
     preview: Option<&'a str>,
-    /// How many items it tells of.
+    /// Number of items in it.
     count: usize,
 }
 
-/// Takes what a member has due, unless it is quiet, or none of its browsers may be asked yet.
+/// Takes the due notifications of a member, unless it is in quiet hours or all its browsers are paused.
 fn take(cx: &mut Write<'_>, member: MemberId) -> Result<Option<Parcel>> {
     let now = cx.now();
     let active: Option<(bool,)> = cx.one(IS_ACTIVE, &[&member])?;
@@ -142,7 +142,7 @@ fn take(cx: &mut Write<'_>, member: MemberId) -> Result<Option<Parcel>> {
         }
     }
     if pieces.is_empty() {
-        // Those that may be asked have it all; what is left is for others.
+        // The browsers that are not paused have all items; the others still lack some.
         let lsns: Vec<i64> = places.iter().flat_map(|(_, items)| items).map(|item| item.lsn).collect();
         let later = targets.iter().filter_map(|target| target.retry_at).filter(|at| *at > now).min();
         set_due(cx, member, Out::Push, &lsns, later)?;
@@ -157,7 +157,7 @@ fn put_off(cx: &mut Write<'_>, member: MemberId, until: Time) -> Result<()> {
 
 const IS_ACTIVE: &str = "select m.deactivated_at is null from members m where m.id = $1";
 
-/// Returns the items of each place, the first places only; those of others stay leased, and come next.
+/// Returns the items of each place, for the first places only; the other items stay leased and come next.
 fn places(items: &[OutgoingItem]) -> Vec<(Uuid, Vec<&OutgoingItem>)> {
     let mut places: Vec<(Uuid, Vec<&OutgoingItem>)> = Vec::new();
     for item in items {
@@ -172,7 +172,7 @@ fn places(items: &[OutgoingItem]) -> Vec<(Uuid, Vec<&OutgoingItem>)> {
     places
 }
 
-/// Returns the notification of the items of a place that a browser does not have yet.
+/// Composes the notification of those items of a place that a browser does not have yet.
 fn piece(
     workspace_id: WorkspaceId,
     target: &Target,
@@ -197,13 +197,13 @@ fn piece(
     }))
 }
 
-/// Returns what stands for a place at push services, which do not learn what it is (RFC 8030, 5.4).
+/// Returns an opaque topic for a place, which reveals nothing to push services (RFC 8030, 5.4).
 fn topic(place: Uuid) -> String {
     let hash = sha256(place.as_bytes());
     URL_SAFE_NO_PAD.encode(hash).chars().take(22).collect()
 }
 
-/// Returns what a browser gets, in less than [`PAYLOAD_MAX`] bytes: words are cut if they take more.
+/// Returns the notification in JSON, shorter than [`PAYLOAD_MAX`]: texts are cut as needed.
 fn payload(workspace_id: WorkspaceId, newest: &OutgoingItem, count: usize) -> Result<Vec<u8>> {
     let mut notification = Notification {
         workspace_id,
@@ -241,14 +241,14 @@ fn first_half(text: &str) -> &str {
     middle.and_then(|(at, _)| text.get(..at)).unwrap_or_default()
 }
 
-/// Returns whether everything that a notification tells of is still to be told.
+/// Returns whether all items of a notification are still due.
 fn is_current(cx: &Read<'_>, parcel: &Parcel, place: usize) -> Result<bool> {
     let Some(piece) = parcel.pieces::<PushPiece>().get(place) else { return Ok(false) };
     let lsns: Vec<i64> = piece.tells_of.iter().map(|(lsn, _)| *lsn).collect();
     are_current(cx, parcel.member_id(), Out::Push, &lsns)
 }
 
-/// Records what push services have said: which browsers have what, and when the others are tried again.
+/// Records the delivery results: which browsers have which items, and when to try the others again.
 fn settle(cx: &mut Write<'_>, parcel: &Parcel, arrivals: &[Arrival]) -> Result<()> {
     let (member, now) = (parcel.member_id(), cx.now());
     let sent: Vec<(&PushPiece, &Arrival)> = parcel.pieces::<PushPiece>().iter().zip(arrivals).collect();
@@ -264,7 +264,7 @@ fn settle(cx: &mut Write<'_>, parcel: &Parcel, arrivals: &[Arrival]) -> Result<(
             _ => None,
         });
         let is_ok = of_target().any(|(_, arrival)| **arrival == Arrival::Accepted);
-        // What its push service will never take is done with for this browser.
+        // This browser is done with an item that its push service will never accept.
         let is_done = |arrival: &Arrival| matches!(arrival, Arrival::Accepted | Arrival::Dropped { .. });
         let done = of_target().filter(|(_, arrival)| is_done(arrival));
         target.has.extend(done.flat_map(|(piece, _)| piece.tells_of.iter().map(|(lsn, _)| *lsn)));
@@ -294,7 +294,7 @@ fn settle(cx: &mut Write<'_>, parcel: &Parcel, arrivals: &[Arrival]) -> Result<(
     Ok(())
 }
 
-/// Returns when an item is due for the first of those who lack it; none if nobody does, or will any more.
+/// Returns when an item is next due to a browser that lacks it. Returns `None` if there is none.
 fn next_due(targets: &[(Target, bool)], lsn: i64, at: Time, now: Time) -> Option<Time> {
     let lacking = targets.iter().map(|(target, _)| target).filter(|target| !target.has.contains(&lsn));
     let due = lacking.map(|target| target.retry_at.unwrap_or(now));

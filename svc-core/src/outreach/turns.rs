@@ -1,13 +1,13 @@
-//! The turns of workspaces: which of them have something waiting on a way.
+//! Turns of workspaces: selects the workspaces that have something due on a delivery channel.
 //!
-//! The statement steps from one workspace to the next by an index that begins with the workspace, so it costs
-//! the same however much waits in each.
+//! The statement steps from one workspace to the next by an index that begins with the workspace, so its cost
+//! does not depend on how much is due in each.
 
 /// Steps from one workspace to the next; see [`workspaces`](crate::op::OwnQueue::workspaces).
 ///
 /// The first two are subqueries of the next workspace after `$2` and after `k.workspace_id`, the third is the
 /// condition that something is due in the workspace `k.workspace_id` at `$1`. It has `limit 1` in place of
-/// `exists`, which Postgres may answer by reading what is due in all workspaces.
+/// `exists`, for which Postgres may read the due rows of all workspaces.
 macro_rules! workspaces_in_turn {
     ($first:expr, $next:expr, $is_due:expr) => {
         concat!(

@@ -1,8 +1,8 @@
-//! Unsubscribing: the link in each mail by which its receiver turns mail off, without signing in (RFC 8058).
+//! Unsubscribing: the link in each email that turns emails off without signing in (RFC 8058).
 //!
-//! The link does nothing else and shows nothing of the member. All mails to an address have the same one,
-//! which lasts as long as the address is the member's, because people keep mails for long. A link to an
-//! address that was replaced and one that never existed are the same to the caller.
+//! The link does nothing else and reveals nothing of the member. All emails to an address have the same link.
+//! It is valid as long as the address is the member's, because people keep emails for long. A link to a
+//! replaced address and one that never existed look the same to the caller.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -20,10 +20,10 @@ use crate::op::{Effect, Feature, Frame, Operation, Read, Write, changing, read, 
 use crate::outreach::delivery_address::{DeliveryMode, confirmed, keep, stored};
 
 const LABEL: &str = "svc.unsubscribe-link/1";
-/// The folder of the links.
+/// Path of the links.
 const FOLDER: &str = "/ui/unsubscribe/";
 const PATH: &str = "/ui/unsubscribe/{link}";
-/// The name of the change, which its audit row has, too.
+/// Name of the change, also in its audit row.
 const UNSUBSCRIBE: &str = "unsubscribe_from_mail";
 
 pub(crate) fn feature() -> Feature {
@@ -45,7 +45,7 @@ pub(crate) fn feature() -> Feature {
     Feature::new().operations("notifications", rows.into_iter().map(framed).collect())
 }
 
-/// Returns the link for the mails to an address, at a service with this public address.
+/// Returns the link for the emails to an address, at a service with this public address.
 pub(super) fn link(
     sealer: &Sealer,
     service: &str,
@@ -81,9 +81,9 @@ fn load(cx: &Read<'_>, link: &str) -> Result<(MemberId, WorkspaceId)> {
     if is_valid { Ok((member, workspace)) } else { Err(invalid()) }
 }
 
-/// Offers to turn off the mail that a link came with, and changes nothing.
+/// Offers to turn off the emails that a link came with, and changes nothing.
 ///
-/// A browser gets a page with a button. Programs that open the links of mails to look at them do no harm.
+/// A browser gets a page with a button. Programs that follow the links of emails to check them do no harm.
 ///
 /// Fails with 404 `not-found` if there is no such link, or another address was confirmed since.
 #[derive(Deserialize, JsonSchema)]
@@ -102,10 +102,10 @@ fn open_unsubscribe_link(cx: &Read<'_>, input: &OpenUnsubscribeLink) -> Result<U
     Ok(UnsubscribeOffer {})
 }
 
-/// Turns off mail to the member that a link belongs to, as RFC 8058 has mail providers ask for it.
+/// Turns off emails to the member that a link belongs to, as mail providers request by RFC 8058.
 ///
 /// The mode of the member's address becomes `off`, and nothing else changes. The body is not read: providers
-/// send `List-Unsubscribe=One-Click`. The same again changes nothing.
+/// send `List-Unsubscribe=One-Click`. Repeating the request changes nothing.
 ///
 /// Fails with 404 `not-found` if there is no such link, or another address was confirmed since.
 #[derive(Deserialize, JsonSchema)]
@@ -115,7 +115,7 @@ struct UnsubscribeFromMail {
     link: String,
 }
 
-/// Mail is off.
+/// Emails are off.
 #[derive(Serialize, JsonSchema)]
 struct Unsubscribed {
     /// `off`.
@@ -142,7 +142,7 @@ fn unsubscribe_from_mail(
         };
         stored.mode = DeliveryMode::Off;
         keep(cx, member, &stored)?;
-        // The link is a secret, so the path is named as it is declared.
+        // The link is a secret, so the audit row has the declared path.
         let metadata = json!({"surface": "rest", "operation": UNSUBSCRIBE, "path": PATH, "status": 200});
         cx.audit("mutation", metadata)
     })?;

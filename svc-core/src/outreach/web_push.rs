@@ -1,8 +1,8 @@
 //! The browsers of a member to which notifications are pushed: their subscriptions at push services.
 //!
-//! What a browser says of its subscription lets others send to it, so it is shown to its member alone, and
-//! not at all where things are written down. An endpoint belongs to the member who registered it last,
-//! because a browser has one, whoever uses it.
+//! The keys of a subscription let anyone push to the browser, so they are shown to its member only and are
+//! not logged. An endpoint belongs to the member who registered it last, because a browser has one endpoint,
+//! regardless of who uses it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -27,9 +27,9 @@ use crate::store::{FromValue, Param, ToParam, Value, columns};
 use crate::text::Text;
 use crate::time::Time;
 
-/// How long to wait once a push service has failed; twice as long after each further failure.
+/// Pause after the first failure of a push service; each further failure doubles it.
 const RETRY_SHORTEST: Duration = Duration::from_secs(60);
-/// How long to wait at most, unless the push service asks for more.
+/// Maximum pause, unless the push service asks for more.
 const RETRY_LONGEST: Duration = Duration::from_secs(3600);
 
 pub(crate) fn feature() -> Feature {
@@ -62,7 +62,7 @@ fn operations() -> Vec<Operation> {
     ]
 }
 
-/// What a browser says of its subscription, with the keys of RFC 8291, 5.
+/// Returns a subscription as a browser sends it, with the keys of RFC 8291, 5.
 fn browser(endpoint: &str) -> serde_json::Value {
     json!({
         "endpoint": endpoint,
@@ -81,9 +81,9 @@ pub(crate) struct Subscription {
     id: SubscriptionId,
     /// Its address at the push service of the browser.
     endpoint: String,
-    /// When you registered it, the last time.
+    /// When you last registered it.
     created_at: Time,
-    /// When the push service has last taken a notification for it; null if never.
+    /// When the push service last accepted a notification for it; null if never.
     last_ok_at: Option<Time>,
 }
 
@@ -103,7 +103,7 @@ impl<I> Answer<I> for Subscription {
     }
 }
 
-/// Where a notification goes, and what it is encrypted for. It does not show itself.
+/// The endpoint of a browser and the keys to encrypt for it. Its `Debug` output hides them.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Browser {
     /// The address at the push service.
@@ -120,7 +120,7 @@ impl fmt::Debug for Browser {
     }
 }
 
-/// A type of bytes that are sent in base64url, and are not shown.
+/// Declares a type of bytes that are sent in base64url and hidden in `Debug` output.
 macro_rules! bytes_of_browser {
     ($(#[$doc:meta])* $name:ident, $length:literal, $expected:literal, $is_right:expr) => {
         $(#[$doc])*
@@ -194,7 +194,7 @@ bytes_of_browser! {
 }
 
 bytes_of_browser! {
-    /// The secret that a browser shares with those who send to it.
+    /// The secret that a browser shares with the servers that push to it.
     AuthSecret, 16, "`auth`: expected 16 bytes in base64url", |_| true
 }
 
@@ -205,7 +205,7 @@ bytes_of_browser! {
 struct Keys {
     /// The public key of the browser: an uncompressed point on P-256, in base64url.
     p256dh: Point,
-    /// The secret that the browser shares with who sends to it: 16 bytes in base64url.
+    /// The secret that the browser shares with the servers that push to it: 16 bytes in base64url.
     auth: AuthSecret,
 }
 
@@ -213,23 +213,23 @@ struct Keys {
 ///
 /// The browser subscribes with the `public_key` in your notification preferences as its
 /// `applicationServerKey`, and the fields are those of its `PushSubscription.toJSON()`. Registering it again
-/// replaces its keys; an endpoint that somebody else had registered is yours from then on. What is pushed is
-/// encrypted for the browser. A subscription that its push service does not know any more goes by itself.
+/// replaces its keys; an endpoint that another member had registered becomes yours. Notifications are
+/// encrypted for the browser. The service removes a subscription that its push service no longer knows.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you; 409 `wrong-state` if you have 10 subscriptions
 /// already; 409 `not-enabled` if the service has no key for web push.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RegisterWebPush {
-    /// Whose browser it is: yours.
+    /// Your member id.
     #[serde(rename = "member_id")]
     _member_id: Own<MemberId>,
     /// The address at the push service: https, at a public host.
     endpoint: Text<1, URI_MAX>,
-    /// When the subscription ends by itself, as browsers say it. It is not used: the push service tells.
+    /// When the subscription expires, as browsers send it. Ignored: the push service reports the end.
     #[serde(rename = "expirationTime")]
     _expiration_time: Option<f64>,
-    /// The keys that notifications are encrypted for.
+    /// The keys to encrypt notifications with.
     keys: Keys,
 }
 
@@ -251,7 +251,7 @@ fn register_web_push(cx: &mut Write<'_>, input: &RegisterWebPush) -> Result<Subs
 
 const OTHERS: &str = "select count(*) from web_push where member_id = $1 and endpoint <> $2";
 
-/// Of an endpoint that is there already, its member keeps the id.
+/// Registering a known endpoint again keeps its id if the member is the same.
 const REGISTER: &str = "
     insert into web_push (id, member_id, endpoint, p256dh, auth, failures, at)
     values ($1, $2, $3, $4, $5, 0, $6)
@@ -271,9 +271,9 @@ fn check_enabled(cx: &Read<'_>) -> Result<()> {
     }
 }
 
-/// Returns the address that the text of an endpoint names, if requests may go there.
+/// Returns the address that the text of an endpoint names, if the service may send requests to it.
 ///
-/// The error says nothing of the text, which is a secret.
+/// The error does not quote the text, which is a secret.
 fn address(cx: &Read<'_>, endpoint: &str) -> Result<String> {
     let rejected = |why: &str| Error::in_field("endpoint", why.to_owned());
     let url = Url::parse(endpoint).map_err(|_| rejected("it is no address"))?;
@@ -285,7 +285,7 @@ fn address(cx: &Read<'_>, endpoint: &str) -> Result<String> {
     if address.len() > URI_MAX { Err(rejected("it is too long")) } else { Ok(address) }
 }
 
-/// Removes a browser of yours: nothing is pushed to it any more. Returns its subscription.
+/// Removes a browser of yours, so that nothing is pushed to it, and returns its subscription.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you; 404 `not-found` if you have no such subscription.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -293,7 +293,7 @@ fn address(cx: &Read<'_>, endpoint: &str) -> Result<String> {
 struct RemoveWebPush {
     /// The subscription.
     subscription_id: SubscriptionId,
-    /// Whose browser it is: yours.
+    /// Your member id.
     #[serde(rename = "member_id")]
     _member_id: Own<MemberId>,
 }
@@ -320,7 +320,7 @@ pub(super) fn remove(cx: &mut Write<'_>, subscription: SubscriptionId) -> Result
 
 const REMOVE: &str = "delete from web_push where id = $1";
 
-/// What a member can know of web push.
+/// The web push key of the service, and the browsers of a member.
 #[derive(Serialize, JsonSchema)]
 #[schemars(inline)]
 pub(super) struct WebPush {
@@ -330,7 +330,7 @@ pub(super) struct WebPush {
     subscriptions: Vec<Subscription>,
 }
 
-/// Returns what the caller can know of web push.
+/// Returns the web push key and the browsers of the caller.
 pub(super) fn shown(cx: &Read<'_>) -> Result<WebPush> {
     let subscriptions = cx.query(OF_MEMBER, &[&cx.caller().member_id()?])?;
     Ok(WebPush { public_key: cx.settings().vapid_public_key.clone(), subscriptions })
@@ -347,11 +347,11 @@ const OF_MEMBER: &str = concat!(
 pub(super) struct Target {
     pub id: SubscriptionId,
     pub browser: Browser,
-    /// How often in a row its push service has failed.
+    /// Number of failures of its push service in a row.
     pub failures: i64,
-    /// When its push service may be asked again; null if at once.
+    /// When to try its push service again; null for now.
     pub retry_at: Option<Time>,
-    /// The items that it has, although another subscription of its member lacks them still.
+    /// The items that it already has, but another subscription of its member still lacks.
     pub has: Vec<i64>,
 }
 
@@ -384,11 +384,11 @@ pub(super) fn targets(cx: &Read<'_>, member: MemberId) -> Result<Vec<Target>> {
 const TARGETS: &str =
     concat!("select ", target_columns!(), " from web_push w where w.member_id = $1 order by w.at, w.id");
 
-/// Keeps how a target has fared: `is_ok` if its push service has taken something just now.
+/// Stores the state of a target. `is_ok`: its push service has just accepted something.
 pub(super) fn keep(cx: &mut Write<'_>, target: &Target, is_ok: bool) -> Result<()> {
     let has = if target.has.is_empty() { None } else { Some(json!(target.has).to_string()) };
     let ok_at = is_ok.then(|| cx.now());
-    // It may have been registered anew or removed meanwhile.
+    // The member may have removed it or registered it again in the meantime.
     cx.execute_any(KEEP, &[&target.id, &target.failures, &target.retry_at, &has, &ok_at])
 }
 
@@ -397,13 +397,13 @@ const KEEP: &str = "
     where id = $1";
 
 impl Target {
-    /// Notes that its push service has taken something.
+    /// Records that its push service has accepted something.
     pub fn succeed(&mut self) {
         (self.failures, self.retry_at) = (0, None);
     }
 
-    /// Notes that its push service has failed, and when it may be asked again: not before `after`, if it has
-    /// said that.
+    /// Records that its push service has failed, and sets the time of the next attempt, which is not before
+    /// `after` if the push service sent that.
     pub fn fail(&mut self, now: Time, after: Option<Duration>) {
         let doublings = u32::try_from(self.failures).unwrap_or(u32::MAX).min(31);
         let pause = RETRY_SHORTEST.saturating_mul(1_u32 << doublings).min(RETRY_LONGEST);

@@ -1,6 +1,6 @@
-//! Cursors: where a page ends and the next one begins.
+//! Cursors: the place where a page ends and the next one begins.
 //!
-//! A page is encoded with the cursor after each of its items only where it is to be cut.
+//! A page is encoded with the cursor after each of its items only if it is to be cut.
 
 use std::cell::Cell;
 
@@ -23,7 +23,7 @@ pub trait Position: Copy {
     /// Returns the position as bytes.
     fn to_bytes(self) -> Vec<u8>;
 
-    /// Returns the position of these bytes, if it is one.
+    /// Returns the position of these bytes, if they are valid.
     fn of_bytes(bytes: &[u8]) -> Option<Self>;
 }
 
@@ -43,7 +43,7 @@ impl Position for i64 {
     }
 }
 
-/// A position in a log, and an id among what has the same one.
+/// A position in a log, and an id among items with the same position.
 impl Position for (i64, Uuid) {
     const PATTERN: &'static str = "^[A-Za-z0-9_-]{32}$";
 
@@ -58,7 +58,7 @@ impl Position for (i64, Uuid) {
     }
 }
 
-/// A position in a list of what happened in all workspaces: by time, and by workspace and number there.
+/// A position in a list of events in all workspaces: by time, and by workspace and number there.
 impl Position for (Time, WorkspaceId, i64) {
     const PATTERN: &'static str = "^[A-Za-z0-9_-]{42}[AEIMQUYcgkosw048]$";
 
@@ -75,7 +75,7 @@ impl Position for (Time, WorkspaceId, i64) {
     }
 }
 
-/// A position in a list, between a page and the next.
+/// A position between two pages of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor<K = i64>(pub K);
 
@@ -90,7 +90,7 @@ impl Cursor {
         cursor.map_or(i64::MAX, |cursor| cursor.0)
     }
 
-    /// Returns the LSN beyond which a list begins that is read in either direction.
+    /// Returns the LSN beyond which a list in either direction begins.
     pub fn beyond(cursor: Option<Cursor>, newest_first: bool) -> i64 {
         if newest_first { Self::before(cursor) } else { Self::after(cursor) }
     }
@@ -135,7 +135,7 @@ impl<K: Position> JsonSchema for Cursor<K> {
     }
 }
 
-/// The member of a page that has the cursor after each of its items, if that is encoded, too.
+/// The member of a page with the cursor after each of its items, if it is encoded.
 pub(crate) const CURSORS: &str = "$cursors";
 
 thread_local! {
@@ -144,9 +144,9 @@ thread_local! {
     static ENCODES_CURSORS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Encodes an output. A page in it has the cursor after each of its items, so that it can be cut.
+/// Encodes an output in which a page has the cursor after each of its items, so that it can be cut.
 pub(crate) fn with_cursors<T>(encode: impl FnOnce() -> T) -> T {
-    /// Ends it, also after a panic.
+    /// Resets the flag, even after a panic.
     struct End;
     impl Drop for End {
         fn drop(&mut self) {

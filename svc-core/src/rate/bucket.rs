@@ -1,60 +1,60 @@
-//! How far one client or workspace has used up what it may send: the generic cell rate algorithm (GCRA).
+//! The usage of one client or workspace: the generic cell rate algorithm (GCRA).
 //!
-//! A bucket is one point in time: when everything is available again. Each request moves it by the time that
-//! one request takes to become available, and is rejected where that would be further away than a window.
+//! A bucket is one point in time: when the whole allowance is available again. Each request moves it by the
+//! time that one request takes to become available, and is rejected if that would be more than a window away.
 
 use std::time::Duration;
 
 use crate::limits::RATE_LIMIT_SHARES;
 use crate::time::Monotonic;
 
-/// How many requests are allowed per window.
+/// Number of requests allowed per window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Allowance {
-    /// All at once, or one after the other.
+    /// Number of requests, sent at once or one after the other.
     pub requests: u32,
-    /// How long it takes until a used-up allowance is whole again.
+    /// Time until a used-up allowance is whole again.
     pub window: Duration,
-    /// How long it takes until one request is available again.
+    /// Time until one request is available again.
     pub interval: Duration,
 }
 
 impl Allowance {
-    /// Returns the allowance of so many requests; none if there is no limit.
+    /// Returns the allowance of a number of requests. Returns `None` for no limit.
     pub fn new(requests: i64, window: Duration) -> Option<Self> {
         let requests = u32::try_from(requests).unwrap_or(if requests > 0 { u32::MAX } else { 0 });
         let interval = window.checked_div(requests)?;
         (!interval.is_zero()).then_some(Self { requests, window, interval })
     }
 
-    /// Returns how many requests a server may admit before it tells the others.
+    /// Returns how many requests a server may admit before it notifies the others.
     pub fn share(&self) -> u32 {
         self.requests.checked_div(RATE_LIMIT_SHARES).unwrap_or(0).max(1)
     }
 
-    /// Returns how long so many requests take to become available again, at most a window.
+    /// Returns how long `requests` take to become available again, up to a window.
     pub fn cost(&self, requests: u32) -> Duration {
         self.interval.saturating_mul(requests).min(self.window)
     }
 }
 
-/// What one client or workspace has used.
+/// The usage of one client or workspace.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bucket {
     pub allowance: Allowance,
-    /// When the whole allowance is available again. It is, if that has passed.
+    /// When the whole allowance is available again. If that time has passed, it already is.
     full_at: Monotonic,
-    /// Requests that were admitted here and that other servers have not been told of.
+    /// Requests that were admitted here and not yet reported to the other servers.
     untold: u32,
     /// When the first of these was admitted.
     untold_since: Monotonic,
 }
 
-/// What is left of an allowance.
+/// The rest of an allowance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Left {
     pub requests: u32,
-    /// Until all of it is available again.
+    /// Time until all of it is available again.
     pub full_in: Duration,
 }
 
@@ -75,7 +75,7 @@ impl Bucket {
         Ok(())
     }
 
-    /// Returns how far beyond the allowance it is, if it is.
+    /// Returns how far it exceeds the allowance, if it does.
     pub fn over(&self, now: Monotonic) -> Option<Duration> {
         self.excess(self.full_at, now)
     }
@@ -84,7 +84,7 @@ impl Bucket {
         full_at.since(now).checked_sub(self.allowance.window).filter(|excess| !excess.is_zero())
     }
 
-    /// Returns what is left.
+    /// Returns the rest of the allowance.
     pub fn left(&self, now: Monotonic) -> Left {
         let full_in = self.full_at.since(now);
         let free = self.allowance.window.saturating_sub(full_in).as_nanos();
@@ -92,7 +92,7 @@ impl Bucket {
         Left { requests: u32::try_from(requests).unwrap_or(u32::MAX), full_in }
     }
 
-    /// What is older than a window has become available again everywhere, so nobody needs to be told.
+    /// Requests older than a window are available again everywhere, so they need not be reported.
     fn count_untold(&mut self, now: Monotonic) {
         if self.untold == 0 || now.since(self.untold_since) > self.allowance.window {
             (self.untold, self.untold_since) = (0, now);
@@ -100,12 +100,12 @@ impl Bucket {
         self.untold = self.untold.saturating_add(1);
     }
 
-    /// Returns how many requests the other servers have to be told of; none as long as they are few.
+    /// Returns the number of requests to report to the other servers, if it has reached a share.
     pub fn due(&self) -> Option<u32> {
         (self.untold >= self.allowance.share()).then_some(self.untold)
     }
 
-    /// Takes over what all servers together have used, after `told` requests of this one were added to it.
+    /// Applies the usage of all servers, which includes `told` requests of this one.
     pub fn adopt(&mut self, told: u32, full_in: Duration, now: Monotonic) {
         self.untold = self.untold.saturating_sub(told);
         self.untold_since = now;
@@ -113,7 +113,7 @@ impl Bucket {
         self.full_at = self.full_at.max(all);
     }
 
-    /// Returns whether it is as if nothing had been sent.
+    /// Returns whether its state is that of a new one.
     pub fn is_idle(&self, now: Monotonic) -> bool {
         self.full_at.since(now).is_zero() && now.since(self.untold_since) > self.allowance.window
     }

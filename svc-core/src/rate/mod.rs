@@ -1,11 +1,10 @@
 //! Rate limits: a number of requests per window for each client and each workspace.
 //!
-//! Requests are counted in this process, before anything is looked up. Where servers share a database, each
-//! tells the others of a client once it has admitted a twentieth of what that may send, and learns what the
-//! others have admitted; the request that makes it due waits for that. So a client that sends less costs no
-//! statement, and while the database cannot be reached each server limits by what it has admitted itself.
-//! Rejected requests count too, unless a limit rejected them. The caller decides whom a request is charged
-//! to.
+//! Requests are counted in this process, before any lookup. Servers that share a database report a client to
+//! each other once they have admitted a twentieth of its limit, and learn how many requests the others have
+//! admitted; the request that reaches the twentieth waits for that. So a client that sends less costs no
+//! statement, and while the database cannot be reached, each server limits by its own count. Rejected
+//! requests count too, unless a limit rejected them. The caller decides to which client a request is charged.
 
 mod bucket;
 mod sharing;
@@ -28,22 +27,22 @@ use bucket::{Allowance, Bucket};
 use sharing::Queue;
 pub(crate) use sharing::{Sharing, Usage};
 
-/// Whom a limit applies to.
+/// The client that a limit applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Client {
     /// A token and all tokens derived from it: a token cannot multiply its limit.
     Token(TokenId),
     /// An installed app, with all its tokens.
     Installation(InstallationId),
-    /// A member, with all its sessions that were made from no token.
+    /// A member, with all its sessions that were not made from a token.
     Member(MemberId),
-    /// A share ticket, whoever reads with it.
+    /// A share ticket, for all its users.
     Ticket(ShareTicketId),
-    /// Who sends from an address, or under the name that a proxy gives.
+    /// The sender at an address, or with a name that a proxy gives.
     Peer(Peer),
 }
 
-/// The sender of a request, as far as the network tells.
+/// The sender of a request, as known from the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Peer(Sender);
 
@@ -74,10 +73,10 @@ impl From<IpAddr> for Peer {
     }
 }
 
-/// Returns the IPv4 address in an IPv6 address that stands for it: IPv4-mapped or IPv4-compatible (RFC 4291,
-/// 2.5.5), or of a NAT64 with the well-known prefix (RFC 6052).
+/// Returns the IPv4 address that an IPv6 address embeds: IPv4-mapped or IPv4-compatible (RFC 4291, 2.5.5), or
+/// of a NAT64 with the well-known prefix (RFC 6052).
 ///
-/// All of them share one /64, so that prefix names no host.
+/// All of them share one /64, so that prefix does not identify a host.
 fn v4_within(address: Ipv6Addr) -> Option<Ipv4Addr> {
     match address.segments() {
         // `::` and `::1` are not IPv4-compatible: no host has an address in 0.0.0.0/8.
@@ -104,7 +103,7 @@ impl fmt::Display for Peer {
     }
 }
 
-/// Who holds a place of a ceiling: a client, and the workspace that its work is charged to.
+/// The holder of a place of a ceiling: a client, and the workspace that its work is charged to.
 ///
 /// Callers without a credential all count as one workspace, the instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -116,7 +115,7 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// Returns the holder of what a caller without a credential does.
+    /// Returns the holder for a caller without a credential.
     pub fn at(peer: Peer) -> Self {
         Self { client: Client::Peer(peer), workspace: WorkspaceId::INSTANCE }
     }
@@ -125,18 +124,18 @@ impl Holder {
 /// The bits of an IPv6 address after its /64 prefix.
 const PREFIX_REST_BITS: u32 = 64;
 
-/// What the requests of a credential are charged to.
+/// The client and the workspace that the requests of a credential are charged to.
 #[derive(Clone, Debug)]
 pub(crate) struct Payer {
-    /// None: the peer that sent the request.
+    /// The client, or `None` for the peer that sent the request.
     pub client: Option<Client>,
     /// The workspace whose limits its requests count against.
     pub workspace: WorkspaceId,
-    /// Tokens and installations with a quota, and how many requests that is.
+    /// Tokens and installations with a quota, and their number of requests.
     pub quotas: Vec<(Client, i64)>,
 }
 
-/// Whom a limit applies to, and which limit.
+/// A limit, with the client or workspace that it applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Limited {
     Client(Client),
@@ -146,7 +145,7 @@ pub(crate) enum Limited {
 }
 
 impl Limited {
-    /// Returns the name of the limit, as responses have it.
+    /// Returns the name of the limit in responses.
     fn name(self) -> &'static str {
         match self {
             Self::Client(_) => "client",
@@ -155,7 +154,7 @@ impl Limited {
         }
     }
 
-    /// Returns the key under which servers tell each other of it.
+    /// Returns the key of the limit that all servers share.
     fn key(self) -> Uuid {
         let named = |client| match client {
             Client::Token(token) => format!("token {token}"),
@@ -180,32 +179,32 @@ fn half_of(hash: [u8; 32]) -> [u8; 16] {
     half
 }
 
-/// What a limit allows, and how much of that is left.
+/// State of a limit: its allowance, and the rest of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
     /// The name of the limit.
     pub limit: &'static str,
-    /// How many requests it allows in a window.
+    /// Number of requests that it allows in a window.
     pub requests: u32,
     /// The window.
     pub window: Duration,
-    /// How many requests are left.
+    /// Number of requests left.
     pub left: u32,
-    /// How long it takes until all of them are available again.
+    /// Time until all of them are available again.
     pub full_in: Duration,
 }
 
-/// What counting a request has shown.
+/// Result of counting a request.
 #[derive(Debug, Default)]
 pub(crate) struct Charged {
-    /// What is left of each limit that it counted against.
+    /// The state of each limit that it counted against.
     pub standings: Vec<Standing>,
-    /// Those of them that other servers must be told of before the request goes on.
+    /// The limits to report to other servers before the request continues.
     pub due: Vec<Limited>,
 }
 
 impl Charged {
-    /// Adds what is left of a limit; of several with one name the one of which the least is left.
+    /// Adds the state of a limit; of several with the same name, keeps the one with the smallest rest.
     fn add(&mut self, standing: Standing) {
         match self.standings.iter_mut().find(|known| known.limit == standing.limit) {
             Some(known) if standing.left < known.left => *known = standing,
@@ -222,18 +221,18 @@ pub struct RateLimits {
     per_workspace: Option<Allowance>,
     window: Duration,
     clock: Clock,
-    /// What other servers must be told of; none if there are no other servers.
+    /// Usage to report to other servers; `None` if there are no other servers.
     queue: Option<Arc<Monitor<Queue>>>,
 }
 
-/// How many requests are allowed per window.
+/// Number of requests allowed per window.
 #[derive(Clone, Copy, Debug)]
 pub struct RateSettings {
     /// Per client; 0 means no limit.
     pub per_client: i64,
     /// Per workspace; 0 means no limit.
     pub per_workspace: i64,
-    /// How long it takes until a used-up allowance is whole again.
+    /// Time until a used-up allowance is whole again.
     pub window: Duration,
 }
 
@@ -260,14 +259,15 @@ impl RateLimits {
         }
     }
 
-    /// Counts a request of a client, or rejects it and says how long to wait.
+    /// Counts a request of a client. Fails with the time to wait if there are too many.
     pub fn charge(&self, client: Client, charged: &mut Charged) -> Result<()> {
         self.take(Limited::Client(client), self.per_client, charged)
     }
 
-    /// Counts a request with a credential, or rejects it and says how long to wait.
+    /// Counts a request with a credential. Fails with the time to wait if there are too many.
     ///
-    /// A payer that is no client is the one at `peer`; a request from within this process has none.
+    /// A payer without a client is charged as the one at `peer`; a request from within this process has no
+    /// peer.
     pub fn charge_payer(&self, payer: &Payer, peer: Option<Peer>, charged: &mut Charged) -> Result<()> {
         if let Some(client) = payer.client.or(peer.map(Client::Peer)) {
             self.charge(client, charged)?;
@@ -279,7 +279,7 @@ impl RateLimits {
         Ok(())
     }
 
-    /// Counts a request in a workspace, or rejects it and says how long to wait.
+    /// Counts a request in a workspace. Fails with the time to wait if there are too many.
     pub fn charge_workspace(&self, workspace: WorkspaceId, charged: &mut Charged) -> Result<()> {
         self.take(Limited::Workspace(workspace), self.per_workspace, charged)
     }
@@ -320,7 +320,7 @@ impl RateLimits {
     }
 }
 
-/// Returns the refusal of a request that is this early.
+/// Returns the error for a request that is this much too early.
 fn exceeded(early: Duration) -> Error {
     let secs = early.as_secs().saturating_add(1);
     Error::new(Code::RateLimited, format!("too many requests; the next is admitted in {secs} s"))
@@ -345,7 +345,7 @@ mod tests {
         Client::Peer(address.parse::<IpAddr>().unwrap().into())
     }
 
-    /// Counts a request of one client, and returns what that has shown.
+    /// Counts a request of one client, and returns the result.
     fn charge(limits: &RateLimits) -> Result<Charged> {
         let mut charged = Charged::default();
         limits.charge(peer("192.0.2.1"), &mut charged).map(|()| charged)
@@ -419,7 +419,7 @@ mod tests {
         assert_ne!(key(named("_gateway")), key(named("unknown")), "servers share the counts of each");
     }
 
-    /// Sends a request that is due, and returns where its outcome will be.
+    /// Sends a request that is due, and returns a receiver of its outcome.
     fn tell(limits: &RateLimits, due: Vec<Limited>) -> mpsc::Receiver<Result<()>> {
         let (sender, receiver) = mpsc::channel();
         limits.tell(due, move |outcome| sender.send(outcome).unwrap());

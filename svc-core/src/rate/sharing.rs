@@ -1,8 +1,8 @@
-//! What servers tell each other of the requests that they have admitted.
+//! Sharing the numbers of admitted requests between servers.
 //!
-//! Requests that have to wait for it are in a queue, which a thread of the host serves with a connection of
-//! its own: [`RateLimits::next_sharing`] returns what to do next, and [`Told`] what to do it with. Statements
-//! are not known here. While the thread has no connection nobody waits.
+//! Requests that wait for it are in a queue, which a thread of the host serves with a separate connection:
+//! [`RateLimits::next_sharing`] returns the next task, and [`Told`] its data. This file does not know the
+//! statements. While the thread has no connection, no request waits.
 
 use std::sync::MutexGuard;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::{Limited, RateLimits, exceeded};
 use crate::error::Result;
 use crate::time::Monotonic;
 
-/// What is called when other servers have been told, with the refusal if a limit is exceeded by now.
+/// Callback once other servers were notified, with an error if a limit is exceeded now.
 type Then = Box<dyn FnOnce(Result<()>) + Send>;
 
 /// A request that waits.
@@ -22,42 +22,42 @@ struct Waiter {
     then: Then,
 }
 
-/// What is to be told.
+/// Usage to report to other servers.
 #[derive(Default)]
 pub(super) struct Queue {
     waiting: Vec<Waiter>,
-    /// The thread that serves it has a connection.
+    /// Whether the thread that serves it has a connection.
     is_served: bool,
     is_closed: bool,
-    /// Rows that nobody needs any more are to be removed.
+    /// Whether obsolete rows are to be removed.
     pub tidy: bool,
 }
 
-/// What the thread does next.
+/// The next task of the thread.
 pub(crate) enum Sharing {
-    /// Tell the other servers of this, and then settle it.
+    /// Report this usage to the other servers, and then settle it.
     Tell(Told),
-    /// Remove what nobody needs any more.
+    /// Remove obsolete rows.
     Tidy,
-    /// Open a connection again; nobody waits meanwhile.
+    /// Reconnect; no request waits in the meantime.
     Connect,
 }
 
-/// Requests that other servers are told of.
+/// Requests whose usage is reported to other servers.
 pub(crate) struct Told {
     waiting: Vec<Waiter>,
     limits: Vec<Limited>,
     usage: Vec<Usage>,
 }
 
-/// How much of one limit was used here since the other servers were last told.
+/// Usage of one limit here since the last report to the other servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Usage {
-    /// The same on every server.
+    /// The key of the limit, which is the same on every server.
     pub key: Uuid,
-    /// How many requests.
+    /// Number of requests.
     requests: u32,
-    /// How long these take to become available again.
+    /// Time until they are available again.
     pub cost: Duration,
 }
 
@@ -66,16 +66,16 @@ impl Told {
         Self { waiting, limits: Vec::new(), usage: Vec::new() }
     }
 
-    /// Returns what was used, in the order of the keys.
+    /// Returns the usage, in the order of the keys.
     pub fn usage(&self) -> &[Usage] {
         &self.usage
     }
 }
 
 impl RateLimits {
-    /// Tells other servers of these limits, and then calls `then`.
+    /// Reports the usage of these limits to other servers, and then calls `then`.
     ///
-    /// Called at once if there is nobody who could tell them.
+    /// If no thread serves the queue, it calls `then` at once.
     pub fn tell(&self, due: Vec<Limited>, then: impl FnOnce(Result<()>) + Send + 'static) {
         match self.serving_queue() {
             Some(mut queue) => {
@@ -91,14 +91,14 @@ impl RateLimits {
         self.queue.as_ref().map(|queue| queue.lock()).filter(|queue| queue.is_served && !queue.is_closed)
     }
 
-    /// Returns the window of the limits, if there are other servers to tell.
+    /// Returns the window of the limits, if there are other servers.
     pub fn shared_window(&self) -> Option<Duration> {
         self.queue.as_ref().map(|_| self.window)
     }
 
-    /// Says whether the thread that calls [`RateLimits::next_sharing`] can tell other servers anything.
+    /// Sets whether the thread that calls [`RateLimits::next_sharing`] has a connection.
     ///
-    /// If it cannot, nobody waits for it.
+    /// If it has none, all waiting requests continue.
     pub fn serve(&self, is_served: bool) {
         let Some(queue) = &self.queue else { return };
         let waiting = {
@@ -109,9 +109,9 @@ impl RateLimits {
         self.settle(Told::of_nothing(waiting), None);
     }
 
-    /// Waits for something to tell, and returns it; none once the service closes.
+    /// Waits for the next task. Returns `None` once the service closes.
     ///
-    /// Without a connection it returns at `retry` that one is needed.
+    /// Without a connection, it returns [`Sharing::Connect`] at `retry`.
     pub fn next_sharing(&self, retry: Option<Monotonic>) -> Option<Sharing> {
         let monitor = self.queue.as_ref()?;
         let mut queue = monitor.lock();
@@ -134,7 +134,7 @@ impl RateLimits {
         }
     }
 
-    /// Reads how much of the limits was used that requests wait for.
+    /// Reads the usage of the limits that requests wait for.
     fn told(&self, waiting: Vec<Waiter>) -> Told {
         let mut limits: Vec<Limited> = waiting.iter().flat_map(|waiter| waiter.due.iter().copied()).collect();
         limits.sort_by_cached_key(|limited| limited.key());
@@ -148,10 +148,10 @@ impl RateLimits {
         Told { waiting, limits, usage }
     }
 
-    /// Takes over what all servers have used, and lets the requests go on that waited for that.
+    /// Applies the usage of all servers, and lets the requests continue that waited for it.
     ///
-    /// `used` is how long each limit takes to be whole again, in the order of [`Told::usage`]; if that could
-    /// not be read, what this server has admitted decides.
+    /// `used` is the time until each limit is whole again, in the order of [`Told::usage`]; if it could not
+    /// be read, this server's own usage decides.
     pub fn settle(&self, told: Told, used: Option<Vec<Duration>>) {
         let now = self.now();
         for ((limited, usage), full_in) in told.limits.iter().zip(&told.usage).zip(used.into_iter().flatten())
@@ -166,7 +166,7 @@ impl RateLimits {
         }
     }
 
-    /// Ends the waits for other servers; there are none from now on.
+    /// Ends all waits for other servers, now and in the future.
     pub fn close(&self) {
         let Some(monitor) = &self.queue else { return };
         let waiting = {

@@ -1,6 +1,6 @@
-//! Ceilings: what a process has only so much of, and who holds which part of it.
+//! Ceilings: limited resources of a process, and the holders of their places.
 //!
-//! A [`Ceiling`] is the only way to take a [`Place`] of anything that callers could use up: requests in
+//! A [`Ceiling`] is the only way to take a [`Place`] of a resource that callers could use up: requests in
 //! flight, bytes in memory, connections, sessions, waits. No workspace can take all of it from the others,
 //! and no client from the others of its workspace.
 
@@ -23,18 +23,18 @@ use place::{Granted, Waiting, hand_on};
 pub use scope::Scope;
 use turns::{Turns, Waiter};
 
-/// Seconds after which a caller that was refused a place should try again.
+/// Seconds after which a caller whose request for a place was rejected should try again.
 const RETRY_AFTER_SECS: u64 = 1;
 
 /// A number of places, shared by workspaces, and inside each workspace by its clients.
 ///
-/// The last quarter of the places, rounded up, goes only to workspaces that hold less than half of all.
-/// While another workspace waits, no place at all goes to a workspace that holds half. So one workspace alone
-/// holds three quarters, and leaves a quarter at least to the others. The same holds for the clients of a
-/// workspace, in what the workspace may hold at the time: half of the ceiling, or more if the others leave
-/// more. Clients and workspaces may have fixed quotas in addition. Who holds nothing may take more than its
-/// quota or share at once, because otherwise something larger could never be taken; what a client holds
-/// beyond its quota, and a workspace beyond three quarters, counts against nobody else.
+/// The last quarter of the places, rounded up, goes only to workspaces that hold less than half of all. While
+/// another workspace waits, no place at all goes to a workspace that holds half. So one workspace alone holds
+/// three quarters, and leaves at least a quarter to the others. The same applies to the clients of a
+/// workspace, within the places that the workspace may hold at the time: half of the ceiling, or more if the
+/// others leave more. Clients and workspaces may have fixed quotas in addition. A holder of nothing may take
+/// more than its quota or share at once, because otherwise something larger could never be taken. Places that
+/// a client holds beyond its quota, and a workspace beyond three quarters, count against no other holder.
 ///
 /// Clones share the places.
 #[derive(Clone)]
@@ -43,21 +43,21 @@ pub struct Ceiling(Arc<Shared>);
 /// The fixed quotas of a ceiling, in addition to its shares.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Quotas {
-    /// The most that one client holds.
+    /// Maximum places of one client.
     pub client: Option<usize>,
-    /// The most that one workspace holds.
+    /// Maximum places of one workspace.
     pub workspace: Option<usize>,
 }
 
 struct Shared {
-    /// What the places are, in the plural.
+    /// The name of the places, in the plural.
     what: &'static str,
     rules: Rules,
     state: Mutex<State>,
     returned: Notify,
 }
 
-/// How many places there are, and who may hold how many.
+/// The number of places, and the quotas of holders.
 struct Rules {
     all: usize,
     client: usize,
@@ -68,22 +68,22 @@ struct Rules {
 
 #[derive(Default)]
 struct State {
-    /// What counts towards the total: each workspace up to three quarters.
+    /// The places that count towards the total: those of each workspace up to three quarters.
     total: usize,
     workspaces: HashMap<WorkspaceId, Taken>,
     clients: HashMap<Holder, usize>,
     turns: Turns<Place>,
 }
 
-/// What a workspace holds.
+/// The places of a workspace.
 #[derive(Clone, Copy, Default)]
 struct Taken {
     held: usize,
-    /// What counts against the workspace: each client up to its quota.
+    /// The places that count against the workspace: those of each client up to its quota.
     counted: usize,
 }
 
-/// The places that a client holds, those that count against its workspace, and those that count in all.
+/// The places that a client holds, those that count against its workspace, and those that count in total.
 #[derive(Clone, Copy)]
 struct Standing {
     client: usize,
@@ -99,7 +99,7 @@ struct BelowQuota {
 }
 
 impl Ceiling {
-    /// Creates a ceiling of `all` places, which are called `what`, a plural.
+    /// Creates a ceiling of `all` places; `what` names them, in the plural.
     pub fn new(what: &'static str, all: usize, quotas: Quotas) -> Self {
         let quota = |quota: Option<usize>| quota.unwrap_or(usize::MAX);
         let (client, workspace) = (quota(quotas.client), quota(quotas.workspace));
@@ -108,7 +108,7 @@ impl Ceiling {
 
     /// Creates a ceiling of `all` places, of which one client may have `each`, whatever its workspace.
     ///
-    /// It is for what is taken by an address, before a workspace is known.
+    /// It is for places that are taken for an address, before a workspace is known.
     pub fn by_client(what: &'static str, all: usize, each: usize) -> Self {
         Self::with(what, Rules { all, client: each, workspace: usize::MAX, has_shares: false })
     }
@@ -119,24 +119,24 @@ impl Ceiling {
 
     /// Takes a place of `size`.
     ///
-    /// Fails with 503 `overloaded` if that much is not left to the holder.
+    /// Fails with 503 `overloaded` if the holder may not take that much now.
     pub fn take(&self, holder: Holder, size: usize) -> Result<Place> {
         self.try_take(holder, size).map_err(|scope| self.0.exhausted(scope))
     }
 
-    /// Takes a place of `size`, or returns whose places are used up.
+    /// Takes a place of `size`, or returns the scope whose places are used up.
     pub fn try_take(&self, holder: Holder, size: usize) -> std::result::Result<Place, Scope> {
         let mut state = lock(&self.0.state);
         self.0.rules.fits(&state, holder, size)?;
         Ok(Place::record(&self.0, &mut state, holder, size))
     }
 
-    /// Takes a place of `size` even if that much is not left.
+    /// Takes a place of `size` even if that much is not available.
     pub fn take_anyway(&self, holder: Holder, size: usize) -> Place {
         Place::record(&self.0, &mut lock(&self.0.state), holder, size)
     }
 
-    /// Takes a place of `size`, waiting in turn until that much is left to the holder.
+    /// Takes a place of `size`, waiting in turn until that much is available to the holder.
     ///
     /// Fails with 503 `overloaded` if too many others of the holder wait.
     pub async fn wait(&self, holder: Holder, size: usize) -> Result<Place> {
@@ -158,7 +158,7 @@ impl Ceiling {
 
     /// Takes a place of 1 for each of the holders that can have one, as if all of them had waited.
     ///
-    /// Workspaces take turns in the order of the holders, and in a workspace clients do.
+    /// Workspaces take turns in the order of the holders, and so do the clients of a workspace.
     pub fn take_in_turn(&self, holders: impl IntoIterator<Item = Holder>) -> Vec<Option<Place>> {
         let (waiting, granted) = {
             let mut state = lock(&self.0.state);
@@ -194,18 +194,18 @@ impl Ceiling {
         client && workspace
     }
 
-    /// Returns the error of a caller who has waited in vain.
+    /// Returns the error for a caller that has waited in vain.
     pub fn exhausted(&self, holder: Holder, size: usize) -> Error {
         let fits = self.0.rules.fits(&lock(&self.0.state), holder, size);
         self.0.exhausted(fits.err().unwrap_or(Scope::Server))
     }
 
-    /// Returns whether nothing is left to anybody.
+    /// Returns whether no place is available to any holder.
     pub fn is_full(&self) -> bool {
         lock(&self.0.state).total >= self.0.rules.all
     }
 
-    /// Returns how many places of 1 new clients of a workspace can take one after the other, at most `most`.
+    /// Returns how many places of 1 new clients of a workspace can take one after the other, up to `most`.
     pub fn room(&self, workspace: WorkspaceId, most: usize) -> usize {
         let (state, rules) = (lock(&self.0.state), &self.0.rules);
         let mut own = Standing { client: 0, workspace: state.counted(workspace), total: state.total };
@@ -217,36 +217,36 @@ impl Ceiling {
         (0..most).take_while(|_| fits_one_more()).count()
     }
 
-    /// Returns whether nothing is left to anybody, and the workspace holds its half: its own places are what
-    /// it would wait for.
+    /// Returns whether all places are used up and the workspace holds its half: it would wait for its own
+    /// places.
     pub fn is_used_up_by(&self, workspace: WorkspaceId) -> bool {
         let (state, rules) = (lock(&self.0.state), &self.0.rules);
         state.total >= rules.all && !rules.is_in_share_of_workspace(state.counted(workspace), 1)
     }
 
-    /// Returns how much is taken in all.
+    /// Returns the total number of taken places.
     pub fn taken(&self) -> usize {
         lock(&self.0.state).total
     }
 
-    /// Returns how many places there are; `None` if they are unlimited.
+    /// Returns the number of places. Returns `None` if they are unlimited.
     pub fn limit(&self) -> Option<usize> {
         Some(self.0.rules.all).filter(|all| *all != usize::MAX)
     }
 }
 
 impl Rules {
-    /// Returns half of what one may hold, rounded up.
+    /// Returns half of a holder's maximum, rounded up.
     fn half(all: usize) -> usize {
         all.div_ceil(2)
     }
 
-    /// Returns three quarters of what one may hold, rounded down: the last quarter is left to others.
+    /// Returns three quarters of a holder's maximum, rounded down: the last quarter is left to others.
     fn most(all: usize) -> usize {
         all.saturating_sub(all.div_ceil(4))
     }
 
-    /// Returns whose places are used up, if the holder cannot take `size` more.
+    /// Checks whether the holder can take `size` more. Fails with the scope whose places are used up.
     fn fits(&self, state: &State, holder: Holder, size: usize) -> std::result::Result<(), Scope> {
         if self.all == 0 {
             return Err(Scope::Server);
@@ -258,7 +258,7 @@ impl Rules {
         self.fits_in_workspace(state, holder.workspace, own, size)
     }
 
-    /// Returns whose places are used up, if the workspace cannot take `size` more for any client.
+    /// Checks whether the workspace can take `size` more for any client. Fails with the exhausted scope.
     fn fits_in_workspace(
         &self,
         state: &State,
@@ -272,7 +272,7 @@ impl Rules {
         if fits(own.total, size, self.all) { Ok(()) } else { Err(Scope::Server) }
     }
 
-    /// Compares what is held with the quotas.
+    /// Compares the places of a client and its workspace with the quotas.
     fn below_quota(&self, Standing { client, workspace, .. }: Standing) -> BelowQuota {
         BelowQuota { client: client < self.client, workspace: !self.has_shares || workspace < self.all }
     }
@@ -297,20 +297,20 @@ impl Rules {
         !self.has_shares || fits(own.client, size, Self::half(self.of_workspace(own)))
     }
 
-    /// Returns what a workspace may hold now: half of all as far as the others leave that, or three quarters
-    /// less what the others hold.
+    /// Returns the current maximum of a workspace: half of all places if the others leave that, or three
+    /// quarters minus the places of the others.
     fn of_workspace(&self, own: Standing) -> usize {
         let others = own.total.saturating_sub(self.towards_total(own.workspace));
         let share = Self::half(self.all).min(self.all.saturating_sub(others));
         share.max(Self::most(self.all).saturating_sub(others)).min(self.workspace)
     }
 
-    /// Returns how much of what counts against a workspace counts towards the total.
+    /// Returns how many of the places that count against a workspace count towards the total.
     fn towards_total(&self, counted: usize) -> usize {
         if self.has_shares { counted.min(Self::most(self.all).max(1)) } else { counted }
     }
 
-    /// Returns how a client stands when so much counts against its workspace.
+    /// Returns the standing of a client if `counted` places count against its workspace.
     fn counting(&self, own: Standing, counted: usize) -> Standing {
         let [before, after] = [own.workspace, counted].map(|counted| self.towards_total(counted));
         Standing { workspace: counted, total: shifted(own.total, before, after), ..own }
@@ -336,9 +336,9 @@ impl Rules {
             && self.is_in_share_of_workspace(own.workspace, waiter.size)
     }
 
-    /// Changes what a client holds, and what follows from it.
+    /// Changes the places of a client, and the sums that depend on it.
     ///
-    /// Returns who was below the quotas before, and who is now.
+    /// Returns the comparison with the quotas before and after the change.
     fn change(
         &self,
         state: &mut State,
@@ -362,7 +362,7 @@ impl Rules {
         (self.below_quota(before), self.below_quota(after))
     }
 
-    /// Returns places for those who wait and can have them now, in turn.
+    /// Returns places for those waiting callers that can have them now, in turn.
     fn serve(&self, shared: &Arc<Shared>, state: &mut State) -> Granted {
         let mut granted = Granted::new();
         while let Some(holder) = self.next(state) {
@@ -374,7 +374,7 @@ impl Rules {
         granted
     }
 
-    /// Returns who is served next.
+    /// Returns the holder that is served next.
     fn next(&self, state: &State) -> Option<Holder> {
         let fits =
             |(holder, waiter): &(Holder, &Waiter<Place>)| self.fits(state, *holder, waiter.size).is_ok();
@@ -382,7 +382,7 @@ impl Rules {
     }
 }
 
-/// Returns whether `size` more is at most `most`; who has nothing may take anything.
+/// Returns whether `size` more is within `most`; a holder of nothing may take anything.
 fn fits(taken: usize, size: usize, most: usize) -> bool {
     taken == 0 || taken.saturating_add(size) <= most
 }
@@ -398,7 +398,7 @@ impl State {
         Standing { client, workspace: self.counted(holder.workspace), total: self.total }
     }
 
-    /// Returns what counts against a workspace.
+    /// Returns the number of places that count against a workspace.
     fn counted(&self, workspace: WorkspaceId) -> usize {
         self.workspaces.get(&workspace).map_or(0, |taken| taken.counted)
     }
@@ -416,7 +416,7 @@ impl Shared {
         error.with("scope", scope.name())
     }
 
-    /// Serves those who wait after something was returned, or someone has given up.
+    /// Serves the waiting callers after places were returned, or a caller has given up.
     fn served(self: &Arc<Self>, state: &mut State) -> Granted {
         if state.turns.is_empty() { Granted::new() } else { self.rules.serve(self, state) }
     }
@@ -467,7 +467,7 @@ mod tests {
 
     #[test]
     fn one_workspace_holds_three_quarters_and_one_client_three_quarters_of_that() {
-        // All, what the first client gets, its colleague, another workspace.
+        // All places, and those that the first client gets, its colleague, and another workspace.
         for (all, first, second, other) in
             [(1, 1, 0, 0), (2, 1, 0, 1), (3, 1, 1, 1), (4, 2, 1, 1), (8, 4, 2, 2), (100, 56, 19, 25)]
         {
@@ -638,7 +638,7 @@ mod tests {
         drop(first);
         assert!(second.as_mut().now_or_never().is_none());
         drop(held);
-        // It was granted, and is given up unseen.
+        // A granted place that is given up unseen.
         drop(second);
         assert!(is_empty(&seats));
     }
@@ -664,7 +664,7 @@ mod tests {
 
     proptest! {
         /// Whatever two workspaces of two clients have done, each has a quarter of the ceiling, and in a
-        /// workspace that has it to itself each client has a quarter of what the workspace may hold.
+        /// workspace that has it to itself each client has a quarter of the workspace's maximum.
         #[test]
         fn there_is_always_a_place_for_who_holds_less_than_a_quarter(
             all in 2_usize..40,

@@ -1,4 +1,4 @@
-//! A place that is taken, and a caller that waits for one.
+//! A taken place, and a caller that waits for one.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ pub struct Place {
     size: usize,
 }
 
-/// Places that are given to whoever waited for them, once nothing is locked.
+/// Granted places for callers that waited for them, to be handed over without a lock.
 pub(super) type Granted = Vec<(oneshot::Sender<Place>, Place)>;
 
-/// Hands granted places on. That of a waiter who has left is returned.
+/// Hands over granted places. The place of a caller that has given up is returned.
 pub(super) fn hand_on(granted: Granted) {
     granted.into_iter().for_each(|(waiter, place)| drop(waiter.send(place)));
 }
@@ -31,12 +31,12 @@ impl Place {
         Self { shared: Arc::clone(shared), holder, size }
     }
 
-    /// Returns how much it holds.
+    /// Returns its size.
     pub fn size(&self) -> usize {
         self.size
     }
 
-    /// Returns who holds it.
+    /// Returns its holder.
     pub fn holder(&self) -> Holder {
         self.holder
     }
@@ -78,7 +78,7 @@ impl fmt::Debug for Place {
     }
 }
 
-/// A caller that waits. When it is dropped it gives up.
+/// A waiting caller. Dropping it gives up the wait.
 pub(super) struct Waiting {
     pub shared: Arc<Shared>,
     pub holder: Holder,
@@ -90,7 +90,7 @@ impl Drop for Waiting {
         self.receiver.close();
         let mut state = lock(&self.shared.state);
         state.turns.remove_closed(self.holder);
-        // Others may have been held back for it.
+        // It may have held back others.
         let granted = self.shared.served(&mut state);
         drop(state);
         hand_on(granted);

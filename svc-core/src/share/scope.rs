@@ -12,7 +12,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// Returns the name of the scope, as errors have it.
+    /// Returns the name of the scope in errors.
     pub fn name(self) -> &'static str {
         match self {
             Self::Client => "client",

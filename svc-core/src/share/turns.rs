@@ -10,13 +10,13 @@ use crate::limits::{WAITING_OF_CLIENT_MAX, WAITING_OF_WORKSPACE_MAX};
 use crate::rate::{Client, Holder};
 use crate::rota::Rota;
 
-/// Who waits, in the order in which they are served: workspaces in turn, inside a workspace clients in turn.
+/// The waiting callers in the order of service: workspaces in turn, and inside a workspace clients in turn.
 pub(super) struct Turns<T>(Rota<WorkspaceId, Clients<T>>);
 
-/// The clients of a workspace that wait.
+/// The waiting clients of a workspace.
 type Clients<T> = Rota<Client, VecDeque<Waiter<T>>>;
 
-/// Who waits for a place of a size.
+/// A caller that waits for a place of a size.
 pub(super) struct Waiter<T> {
     pub size: usize,
     pub place: oneshot::Sender<T>,
@@ -29,7 +29,7 @@ impl<T> Default for Turns<T> {
 }
 
 impl<T> Turns<T> {
-    /// Returns whether nobody waits.
+    /// Returns whether no caller waits.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -50,7 +50,7 @@ impl<T> Turns<T> {
         self.0.get(holder.workspace).is_some_and(|clients| clients.get(holder.client).is_some())
     }
 
-    /// Adds a waiter as the last of its client, or returns whose waiters are too many.
+    /// Adds a waiter as the last of its client. Fails with the scope that has too many waiters.
     pub fn add(&mut self, holder: Holder, size: usize) -> std::result::Result<oneshot::Receiver<T>, Scope> {
         let clients = self.0.entry(holder.workspace);
         if clients.iter().map(|(_, waiters)| waiters.len()).sum::<usize>() >= WAITING_OF_WORKSPACE_MAX {
@@ -65,7 +65,7 @@ impl<T> Turns<T> {
         Ok(receiver)
     }
 
-    /// Takes the first waiter of a client. Both its client and its workspace are served last after that.
+    /// Takes the first waiter of a client. Its client and its workspace then take the last turn.
     pub fn take(&mut self, holder: Holder) -> Option<Waiter<T>> {
         let clients = self.0.get_mut(holder.workspace)?;
         let waiter = clients.pop(holder.client);

@@ -1,8 +1,8 @@
-//! Spools: files for what is too large to keep in memory.
+//! Spools: files for data that is too large for memory.
 //!
-//! A spool has no name, so nothing but this process finds it, and it is gone when it is closed, also after a
-//! crash. It is written from its beginning to its end, and read from anywhere once it is whole. What it takes
-//! of the disk is limited (`space`); on a disk without room writing fails, and nothing else does.
+//! A spool has no name, so only this process can open it, and its file is removed when it is closed, even
+//! after a crash. It is written from start to end, and can be read anywhere once it is complete. Its disk
+//! space is limited (`space`); on a full disk writing to it fails, and nothing else does.
 
 mod space;
 
@@ -41,7 +41,7 @@ pub struct Spool {
 }
 
 impl Spool {
-    /// Creates one in its folder, which is created if it is missing, for those who may use the folder above.
+    /// Creates a spool in its folder, which is created if it is missing, with the access of the folder above.
     fn create(space: Space) -> Result<Self> {
         let create = || {
             let folder = space.spools().folder();
@@ -60,12 +60,12 @@ impl Spool {
         Ok(Self { file, buffer: Vec::with_capacity(BUFFER), written: 0, space })
     }
 
-    /// Returns how many bytes it has.
+    /// Returns its size in bytes.
     pub fn len(&self) -> u64 {
         self.written.saturating_add(u64::try_from(self.buffer.len()).unwrap_or(u64::MAX))
     }
 
-    /// Returns whether it has none.
+    /// Returns whether it has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -76,10 +76,10 @@ impl Spool {
         if self.buffer.len() < BUFFER { Ok(()) } else { self.flush() }
     }
 
-    /// Writes what is in the buffer to the file.
+    /// Writes the buffer to the file.
     pub fn flush(&mut self) -> Result<()> {
         let len = self.len();
-        // What a failed write has left beyond the end is written over, so its space is not taken twice.
+        // Data that a failed write has left beyond the end is overwritten, so its space is not counted twice.
         self.space.shrink_to(self.written);
         self.space.grow(len.saturating_sub(self.written))?;
         self.file.write_all_at(&self.buffer, self.written).map_err(|error| failed(&error))?;
@@ -88,7 +88,7 @@ impl Spool {
         Ok(())
     }
 
-    /// Removes what comes after the first `len` bytes.
+    /// Removes everything after the first `len` bytes.
     pub fn truncate(&mut self, len: u64) -> Result<()> {
         self.flush()?;
         if len < self.written {
@@ -107,13 +107,13 @@ impl Spool {
     }
 }
 
-/// The file of a spool, with the space that it takes until it is closed.
+/// The file of a spool, with the space that it occupies until it is closed.
 struct SpoolFile {
     file: File,
     space: Space,
 }
 
-/// A file that is whole.
+/// A complete spool.
 #[derive(Clone)]
 pub struct Spooled {
     file: Arc<SpoolFile>,
@@ -127,22 +127,22 @@ impl fmt::Debug for Spooled {
 }
 
 impl Spooled {
-    /// Returns how many bytes it has.
+    /// Returns its size in bytes.
     pub fn len(&self) -> u64 {
         self.len
     }
 
-    /// Returns whether it has none.
+    /// Returns whether it has no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Returns the workspace that its bytes are charged to, if they are.
+    /// Returns the workspace that its bytes are charged to, if there is one.
     pub fn payer(&self) -> Option<WorkspaceId> {
         self.file.space.payer()
     }
 
-    /// Returns at most `most` bytes from `offset`; fewer only at the end.
+    /// Returns up to `most` bytes from `offset`; fewer only at the end.
     pub fn read_at(&self, offset: u64, most: usize) -> Result<Vec<u8>> {
         let left = usize::try_from(self.len.saturating_sub(offset)).unwrap_or(usize::MAX);
         let mut bytes = vec![0; most.min(left)];
@@ -150,7 +150,7 @@ impl Spooled {
         Ok(bytes)
     }
 
-    /// Returns what reads it from `offset`.
+    /// Returns a reader that begins at `offset`.
     pub fn reader(&self, offset: u64) -> impl Read + Send + use<> {
         SpoolReader { spooled: self.clone(), offset }
     }
@@ -169,19 +169,19 @@ impl Read for SpoolReader {
     }
 }
 
-/// A whole file as the output of an operation, which is sent as it is.
+/// A complete file as the output of an operation, which is sent unchanged.
 #[derive(Clone, Debug)]
 pub struct Content {
     /// The bytes.
     pub spooled: Spooled,
     /// Their media type.
     pub media_type: &'static str,
-    /// What the file is called where it is stored.
+    /// The name under which the file is stored.
     pub file_name: String,
 }
 
 impl Content {
-    /// Reads all of it, if it is no larger than what is read into memory.
+    /// Reads all of it, if it is no larger than the limit for memory.
     pub fn read(&self) -> Result<Vec<u8>> {
         if self.spooled.len() > CONTENT_IN_MEMORY_MAX {
             let detail = format!(
@@ -195,7 +195,7 @@ impl Content {
     }
 }
 
-/// It is serialized as the JSON that it holds.
+/// Serializes as the JSON that the file contains.
 impl Serialize for Content {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         let bytes = self.read().map_err(serde::ser::Error::custom)?;
@@ -206,7 +206,7 @@ impl Serialize for Content {
     }
 }
 
-/// A file that an operation takes: the body of a request over HTTP, or a JSON object among its arguments.
+/// A file for an operation: the body of a request over HTTP, or a JSON object among its arguments.
 #[derive(Clone, Debug)]
 pub enum Upload {
     /// The body.
@@ -218,7 +218,8 @@ pub enum Upload {
 impl Upload {
     /// Returns it as a file; an object is written to one.
     ///
-    /// That is charged to nobody: an object is no larger than a request, and gone when it was read.
+    /// That file is not charged to a workspace: an object is no larger than a request, and removed after it
+    /// was read.
     pub fn spooled(&self, spools: &Spools) -> Result<Spooled> {
         match self {
             Self::File(spooled) => Ok(spooled.clone()),
@@ -237,7 +238,7 @@ impl<'de> Deserialize<'de> for Upload {
     }
 }
 
-/// It is serialized only to be counted: a file counts for nothing.
+/// Serialized only for counting bytes: a file counts as nothing.
 impl Serialize for Upload {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         match self {
@@ -263,14 +264,14 @@ impl JsonSchema for Upload {
 
 /// An input with a file.
 pub trait TakesFile {
-    /// Returns the field that has it.
+    /// Returns the field of the file.
     fn file(&mut self) -> &mut Option<Upload>;
 }
 
 /// The name of that field.
 pub const FILE_FIELD: &str = "envelope";
 
-/// Returns the folder for spools of processes that have no folder of their own.
+/// Returns the folder for spools of processes without a separate folder.
 pub fn default_folder() -> PathBuf {
     std::env::temp_dir()
 }

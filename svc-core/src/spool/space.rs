@@ -1,8 +1,8 @@
-//! The space that spools may take: a budget of their bytes, and a reserve of the disk for the database.
+//! The disk space of spools: a budget of their bytes, and a reserve for the database.
 //!
-//! A spool takes its space with each buffer that it writes, and returns all of it when its file is closed. A
-//! workspace holds at most half of the budget, so that its files keep nobody else from moving one. While less
-//! than the reserve is free on the disk, no spool grows: only the database may use the rest.
+//! A spool takes space with each buffer that it writes, and returns all of it when its file is closed. A
+//! workspace holds up to half of the budget, so that its files do not block those of others. While less than
+//! the reserve is free on the disk, no spool grows: only the database may use the rest.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,14 +25,14 @@ use crate::sync::lock;
 pub struct DiskSize {
     /// Bytes that this process can still use.
     pub free: u64,
-    /// Bytes in all.
+    /// Total bytes.
     pub total: u64,
 }
 
-/// Measures the disk that a folder is on.
+/// Function that measures the disk of a folder.
 pub type Measure = Arc<dyn Fn(&Path) -> io::Result<DiskSize> + Send + Sync>;
 
-/// The limits of spools that an operator can set. Those that are not set follow from the disk.
+/// The limits of spools that an operator can set. Those that are not set depend on the disk.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SpoolLimits {
     /// Maximum bytes of all spools: `SVC_SPOOL_MAX_BYTES`.
@@ -72,9 +72,9 @@ impl Spools {
         Self::measured(folder, limits, Arc::new(measure))
     }
 
-    /// Creates the same for a disk that is measured in another way.
+    /// Creates the same with another function to measure the disk.
     pub fn measured(folder: PathBuf, limits: SpoolLimits, measure: Measure) -> Self {
-        // On a disk that cannot be measured nothing is reserved.
+        // If the disk cannot be measured, nothing is reserved.
         let disk = measure(&folder).unwrap_or(DiskSize { free: u64::MAX, total: 0 });
         let reserve = || (disk.total / 100).saturating_mul(DISK_RESERVE_PERCENT).min(DISK_RESERVE_MAX_BYTES);
         let max = || (disk.free / 2).min(SPOOL_MAX_BYTES);
@@ -90,7 +90,7 @@ impl Spools {
 
     /// Creates a spool whose bytes are charged to a workspace.
     ///
-    /// With no payer only the reserve limits it: that is for commands of the operator, and for what is no
+    /// Without a payer, only the reserve limits it: that is for commands of the operator, and for data no
     /// larger than a request.
     pub fn create(&self, payer: Option<WorkspaceId>) -> Result<Spool> {
         Spool::create(Space { spools: self.clone(), payer, bytes: 0 })
@@ -107,7 +107,7 @@ impl Spools {
         if *reserve == 0 {
             return Ok(());
         }
-        // What cannot be measured is found out by the write itself.
+        // If the disk cannot be measured, the write itself reports a lack of space.
         match measure(folder) {
             Ok(disk) if disk.free < reserve.saturating_add(bytes) => Err(insufficient(format!(
                 "{} bytes of the disk are free, and {reserve} are reserved for the database \
@@ -169,7 +169,7 @@ impl Space {
         self.payer
     }
 
-    /// Takes space for `bytes` more. Fails with 507 `insufficient-storage` if there is none.
+    /// Takes space for `bytes` more. Fails with 507 `insufficient-storage` if there is not enough.
     pub fn grow(&mut self, bytes: u64) -> Result<()> {
         self.spools.check_reserve(bytes)?;
         if let Some(payer) = self.payer {
@@ -195,7 +195,7 @@ impl Drop for Space {
     }
 }
 
-/// Returns the error of a file for which there is no space.
+/// Returns the error for a file without enough space.
 pub(super) fn insufficient(detail: impl Into<std::borrow::Cow<'static, str>>) -> Error {
     Error::new(Code::InsufficientStorage, detail)
 }
@@ -220,7 +220,7 @@ mod tests {
         Uuid::from_u128(n).into()
     }
 
-    /// Creates spools on a disk of which as many bytes are free as the number says.
+    /// Creates spools on a disk with the given number of free bytes.
     fn on_disk(limits: SpoolLimits, free: &Arc<AtomicU64>, total: u64) -> (tempfile::TempDir, Spools) {
         let (folder, free) = (tempfile::tempdir().unwrap(), Arc::clone(free));
         let measure = move |_: &Path| Ok(DiskSize { free: free.load(Ordering::Relaxed), total });

@@ -1,8 +1,9 @@
 //! The service's clock: the machine's, or on Postgres the database's, so that servers agree.
 //!
-//! Between two readings time passes as the monotonic clock says. A clock that is set by more than a little is
-//! followed only once that has lasted (see [`Steady`]); until then it is logged and shown. What is ahead when
-//! a process starts counts from the start: there is nothing to compare it with but what was stored.
+//! Between two readings, time passes by the monotonic clock. If a clock is set by more than a little, the
+//! service follows it only once that has lasted (see [`Steady`]); until then it is logged and shown. A clock
+//! that is ahead when a process starts is followed from the start: only stored times could be compared with
+//! it.
 
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::{Duration, Instant};
@@ -14,7 +15,7 @@ use crate::sync::lock;
 
 /// The source of time for the service. Clones show the same time.
 ///
-/// A mock clock moves only when told to, for tests and simulations.
+/// A mock clock moves only on request, for tests and simulations.
 #[derive(Clone, Debug)]
 pub struct Clock(Arc<Inner>);
 
@@ -26,23 +27,23 @@ struct Inner {
 
 #[derive(Debug)]
 enum Source {
-    /// The machine's clock, which is off by this many microseconds, to test servers whose clocks disagree.
+    /// The machine's clock, off by this many microseconds, for testing servers whose clocks disagree.
     Machine(i64),
     /// A clock that stands still until [`Clock::advance`].
     Mock(MockTime),
 }
 
-/// What counts of the clocks that may be set.
+/// State of the followed clocks, which may be set.
 #[derive(Debug, Default)]
 struct Followed {
     machine: Option<Steady>,
-    /// Known once it was read, where there is one.
+    /// The database's clock, once it was read.
     database: Option<Steady>,
     /// The latest time that was handed out or, at the start, was stored.
     latest: Option<Time>,
 }
 
-/// The state of a mock clock: what it shows, and who is sleeping on it.
+/// The state of a mock clock: the times that it shows, and its sleepers.
 struct MockTime {
     shown: Mutex<Shown>,
     sleepers: Mutex<Vec<Weak<dyn Sleeper>>>,
@@ -51,7 +52,7 @@ struct MockTime {
 #[derive(Clone, Copy)]
 struct Shown {
     wall: Time,
-    /// What the clock of any database shows.
+    /// The time that the clock of any database shows.
     database: Time,
     monotonic: Monotonic,
 }
@@ -72,12 +73,12 @@ pub(crate) trait Sleeper: Send + Sync {
 static START: OnceLock<Instant> = OnceLock::new();
 
 impl Clock {
-    /// Creates a clock that follows the machine's or, once that was heard, the database's.
+    /// Creates a clock that follows the machine's or, once that was read, the database's.
     pub fn system() -> Self {
         Self::wrong(0)
     }
 
-    /// Creates one for which the machine's clock is off by this many microseconds.
+    /// Creates a clock for which the machine's is off by this many microseconds.
     pub fn wrong(micros: i64) -> Self {
         Self::of(Source::Machine(micros))
     }
@@ -107,9 +108,9 @@ impl Clock {
         now
     }
 
-    /// Takes into account that the database's clock showed `theirs`, which it was asked for at `asked`.
+    /// Follows the database's clock, which showed `theirs` when it was read at `asked`.
     ///
-    /// The current time is that of the database from then on.
+    /// From then on, the current time is that of the database.
     pub fn hear(&self, theirs: Time, asked: Monotonic) {
         let mut followed = lock(&self.0.followed);
         let now = self.monotonic();
@@ -120,7 +121,7 @@ impl Clock {
         let ahead_at = |moment: Monotonic| shown.micros().saturating_sub(moment.signed_micros());
         let reading = Reading { at_least: ahead_at(now), at_most: ahead_at(asked) };
         if followed.database.is_none() {
-            // Until now it was the machine's.
+            // Before this, the machine's clock was followed.
             followed.latest = None;
         }
         let finding = follow(&mut followed.database, reading, now);
@@ -128,8 +129,7 @@ impl Clock {
         report(DATABASE, finding);
     }
 
-    /// Takes into account that a time was stored before this process started, and logs it if that has not
-    /// come yet.
+    /// Records a time that was stored before this process started, and logs it if it is in the future.
     pub fn remember(&self, stored: Time) {
         let now = self.now();
         let mut followed = lock(&self.0.followed);
@@ -140,7 +140,7 @@ impl Clock {
         }
     }
 
-    /// Says what is remarkable about the clocks at the moment, if anything is.
+    /// Returns a remark about unusual states of the clocks, if there are any.
     pub fn remark(&self) -> Option<String> {
         let now = self.now();
         let followed = lock(&self.0.followed);
@@ -199,7 +199,7 @@ impl Clock {
         });
     }
 
-    /// Sets a mock clock to `to`, forward or back, without moving any deadline, and as if that had lasted.
+    /// Sets a mock clock to `to`, forward or back, without moving any deadline, as if that had lasted.
     ///
     /// Does nothing to the system's clock.
     pub fn set(&self, to: Time) {
@@ -213,14 +213,14 @@ impl Clock {
         self.wake_sleepers();
     }
 
-    /// Sets the machine beneath a mock clock `micros` ahead, or back if they are negative.
+    /// Sets the machine's clock beneath a mock clock `micros` ahead, or back if they are negative.
     ///
     /// Does nothing to the system's clock.
     pub fn step(&self, micros: i64) {
         self.move_mock(|shown| Shown { wall: shown.wall.shifted(micros), ..shown });
     }
 
-    /// Sets the database beneath a mock clock `micros` ahead, or back if they are negative.
+    /// Sets the database's clock beneath a mock clock `micros` ahead, or back if they are negative.
     ///
     /// Does nothing to the system's clock.
     pub fn step_database(&self, micros: i64) {
@@ -427,7 +427,7 @@ mod tests {
         clock.hear(right, clock.monotonic());
         let late = clock.now().since(right);
         assert!(right <= clock.now() && late < Duration::from_secs(3600), "{late:?}");
-        // A reply that was long on the way is no step.
+        // A reply that took long is not a step.
         let asked = Monotonic::default();
         clock.hear(clock.now().before(Duration::from_micros(clock.monotonic().micros())), asked);
         assert!(clock.now() >= right);

@@ -36,14 +36,14 @@ impl Time {
         self.0
     }
 
-    /// Returns the time of a date as headers of HTTP have it (RFC 9110, 5.6.7); none if it is none.
+    /// Parses a date in the format of HTTP headers (RFC 9110, 5.6.7). Returns `None` if it is not one.
     pub fn from_http_date(text: &str) -> Option<Self> {
         let of_now = || Some(jiff::fmt::rfc2822::parse(text).ok()?.timestamp());
         let of_old = |form: &str| {
             let date = jiff::civil::DateTime::strptime(form, text).ok()?;
             Some(date.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp())
         };
-        // The forms of RFC 850 and of asctime are obsolete, but recipients have to take them.
+        // The forms of RFC 850 and of asctime are obsolete, but recipients have to accept them.
         let found = of_now().or_else(|| of_old("%A, %d-%b-%y %H:%M:%S GMT"));
         let found = found.or_else(|| of_old("%a %b %e %H:%M:%S %Y"));
         Some(Self(found?.as_microsecond()))

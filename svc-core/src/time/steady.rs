@@ -1,13 +1,13 @@
-//! How far ahead of the monotonic clock another one is that may be set: the machine's or a database's.
+//! Following a clock that may be set, the machine's or a database's, by its offset from the monotonic clock.
 //!
-//! Small differences count at once. A step counts only once it has lasted, so that a clock which is wrong for
-//! a moment ends nothing.
+//! Small differences apply at once. A step applies only once it has lasted, so that a clock that is wrong for
+//! a moment has no effect.
 
 use crate::limits::{CLOCK_STEP_COUNTS_AFTER, CLOCK_STEP_MIN};
 
 use super::Monotonic;
 
-/// Where the other clock was found to be: how many microseconds it is ahead, at least and at most.
+/// A reading of the other clock: how many microseconds it is ahead, as a minimum and a maximum.
 ///
 /// It is read between two readings of the monotonic clock, and may be anywhere between them.
 #[derive(Clone, Copy, Debug)]
@@ -17,60 +17,60 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// Returns what comes closest to `ahead`.
+    /// Returns the value within the reading that is closest to `ahead`.
     fn closest_to(self, ahead: i64) -> i64 {
         ahead.max(self.at_least).min(self.at_most)
     }
 }
 
-/// What counts of a clock.
+/// The followed state of a clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Steady {
-    /// How many microseconds it is ahead, as far as that counts.
+    /// How many microseconds it is ahead, without steps that do not apply yet.
     ahead: i64,
-    /// The same some time ago: what steps are measured from, so that many small ones are a large one.
+    /// The same some time ago. Steps are measured from it, so that many small ones add up to a large one.
     before: i64,
     before_at: Monotonic,
     step: Option<Step>,
 }
 
-/// A step that does not count yet.
+/// A step that does not apply yet.
 #[derive(Clone, Copy, Debug)]
 struct Step {
-    /// How far ahead the clock is since.
+    /// How far ahead the clock has been since the step.
     ahead: i64,
     since: Monotonic,
 }
 
-/// What a reading has shown of steps.
+/// Result of a reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Finding {
     /// The clock was set, by this many microseconds.
     Begun(i64),
-    /// It has gone back to where it was.
+    /// The clock has gone back to where it was.
     Undone,
-    /// It has stayed, and counts from now on.
+    /// The step has lasted, and applies from now on.
     Counted(i64),
 }
 
 impl Steady {
-    /// Follows a clock, which counts as it is first found: where it was, had the reply taken no time.
+    /// Follows a clock from its first reading, as if the reply had taken no time.
     pub fn new(first: Reading, now: Monotonic) -> Self {
         let ahead = first.at_least;
         Self { ahead, before: ahead, before_at: now, step: None }
     }
 
-    /// Returns how many microseconds the clock is ahead, as far as that counts.
+    /// Returns how many microseconds the clock is ahead, without steps that do not apply yet.
     pub fn ahead(&self) -> i64 {
         self.ahead
     }
 
-    /// Returns by how many microseconds the clock was set, if that does not count yet.
+    /// Returns by how many microseconds the clock was set, if that does not apply yet.
     pub fn step(&self) -> Option<i64> {
         self.step.map(|step| step.ahead.saturating_sub(self.ahead))
     }
 
-    /// Takes a reading at `now` into account.
+    /// Applies a reading at `now`.
     pub fn follow(&mut self, reading: Reading, now: Monotonic) -> Option<Finding> {
         let found = reading.closest_to(self.ahead);
         if is_small(found, self.before) {
@@ -110,7 +110,7 @@ mod tests {
     const SECOND: i64 = 1_000_000;
     const DAY: i64 = 86_400 * SECOND;
 
-    /// A clock that is followed, and the time.
+    /// A followed clock, and the time.
     struct Followed(Steady, Monotonic);
 
     impl Followed {
@@ -119,7 +119,7 @@ mod tests {
             Self(Steady::new(Reading { at_least: 5, at_most: 5 }, start), start)
         }
 
-        /// Takes into account that after `secs` more it is `ahead` of how it was at first.
+        /// Applies a reading after `secs` more in which the clock is `ahead` of its first reading.
         fn after(&mut self, secs: u64, ahead: i64) -> Option<Finding> {
             self.after_between(secs, ahead, ahead)
         }

@@ -1,7 +1,7 @@
-//! RFC 6749's token endpoint: a form or JSON, and the credentials of the client in there or by HTTP Basic.
+//! RFC 6749's token endpoint: a form or JSON, with the client's credentials in it or in HTTP Basic.
 //!
-//! Parameters that are not known are ignored, as the RFC asks for; one that comes twice is refused, and so is
-//! a client that authenticates in two ways or in the address, which servers and proxies log.
+//! Unknown parameters are ignored, as the RFC requires; a repeated one is refused, and so is a client that
+//! authenticates in two ways, or in the address, which servers and proxies log.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -50,7 +50,7 @@ impl Framing for AppToken {
     }
 }
 
-/// What the body of a request may say.
+/// The parameters in the body of a request.
 #[derive(Default, Deserialize, Serialize)]
 struct Parameters {
     grant_type: Option<String>,
@@ -66,7 +66,7 @@ struct Basic {
 }
 
 impl Parameters {
-    /// Adds what the Authorization header says. The body may repeat the id, as many clients do.
+    /// Adds the credentials of the Authorization header. The body may repeat the id, as many clients do.
     fn by(self, basic: Option<Basic>) -> Result<Self> {
         let Some(Basic { id, secret }) = basic else { return Ok(self) };
         let is_sent = |field: &Option<String>| field.as_ref().is_some_and(|value| !value.is_empty());
@@ -114,7 +114,7 @@ fn form(body: &[u8]) -> Result<Parameters> {
     Ok(sent)
 }
 
-/// Returns the credentials in the Authorization header. Those of another scheme are none.
+/// Returns the credentials in the Authorization header, or `None` for another scheme.
 ///
 /// Id and secret are form-encoded before they are joined (RFC 6749, 2.3.1).
 fn basic(headers: &HeaderMap) -> Result<Option<Basic>> {
@@ -143,7 +143,7 @@ fn invalid(detail: &'static str) -> Error {
     Error::malformed(detail).with(ERROR, "invalid_request")
 }
 
-/// Adds the `error` that the RFC, or for what it does not name its section 4.1.2.1, has for a failure.
+/// Adds the `error` of a failure according to the RFC, or to its section 4.1.2.1 where it names none.
 fn with_error(error: &Error) -> Error {
     let problem = serde_json::to_value(error.problem()).unwrap_or_default();
     if problem.get(ERROR).is_some() {
@@ -277,7 +277,7 @@ mod tests {
     proptest! {
         #![proptest_config(strangers::inputs())]
 
-        /// Whatever a client is called, it is read as it was sent: in a form and by HTTP Basic.
+        /// Any id and secret are read as they were sent: in a form and by HTTP Basic.
         #[test]
         fn what_is_encoded_is_read(ids in strangers::texts(&PIECES), secrets in strangers::texts(&PIECES)) {
             for (id, secret) in ids.into_iter().zip(secrets) {
@@ -292,7 +292,7 @@ mod tests {
             }
         }
 
-        /// Whatever is sent, it is read or refused with an error of the RFC.
+        /// Any input is read, or refused with an error of the RFC.
         #[test]
         fn anything_is_read_or_refused(sent in strangers::sent(&PIECES)) {
             for sent in sent {

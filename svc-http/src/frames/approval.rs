@@ -1,7 +1,7 @@
-//! What a link to an approval gate opens: what it shows as JSON, or the page of the board, which asks for it.
+//! The link to an approval gate: returns the gate as JSON, or the page of the board, which requests it.
 //!
-//! The page says nothing itself, and has the status of what the link shows: so it is 401 to whom the board is
-//! to sign in first, and 404 if there is nothing to decide any more. A path that is no screen has no page.
+//! The page has no data, but the status of the gate: 401 if the user has to sign in first, and 404 if there
+//! is nothing left to decide. A path without a screen has no page.
 
 use futures_util::future::BoxFuture;
 use hyper::header::{HeaderValue, VARY};
@@ -13,7 +13,7 @@ use crate::html::Form;
 use crate::state::ServerState;
 use crate::ui::{self, Board};
 
-/// What a link to an approval gate opens.
+/// The target of a link to an approval gate.
 pub(super) struct Approval;
 
 impl Framing for Approval {
@@ -40,7 +40,7 @@ impl Approval {
         }
         let opened = in_usual_steps(self, call).await;
         let response = match opened {
-            // No link has such a name, so who is not signed in learns the same.
+            // No link has such a path, so an anonymous caller gets the same answer.
             Err(refusal) if form == Form::Page && !Board::has_screen(&path) => match refusal.code() {
                 Code::Unauthenticated => ui::words(&Error::not_found("page or file"), None),
                 _ => ui::words(&refusal, None),
@@ -51,7 +51,7 @@ impl Approval {
             }
         };
         let mut response = ui::protected(response);
-        // What is below /ui/ is of no position in a log.
+        // Responses below /ui/ have no position in a log.
         encode::remove_lsn(response.headers_mut());
         response.headers_mut().insert(VARY, HeaderValue::from_static("accept"));
         Ok(response)

@@ -1,7 +1,8 @@
-//! The routes of the board: its page and files, to whoever names this server; the way there from the root.
+//! The routes of the board: its page and files, for clients that name this server, and the redirect from the
+//! root.
 //!
-//! Nothing is run for them. A browser that is refused, such as because it calls the server by another name,
-//! is told so by a page, since nobody reads the body of a problem.
+//! They run nothing. A browser that is refused, for example because it calls the server by another name, gets
+//! a page with the reason, since users do not see the body of a problem.
 
 use futures_util::future::BoxFuture;
 use hyper::StatusCode;
@@ -39,7 +40,7 @@ async fn answer(mut call: Call<'_>, takes_page: bool) -> Result<Response> {
     let head = call.head().await?;
     let found = if call.redirects() { None } else { Some(serve(&call).await) };
     if let Some(Ok(response)) = found {
-        // What is there counts for nothing: one page has more files than many a limit allows requests.
+        // These requests do not count: one page has more files than many a limit allows requests.
         call.discard().await;
         return Ok(response);
     }
@@ -61,7 +62,7 @@ async fn serve(call: &Call<'_>) -> Result<Response> {
     call.state.board.response(call.uri()?.path(), call.headers()?).await
 }
 
-/// Returns the redirect to the board, with the query; at the root only for who wants a page.
+/// Returns the redirect to the board, with the query; at the root only for clients that want a page.
 fn go(call: &Call<'_>, takes_page: bool) -> Result<Response> {
     if call.uri()?.path() == "/" && !takes_page {
         return Err(Error::new(Code::UnknownRoute, "there is no route /; see GET /openapi.json"));

@@ -1,6 +1,6 @@
-//! The trees of texts that the board draws: JSON, by the session of a browser.
+//! The trees of texts for the board: JSON, by the session of a browser.
 //!
-//! A row that only reads, but by a POST, since texts are too long for a query: so a cookie counts only from a
+//! The row only reads, but by a POST, since texts are too long for a query: so a cookie counts only from a
 //! page of this service.
 
 use svc_core::Error;
@@ -28,7 +28,7 @@ impl Framing for Markdown {
     }
 }
 
-/// Returns a response with the headers of what is below `/ui/`, which is of no position in a log.
+/// Returns a response with the headers of paths below `/ui/`, without a position in a log.
 fn of_board(response: Response) -> Response {
     let mut response = ui::protected(response);
     encode::remove_lsn(response.headers_mut());

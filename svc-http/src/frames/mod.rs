@@ -1,18 +1,18 @@
-//! Framed rows: the routes of the table that are no operations of the API.
+//! Framed rows: the routes of the table that are not operations of the API.
 //!
 //! A frame turns a request into the input of a row, and its output or an error into a response. Everything
 //! else is the same for all of them and for operations: the Host check, admission by the core, the limits on
 //! bodies, requests in flight and unread responses, the pipeline, audit. A frame decides nothing.
 //!
-//! To add a frame, give it a variant in `svc_core::op::Frame`, which says what it takes and what media types
-//! it has, declare its rows with `.framed(..)`, implement [`Framing`] in a file of this folder, and name that
-//! in [`framing`]; the compiler finds the places. Most frames implement [`Framing::input`] (bytes and headers
-//! to the input, which the core decodes into the row's type; text fields for a form, JSON for the rest),
+//! To add a frame, give it a variant in `svc_core::op::Frame` with its credentials and media types, declare
+//! its rows with `.framed(..)`, implement [`Framing`] in a file of this folder, and name that in [`framing`];
+//! the compiler finds the places. Most frames implement [`Framing::input`] (bytes and headers to the input,
+//! which the core decodes into the row's type; text fields for a form, JSON for the rest),
 //! [`Framing::answer`] (the output, typed by [`Reply::output_as`] or encoded, to a response) and
-//! [`Framing::refusal`] (an error to a response). One that has to do something before the request can be
-//! admitted, or between two transactions, implements [`Framing::respond`] out of the same steps:
-//! [`Call::admit`], [`Call::read`], [`Call::run`], [`Call::reply`]. A row that finds its workspace by what
-//! the input names, and no credential, has a preflight that finds it, and acts there by `Write::within`.
+//! [`Framing::refusal`] (an error to a response). A frame with work before admission, or between two
+//! transactions, implements [`Framing::respond`] out of the same steps: [`Call::admit`], [`Call::read`],
+//! [`Call::run`], [`Call::reply`]. A row that finds its workspace by its input, and not by a credential, has
+//! a preflight that finds it, and acts there by `Write::within`.
 
 mod sessions;
 mod app_token;
@@ -38,15 +38,15 @@ use svc_core::op::{self, Admission, Credential, Effect, Frame, Operation, Reply,
 use svc_core::{Code, Error, Holder, Peer, Result};
 
 use crate::accept::Accepted;
-use crate::body::{self, OPEN_BODY_MAX};
 use crate::decode::{self, Text};
 use crate::encode::{self, Response};
 use crate::html::Form;
-use crate::in_flight::{Busy, in_turns};
+use crate::limits::body::{self, OPEN_BODY_MAX};
+use crate::limits::in_flight::{Busy, in_turns};
 use crate::origin::{Use, cookie_counts};
 use crate::state::{Link, ServerState, Unverified};
 
-/// One frame: what of it only bytes and headers are.
+/// One frame: the part that depends on bytes and headers.
 pub(super) trait Framing: Sync {
     /// Returns whether this server serves the frame's rows. If not, their routes do not exist.
     fn is_served(&self, _state: &ServerState) -> bool {
@@ -63,7 +63,7 @@ pub(super) trait Framing: Sync {
         encode::reply(reply)
     }
 
-    /// Returns the error of a request whose head cannot be read: by default what is wrong with it.
+    /// Returns the error of a request whose head cannot be read: by default unchanged.
     fn unread(&self, error: Error) -> Error {
         error
     }
@@ -96,7 +96,7 @@ async fn in_usual_steps<F: Framing + ?Sized>(framing: &F, mut call: Call<'_>) ->
     call.run(admission, &input, |reply| framing.answer(call.state, reply)).await
 }
 
-/// Returns what implements a frame.
+/// Returns the implementation of a frame.
 fn framing(frame: Frame) -> &'static dyn Framing {
     match frame {
         Frame::SignIn => &sessions::SignIn,
@@ -113,7 +113,7 @@ fn framing(frame: Frame) -> &'static dyn Framing {
     }
 }
 
-/// The paths that belong to one frame, with all below them, whether or not it has a row there.
+/// The paths that belong to one frame, with all paths below them, whether or not it has a row there.
 const PLACES: [(&str, Frame); 4] = [
     (scim::BASE, Frame::Scim),
     ("/share", Frame::Share),
@@ -168,7 +168,7 @@ pub(crate) async fn handle(
     responded.unwrap_or_else(|error| framing.refusal(&error))
 }
 
-/// A request of a framed row, as far as it has come.
+/// A request of a framed row during its processing.
 pub(super) struct Call<'a> {
     pub state: &'a ServerState,
     frame: Frame,
@@ -181,15 +181,15 @@ pub(super) struct Call<'a> {
     unverified: &'a mut Unverified,
 }
 
-/// A request that was read entirely.
+/// A request that was completely read.
 pub(super) struct Received {
-    /// The row that is called.
+    /// The row to call.
     pub row: Arc<Operation>,
     /// The variables of the path.
     pub text: Text,
     pub head: Parts,
     pub body: Bytes,
-    /// Held until the body is decoded, if that keeps a thread busy.
+    /// Held until the body is decoded, if that occupies a thread.
     _busy: Option<Busy>,
 }
 
@@ -203,9 +203,9 @@ impl Received {
 }
 
 impl Call<'_> {
-    /// Returns the head of the request as the core takes it, with the credential that the frame takes.
+    /// Returns the head of the request for the core, with the credential that the frame accepts.
     ///
-    /// Where no credential is required, the Host must be one of this server's own names.
+    /// If no credential is required, the Host must be one of this server's names.
     pub async fn head(&self) -> Result<op::RequestHead> {
         let head = self.head_from_anywhere().await?;
         if self.is_open() {
@@ -215,7 +215,7 @@ impl Call<'_> {
         Ok(head)
     }
 
-    /// The same for a row whose address is a secret, which no page of another site knows.
+    /// Returns the head for a row whose address is a secret, which no page of another site knows.
     pub async fn head_from_anywhere(&self) -> Result<op::RequestHead> {
         let request = self.request()?;
         let used = Use::of(request.method());
@@ -223,7 +223,7 @@ impl Call<'_> {
         Ok(op::RequestHead { surface: self.frame.surface(), ..head })
     }
 
-    /// Whether its credential, if any, is not in the head.
+    /// Returns whether its credential, if any, is outside of the head.
     fn is_open(&self) -> bool {
         self.row.access().needs == Needs::Nothing || self.frame.takes() == op::Takes::Nothing
     }
@@ -238,22 +238,22 @@ impl Call<'_> {
         self.row.effect().changes_nothing()
     }
 
-    /// Returns whether a page of this service, or no page at all, asks to sign out.
+    /// Returns whether the request signs out, from a page of this service or from no page at all.
     pub fn signs_out(&self) -> Result<bool> {
         Ok(self.row.effect() == Effect::Destructive && self.is_same_origin()?)
     }
 
-    /// Returns whether a success sends the browser on to another address.
+    /// Returns whether a success redirects the browser to another address.
     pub fn redirects(&self) -> bool {
         self.row.http().success == Success::SeeOther
     }
 
-    /// Returns the form that the client asks for.
+    /// Returns the form that the client requests.
     pub fn form(&self) -> Result<Form> {
         Ok(Form::of(self.row, self.headers()?))
     }
 
-    /// Returns whether the client names a page among what it takes, as a browser does.
+    /// Returns whether the client accepts pages by name, as a browser does.
     pub fn takes_page(&self) -> Result<bool> {
         Ok(Accepted::of(self.headers()?).names("text", "html"))
     }
@@ -324,13 +324,13 @@ impl Call<'_> {
         Ok(Received { row: Arc::clone(self.row), text: self.text.clone()?, head, body, _busy: busy })
     }
 
-    /// Returns the input of a row that takes the variables of its path alone, and discards the body.
+    /// Returns the input of a row that takes only path variables, and discards the body.
     pub async fn input_of_path(&mut self) -> Result<op::Input> {
         self.discard().await;
         Ok(op::Input { text: self.text.clone()?, ..op::Input::default() })
     }
 
-    /// Returns who holds what an admitted request takes of a ceiling.
+    /// Returns the holder of an admitted request's share of a ceiling.
     pub fn holder(&self, admission: &Admission) -> Holder {
         admission.holder().unwrap_or(Holder::at(self.peer))
     }
@@ -340,7 +340,7 @@ impl Call<'_> {
         self.state.service.refuse(Some(self.row), admission, refusal).await
     }
 
-    /// Runs the row, and returns the response that `answer` makes of its reply.
+    /// Runs the row, and returns the response that `answer` creates from its reply.
     pub async fn run(
         &self,
         admission: Admission,
@@ -362,7 +362,7 @@ impl Call<'_> {
         }
     }
 
-    /// Runs the row and returns its reply, for a frame that has more to do before it can respond.
+    /// Runs the row and returns its reply, for a frame with more work before it can respond.
     pub async fn reply(&self, admission: Admission, input: &op::Input) -> Result<Reply> {
         let holder = self.holder(&admission);
         self.run_in_flight(holder, admission, input).await

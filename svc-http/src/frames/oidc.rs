@@ -1,8 +1,8 @@
 //! The routes by which a browser goes to the identity provider and comes back: cookies and redirects.
 //!
 //! The cookie of a sign-in has the browser's secret. It is `HttpOnly` and ends with the sign-in. It names no
-//! path, so it is sent to the routes of this folder alone, whatever a proxy strips from their paths. It is
-//! `SameSite=Lax`, because it must come back with a browser that the provider sends here. Without a provider,
+//! path, so only the routes of this folder receive it, whatever a proxy strips from their paths. It is
+//! `SameSite=Lax`, because it must be sent when the provider redirects the browser here. Without a provider,
 //! or a key to sign the cookies of sessions, the routes do not exist.
 
 use futures_util::future::BoxFuture;
@@ -22,7 +22,7 @@ use crate::ui;
 
 /// The name of the cookie.
 const COOKIE_NAME: &str = "svc_oidc";
-/// What of the query of a callback counts. Providers add more, which is left out.
+/// The query fields of a callback that count. Providers add others, which are ignored.
 const OF_CALLBACK: [&str; 4] = ["state", "code", "iss", "error"];
 
 /// A link, and a redirect to the provider.
@@ -33,7 +33,7 @@ impl Framing for OidcLogin {
         is_served(state)
     }
 
-    /// The provider is asked before anything is written, so that nothing begins that cannot go on.
+    /// The provider is queried before anything is written, so that no sign-in begins that cannot continue.
     fn respond<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Response>> {
         Box::pin(async {
             let reader = Reader::of(&call)?;
@@ -50,9 +50,9 @@ impl Framing for OidcCallback {
         is_served(state)
     }
 
-    /// The login is taken first, then the provider is asked, then the session begins.
+    /// Takes the login first, then queries the provider, then begins the session.
     ///
-    /// UserInfo is asked only about somebody who has not signed in before.
+    /// UserInfo is queried only about a person who has not signed in before.
     fn respond<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Response>> {
         Box::pin(async {
             let reader = Reader::of(&call)?;
@@ -61,9 +61,9 @@ impl Framing for OidcCallback {
     }
 }
 
-/// Who reads a refusal. At these addresses that is a person: no script has asked.
+/// The reader of a refusal: at these addresses a person, not a script.
 struct Reader {
-    /// Where the board is, for who takes a page.
+    /// The address of the board, for a client that accepts a page.
     board: Option<String>,
 }
 
@@ -150,7 +150,7 @@ async fn finish(mut call: Call<'_>) -> Result<Response> {
     Ok(response)
 }
 
-/// Returns the browser's secret in its cookie; none if there are several.
+/// Returns the browser's secret in its cookie, or `None` if there are several.
 fn browser_secret(headers: &HeaderMap) -> Option<String> {
     let values = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut secrets = values.flat_map(|value| value.split(';')).filter_map(|pair| {
@@ -165,7 +165,7 @@ fn redirect(address: &str) -> Result<Response> {
     let mut response = encode::empty(StatusCode::SEE_OTHER);
     let headers = response.headers_mut();
     headers.insert(LOCATION, HeaderValue::from_str(address).map_err(Error::internal)?);
-    // The address of the callback has the code.
+    // The address of the callback contains the code.
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     Ok(response)
 }

@@ -1,9 +1,9 @@
 //! SCIM (RFC 7644): its media type, its errors, and addresses that name this service.
 //!
-//! Names of attributes are in any case, and what a row does not take is left out, because identity providers
-//! send all that they have; the log tells of each such name once. Every failure below `/scim/v2` is that
-//! RFC's error, also where no route matches: this is the one exception to problems. The headers of a failure
-//! are those of the problem that it would be.
+//! Names of attributes are case-insensitive, and unknown ones are ignored, because identity providers send
+//! all that they have; the log names each such attribute once. Every failure below `/scim/v2` is that RFC's
+//! error, even without a matching route: this is the only exception to problems. The headers of a failure are
+//! those of the corresponding problem.
 
 use hyper::StatusCode;
 use hyper::header::{CONTENT_TYPE, HeaderValue, LOCATION};
@@ -20,10 +20,10 @@ use crate::decode::{self, Text};
 use crate::encode::{self, Response};
 
 const SCIM: HeaderValue = HeaderValue::from_static("application/scim+json");
-/// Where everything of SCIM is.
+/// The base path of SCIM.
 pub(super) const BASE: &str = "/scim/v2";
 
-/// What RFC 7644 lets a query say.
+/// The query fields of RFC 7644.
 const QUERY: [&str; 7] =
     ["filter", "startIndex", "count", "attributes", "excludedAttributes", "sortBy", "sortOrder"];
 
@@ -41,10 +41,10 @@ impl Framing for Scim {
         query.retain(|(name, _)| QUERY.contains(&name.as_str()) && fields.contains_key(name));
         let is_search = received.row.effect().changes_nothing();
         let named = |name: &str| {
-            // In a resource they are attributes that it happens to have, such as `attributes` of Keycloak.
+            // In a resource they are ordinary attributes, such as `attributes` of Keycloak.
             let is_asked = !is_search && QUERY.iter().any(|asked| asked.eq_ignore_ascii_case(name));
             let field = if is_asked { None } else { field_of(name, fields) };
-            // The path says which resource it is, whatever the body repeats.
+            // The path identifies the resource, whatever the body repeats.
             field.filter(|field| text.iter().all(|(named, _)| named != field))
         };
         let members = if received.body.is_empty() { Map::new() } else { members(&received.body, named)? };
@@ -76,7 +76,7 @@ impl Framing for Scim {
     }
 }
 
-/// Reads the members of a body that a row takes, by the names that it has for them.
+/// Reads those members of a body that a row accepts, by the row's names for them.
 fn members(body: &[u8], named: impl Fn(&str) -> Option<String>) -> Result<Map<String, Value>> {
     lenient::members(body, named).map_err(|unread| {
         let detail = match unread {
@@ -88,7 +88,7 @@ fn members(body: &[u8], named: impl Fn(&str) -> Option<String>) -> Result<Map<St
     })
 }
 
-/// Returns the name that a row has for a member, whatever its case; none if it does not take it.
+/// Returns a row's name for a member, ignoring case, or `None` if the row does not accept it.
 fn field_of(name: &str, fields: &Map<String, Value>) -> Option<String> {
     let field = fields.keys().find(|field| field.eq_ignore_ascii_case(name));
     if field.is_none() {
@@ -128,7 +128,7 @@ fn resource(reply: &Reply, own: &str) -> Result<Response> {
     Ok(response)
 }
 
-/// Puts the address of this service before each `location` and `$ref`.
+/// Prepends the address of this service to each `location` and `$ref`.
 fn complete(value: &mut Value, own: &str) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(|item| complete(item, own)),

@@ -1,7 +1,7 @@
 //! The routes by which a browser signs in and out: JSON, and the cookie of a session.
 //!
-//! The cookie is `HttpOnly`, so that no script reads it, and `SameSite=Lax`: `Strict` would not come back
-//! with a browser that an identity provider sends here. Without a key to sign it the routes do not exist.
+//! The cookie is `HttpOnly`, so that no script reads it, and `SameSite=Lax`: with `Strict` the browser would
+//! not send it when an identity provider redirects it here. Without a key to sign it the routes do not exist.
 
 use futures_util::future::BoxFuture;
 use hyper::header::{HeaderValue, SET_COOKIE};
@@ -31,7 +31,7 @@ impl Framing for SignIn {
         }
     }
 
-    /// A page that signs somebody in from another site could make a person work in its own account.
+    /// Another site that could sign a person in here might make that person work in the attacker's account.
     fn respond<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Response>> {
         Box::pin(self.sign_in(call))
     }
@@ -77,7 +77,7 @@ fn cookie(state: &ServerState, value: &str, max_age_secs: i64) -> Result<HeaderV
     Ok(cookie)
 }
 
-/// JSON, by the session of a browser; signing out removes its cookie, also if that names no live session.
+/// JSON, by the session of a browser; signing out removes the cookie even if it names no live session.
 pub(super) struct Session;
 
 impl Session {

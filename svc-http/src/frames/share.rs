@@ -1,8 +1,8 @@
-//! The routes that a share ticket opens: JSON that is neither kept nor passed on, and one refusal.
+//! The routes that a share ticket opens: JSON that may not be cached or passed on, and a single refusal.
 //!
-//! Whoever has no live ticket gets the same bytes, whatever was sent: nothing, a token, a cookie, a secret
-//! that never was one, two of them, or that of a ticket which has ended. How far the log of the workspace has
-//! come is told to nobody.
+//! A client without a live ticket gets the same bytes, whatever it sent: nothing, a token, a cookie, an
+//! invalid secret, two of them, or that of a ticket which has ended. No response contains the position of the
+//! workspace's log.
 
 use hyper::header::{HeaderValue, REFERRER_POLICY, VARY, WWW_AUTHENTICATE};
 use svc_core::op::Reply;
@@ -16,10 +16,10 @@ const SCHEME: HeaderValue = HeaderValue::from_static("ShareTicket");
 const NO_REFERRER: HeaderValue = HeaderValue::from_static("no-referrer");
 const BY_CREDENTIAL: HeaderValue = HeaderValue::from_static("Authorization");
 
-/// What is said to whoever has none.
+/// The refusal of a client without a live ticket.
 const NEEDED: &str = "the request needs a share ticket that is live";
 
-/// What a share ticket shows.
+/// The data that a share ticket shows.
 pub(super) struct Share;
 
 impl Framing for Share {
@@ -27,7 +27,7 @@ impl Framing for Share {
         kept_private(encode::reply(reply))
     }
 
-    /// Two credentials are none.
+    /// Two credentials count as none.
     fn unread(&self, error: Error) -> Error {
         if error.code() == Code::Malformed { Error::new(Code::Unauthenticated, NEEDED) } else { error }
     }
@@ -43,7 +43,7 @@ impl Framing for Share {
     }
 }
 
-/// Adds the headers that keep a response to its reader. Every response is `no-store` already.
+/// Adds the headers that keep a response private to its reader. Every response is `no-store` already.
 fn kept_private(mut response: Response) -> Response {
     let headers = response.headers_mut();
     encode::remove_lsn(headers);

@@ -1,7 +1,7 @@
-//! The link of a mail by which mail is turned off (RFC 8058): a page with a button, and what that sends.
+//! The unsubscribe link of a mail (RFC 8058): a page with a button, and the request that the button sends.
 //!
-//! The link is all that is read: no cookie, no Origin, no query, and no body of whatever type. A browser gets
-//! pages without scripts, other clients JSON.
+//! Only the link is read: no cookie, no Origin, no query, and no body of any type. A browser gets pages
+//! without scripts, other clients JSON.
 
 use futures_util::future::BoxFuture;
 use hyper::header::{HeaderValue, VARY};

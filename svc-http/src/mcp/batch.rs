@@ -1,6 +1,6 @@
-//! A batch in a POST, which revision 2025-03-26 has.
+//! A batch in a POST, a feature of revision 2025-03-26.
 //!
-//! Its messages are handled one after the other, so that their effects happen in order. It takes one slot in
+//! Its messages are handled one after another, so that their effects happen in order. It takes one slot in
 //! flight, and none while it waits. Its waits share one deadline. Once the responses exceed a limit, the
 //! remaining messages are rejected.
 
@@ -21,16 +21,16 @@ use tokio::time::{Instant, sleep};
 use super::event_stream::{self, KEEP_ALIVE, Pending};
 use super::post::{EARLY, accepted, busy, cancelled};
 use super::{Endpoint, Sender, refuse};
-use crate::body::held;
 use crate::encode::{self, Response};
-use crate::in_flight::in_turns;
+use crate::limits::body::held;
+use crate::limits::in_flight::in_turns;
+use crate::limits::unread;
 use crate::state::ServerState;
-use crate::unread;
 
 /// Bytes of a batch's responses after which its remaining messages are rejected.
 const BATCH_ANSWER_MAX: usize = 1 << 20;
 
-/// An item of a batch: a message, or what is wrong with it.
+/// An item of a batch: a message, or the fault of an invalid one.
 type Item = std::result::Result<Message, InvalidMessage>;
 
 /// A batch in progress.
@@ -40,7 +40,7 @@ pub(super) struct BatchPost {
     sender: Sender,
     outlet: Outlet,
     slot: Option<Place>,
-    /// The responses, in the order of the messages that they answer.
+    /// The responses, in the order of their messages.
     answers: Vec<Vec<u8>>,
     /// Their share of the unread bytes.
     share: Option<Place>,
@@ -48,7 +48,7 @@ pub(super) struct BatchPost {
 
 /// The response to a whole batch.
 struct Answered {
-    /// The array of all responses, if there are any; or why the batch has failed.
+    /// The array of all responses, if there are any, or why the batch has failed.
     array: Result<Option<Bytes>>,
     share: Option<Place>,
     room_lsn: Option<i64>,
@@ -61,7 +61,7 @@ impl BatchPost {
         Self { endpoint, state, sender, outlet, slot: None, answers: Vec::new(), share: None }
     }
 
-    /// Handles the items of a batch that was sent in so many bytes.
+    /// Handles the items of a batch of `size` bytes.
     ///
     /// As with one message, the response becomes a stream if it takes a while.
     pub async fn run(mut self, items: Vec<Item>, size: usize) -> Response {
@@ -93,7 +93,7 @@ impl BatchPost {
         endpoint.streaming(&principal, events).await
     }
 
-    /// Answers the items one after the other.
+    /// Answers the items one after another.
     async fn answer(mut self, items: Vec<Item>) -> Answered {
         let longest = Duration::from_secs(WAIT_MAX_SECS.unsigned_abs());
         self.sender.principal = self.sender.principal.clone().until(Instant::now() + longest);
@@ -103,7 +103,7 @@ impl BatchPost {
                 Err(invalid) => (invalid.id.clone(), true),
             };
             let answered = match self.item(number, item).await {
-                // The core does not know of it yet.
+                // The core has not counted this request yet.
                 Err(error) if self.sender.principal.is_unasked() => {
                     Err(self.sender.principal.refuse(&self.endpoint.service, error).await)
                 }
@@ -124,7 +124,7 @@ impl BatchPost {
         Answered { array: Ok(array.map(Bytes::from)), share: self.share, room_lsn }
     }
 
-    /// Handles one item. Every item counts as a request, whatever it is.
+    /// Handles one item. Every item counts as a request, whatever its form.
     async fn item(&mut self, number: usize, item: Item) -> Result<Option<Vec<u8>>> {
         let service = &self.endpoint.service;
         if number > 0 {
@@ -150,7 +150,7 @@ impl BatchPost {
 
     /// Handles one message, or rejects it before it has any effect.
     ///
-    /// A request that is cancelled has no answer.
+    /// A cancelled request has no answer.
     async fn message(&mut self, number: usize, message: Message) -> Result<Option<Vec<u8>>> {
         let (endpoint, holder) = (Arc::clone(&self.endpoint), self.sender.holder);
         if self.answers.iter().map(Vec::len).sum::<usize>() >= BATCH_ANSWER_MAX {
@@ -208,7 +208,7 @@ impl BatchPost {
 }
 
 impl Answered {
-    /// Returns it as JSON, or 202 if there is nothing to say.
+    /// Returns it as JSON, or 202 without a response.
     fn into_response(self) -> Response {
         let mut response = match self.array {
             Ok(Some(array)) => encode::json(hyper::StatusCode::OK, array),

@@ -1,7 +1,7 @@
-//! Requests that a client may cancel by a notification in a POST of its own.
+//! Requests that a client may cancel by a notification in a separate POST.
 //!
-//! Before revision 2026-07-28 a lost connection does not cancel a request. Within a session the id tells
-//! which one is meant; without one, a request is cancelled if exactly one of this credential has the id.
+//! Before revision 2026-07-28 a lost connection does not cancel a request. Within a session the id identifies
+//! the request; without one, a request is cancelled if exactly one of this credential has the id.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use rmcp::model::RequestId;
 use svc_mcp_stdio::wire::{self, Kind, Message};
 use tokio::sync::oneshot;
 
-/// Where the id of a request is unique.
+/// The scope in which the id of a request is unique.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Scope {
     /// The mark of the credential.
@@ -36,7 +36,7 @@ impl Cancels {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a request as long as what is returned is held.
+    /// Adds a request, for the lifetime of the returned guard.
     pub fn park(self: &Arc<Self>, scope: Scope, id: RequestId) -> Parked {
         let (sender, cancelled) = oneshot::channel();
         let key = (scope, id);
@@ -48,7 +48,7 @@ impl Cancels {
         Parked { all: Arc::clone(self), key, number, cancelled }
     }
 
-    /// Cancels what a message says to cancel, if it says so.
+    /// Cancels the request that a message names, if the message is a cancellation.
     pub fn heed(&self, scope: Scope, message: &Message) {
         if message.method != "notifications/cancelled" || message.kind != Kind::Notification {
             return;
@@ -65,7 +65,7 @@ impl Cancels {
         let key = (scope, id);
         if state.parked.get(&key).is_some_and(|same| same.len() == 1) {
             for (_, sender) in state.parked.remove(&key).unwrap_or_default() {
-                // It may have ended just now.
+                // The request may have just ended.
                 let _ = sender.send(());
             }
         }

@@ -1,4 +1,4 @@
-//! Server-sent events: how they are written, and the stream that answers one request late.
+//! Server-sent events: their format, and the stream that answers one slow request.
 //!
 //! <https://html.spec.whatwg.org/multipage/server-sent-events.html>
 
@@ -13,14 +13,14 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 use crate::encode::Response;
-use crate::response_body::ResponseBody;
+use crate::limits::response_body::ResponseBody;
 
-/// How often a comment is sent, so that nobody between takes the connection for dead.
+/// The interval of comments, which keep intermediaries from treating the connection as dead.
 pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
-/// Asks nginx not to collect events before it passes them on.
+/// Asks nginx not to buffer events.
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// A comment, which clients ignore.
@@ -40,8 +40,7 @@ pub(super) fn event(name: Option<&str>, id: Option<&str>, data: &[u8]) -> Bytes 
     event.into()
 }
 
-/// Returns the parts of an event `message`, whose data is sent as it is: what it counts for is held until
-/// then.
+/// Returns the parts of an event `message`, whose data is sent unchanged: its share is held until then.
 pub(super) fn message(data: Bytes) -> [Bytes; 3] {
     [Bytes::from_static(b"event: message\ndata: "), data, Bytes::from_static(b"\n\n")]
 }
@@ -57,15 +56,16 @@ pub(super) fn response(events: impl Stream<Item = Bytes> + Send + 'static) -> Re
     response
 }
 
-/// An answer that is being made, with what is said meanwhile.
+/// An answer in progress, with the notifications before it.
 pub(super) struct Pending {
-    /// Resolves with the event to send; with none if the client has given the request up.
+    /// Resolves with the event to send, or with `None` if the client has cancelled the request.
     pub answer: Pin<Box<dyn Future<Output = Option<Bytes>> + Send>>,
-    /// None if nothing can be said.
+    /// `None` if the client receives no notifications.
     pub said: Option<mpsc::Receiver<Bytes>>,
 }
 
-/// Returns the stream that sends what is said while an answer is made, and then the answer as its last event.
+/// Returns the stream that sends notifications while an answer is in progress, and then the answer as its
+/// last event.
 pub(super) fn of(
     pending: Pending,
     first: Option<Bytes>,
@@ -73,7 +73,7 @@ pub(super) fn of(
 ) -> impl Stream<Item = Bytes> + Send {
     let mut ticks = interval_at(Instant::now() + keep_alive, keep_alive);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // The first bytes make the head go out at once.
+    // The first bytes send the head at once.
     let first = first.map_or(COMMENT, |said| event(None, None, &said));
     let state = (Some(pending), Some(first), ticks);
     stream::unfold(state, |(pending, first, mut ticks)| async move {
@@ -87,7 +87,7 @@ pub(super) fn of(
                 Some((event(None, None, &said), (Some(pending), None, ticks)))
             }
             answer = &mut pending.answer => {
-                // What was said before the answer arrives before it.
+                // Earlier notifications arrive before the answer.
                 let mut rest = Vec::new();
                 while let Some(said) = now(&mut pending.said) {
                     rest.extend_from_slice(&event(None, None, &said));
@@ -106,7 +106,7 @@ pub(super) fn of(
     })
 }
 
-/// Returns what is said next; never if nothing can be said.
+/// Returns the next notification; never resolves if there cannot be one.
 pub(super) async fn next(said: &mut Option<mpsc::Receiver<Bytes>>) -> Option<Bytes> {
     match said {
         Some(said) => said.recv().await,
@@ -114,7 +114,7 @@ pub(super) async fn next(said: &mut Option<mpsc::Receiver<Bytes>>) -> Option<Byt
     }
 }
 
-/// Returns what has been said by now.
+/// Returns the next notification if it is already available.
 pub(super) fn now(said: &mut Option<mpsc::Receiver<Bytes>>) -> Option<Bytes> {
     said.as_mut()?.try_recv().ok()
 }

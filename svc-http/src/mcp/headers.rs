@@ -1,7 +1,7 @@
-//! The headers that repeat what a message says, so that proxies can route it without reading its body.
+//! The headers that repeat parts of a message, so that proxies can route it without reading its body.
 //!
-//! Since revision 2026-07-28 they are required, and must agree with the message. Text beyond visible ASCII
-//! comes as `=?base64?...?=`.
+//! Since revision 2026-07-28 they are required, and must agree with the message. Text beyond visible ASCII is
+//! encoded as `=?base64?...?=`.
 
 use std::borrow::Cow;
 
@@ -24,20 +24,20 @@ const PARAM: &str = "mcp-param-";
 /// The member of a property's schema that names its header.
 const IN_HEADER: &str = "x-mcp-header";
 
-/// Returns the revision that the headers name, or the one of requests that name none.
+/// Returns the revision that the headers name, or that of requests without the header.
 pub(super) fn revision(headers: &HeaderMap) -> Result<Revision, Refusal> {
     let Some(named) = one(headers, &VERSION)? else { return Ok(Revision::UNSTATED) };
     Revision::of(&named).ok_or_else(|| Refusal::revision(&named))
 }
 
-/// Checks that the header of the revision says what the message says, known or not.
+/// Checks that the header of the revision agrees with the message, whether the revision is known or not.
 pub(super) fn check_revision(headers: &HeaderMap, stated: Option<&str>) -> Result<(), Refusal> {
     stated.map_or(Ok(()), |stated| agree(headers, &VERSION, stated, false))
 }
 
 /// Checks the headers of a message against it.
 ///
-/// Earlier revisions have no such headers; one that is sent all the same is checked, too.
+/// Earlier revisions have no such headers, but they are checked if a client sends them.
 pub(super) fn check<'a>(
     headers: &HeaderMap,
     message: &Message,
@@ -63,7 +63,7 @@ pub(super) fn check<'a>(
     Ok(())
 }
 
-/// Checks that a header says this.
+/// Checks that a header has this value.
 fn agree(headers: &HeaderMap, name: &HeaderName, wanted: &str, is_required: bool) -> Result<(), Refusal> {
     match one(headers, name)? {
         Some(said) if said == wanted => Ok(()),
@@ -122,7 +122,7 @@ fn collect<'a>(schema: &'a Value, path: &mut Vec<&'a str>, found: &mut Vec<(Vec<
     }
 }
 
-/// Whether a header's text is this argument.
+/// Returns whether a header's text equals this argument.
 fn says(said: &str, value: &Value) -> bool {
     match value {
         Value::String(text) => said == text,
@@ -135,12 +135,12 @@ fn says(said: &str, value: &Value) -> bool {
     }
 }
 
-/// Whether a number in a header is this integer: `42` and `42.0` are the same.
+/// Returns whether a number in a header equals this integer: `42` and `42.0` are the same.
 fn same(said: f64, number: i64) -> bool {
     format!("{said:.0}") == number.to_string()
 }
 
-/// Returns the text of a header that may be sent once; none if it is not sent.
+/// Returns the text of a header that may be sent once, or `None` if it is absent.
 fn one<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<Cow<'a, str>>, Refusal> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };

@@ -1,8 +1,8 @@
 //! The Model Context Protocol over HTTP.
 //!
-//! The layer of `svc-mcp-stdio` implements the methods; this frames them. A POST is answered as JSON, or if
-//! that takes a while as server-sent events. Each request is independent; only revision 2024-11-05 has
-//! sessions, on a path of its own.
+//! The router of `svc-mcp-stdio` implements the methods; this module frames them. A POST is answered as JSON,
+//! or if that takes a while as server-sent events. Each request is independent; only revision 2024-11-05 has
+//! sessions, on a separate path.
 
 pub(crate) mod refuse;
 mod headers;
@@ -35,17 +35,17 @@ use svc_mcp_stdio::wire::{self, InvalidMessage, Message, Payload};
 use svc_mcp_stdio::{Principal, head};
 
 use crate::accept::Accepted;
-use crate::body::{self, OPEN_BODY_MAX};
 use crate::decode;
 use crate::encode::{self, Response};
-use crate::in_flight::Busy;
+use crate::limits::body::{self, OPEN_BODY_MAX};
+use crate::limits::in_flight::Busy;
 use crate::state::{Link, ServerState, Unverified};
 use batch::BatchPost;
 use cancels::{Cancels, Scope};
 use post::Post;
 use sessions::{Owner, Session, Sessions};
 
-/// What answers requests of the protocol, created once.
+/// The handler of requests of the protocol, created once.
 pub(crate) struct Endpoint {
     service: Service,
     layer: Layer,
@@ -53,39 +53,39 @@ pub(crate) struct Endpoint {
     sessions: Arc<Sessions>,
 }
 
-/// Which tools a path shows.
+/// The tools that a path shows.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Shown {
-    /// Those that the client chooses.
+    /// The tools that the client chooses.
     Chosen,
     /// The same, on the path that has sessions.
     Streamable,
-    /// Those of a profile.
+    /// The tools of a profile.
     Of(Profile),
 }
 
-/// The head of a POST, its authenticated sender and what it says of all its messages.
+/// The head of a POST, its authenticated sender and the properties of all its messages.
 struct Sender {
     principal: Principal,
     holder: Holder,
     headers: HeaderMap,
     agreed: Agreed,
-    /// The date of the revision that the message itself says it is of.
+    /// The date of the revision in the message itself.
     stated: Option<String>,
     view: View,
-    /// Whether the client reads server-sent events.
+    /// Whether the client accepts server-sent events.
     takes_events: bool,
     session: Option<Arc<Session>>,
     /// Whether a handshake may begin a session.
     begins_session: bool,
 }
 
-/// The revision of a message, as that itself says it.
+/// The revision of a message, according to the message itself.
 #[derive(Default)]
 struct Said {
-    /// The date of the one that it says it is of, which its headers must repeat.
+    /// The date of the stated revision, which its headers must repeat.
     stated: Option<String>,
-    /// Whether it asks to agree on one; its headers have no say in that.
+    /// Whether it negotiates a revision; its headers are then irrelevant.
     is_handshake: bool,
 }
 
@@ -100,12 +100,12 @@ impl Said {
 const HANDSHAKE: &str = "initialize";
 
 impl Sender {
-    /// Returns whose session one is that it begins.
+    /// Returns the owner of a session that it begins.
     fn owner(&self) -> Owner {
         Owner { mark: self.principal.mark(), holder: self.holder }
     }
 
-    /// Returns where the ids of its requests are unique.
+    /// Returns the scope in which the ids of its requests are unique.
     fn scope(&self) -> Scope {
         let session = self.session.as_ref().map(|session| session.id.clone());
         Scope { mark: self.principal.mark(), session }
@@ -113,7 +113,7 @@ impl Sender {
 }
 
 impl Endpoint {
-    /// Creates the endpoint over a layer.
+    /// Creates the endpoint over a router.
     pub fn new(service: &Service, layer: Layer) -> Self {
         Self { service: service.clone(), layer, cancels: Arc::default(), sessions: Arc::default() }
     }
@@ -188,7 +188,7 @@ impl Endpoint {
                 Post { endpoint: self, state, sender: &sender }.answer(message, busy).await
             }
             Payload::Batch(items) => {
-                // Each item takes what it needs.
+                // Each item takes its own slots.
                 drop(busy);
                 match sender.agreed.revision.has_batches() {
                     true => BatchPost::new(self, state, sender).run(items, body.len()).await,
@@ -200,8 +200,8 @@ impl Endpoint {
 
     /// Admits a POST before its body is read.
     ///
-    /// A page of another site is rejected whatever it brings, a foreign host only without a credential: names
-    /// that resolve to this machine are of no use to those who have no token.
+    /// A page of another site is always rejected, a foreign host only without a credential: names that
+    /// resolve to this machine are useless without a token.
     async fn admit(
         &self,
         state: &ServerState,
@@ -222,7 +222,7 @@ impl Endpoint {
         Principal::admitted(&self.service, head(credential, Some(peer))).await
     }
 
-    /// Reads what the head of a POST says of its messages.
+    /// Reads the properties of a POST's messages from its head.
     fn sender(
         &self,
         shown: Shown,
@@ -238,7 +238,7 @@ impl Endpoint {
             Some(session) => session.agreed(),
             None => Agreed::on(match headers::revision(&head.headers) {
                 _ if said.is_handshake => Revision::UNSTATED,
-                // The message says it, and whether the header agrees is checked with the others.
+                // The message states it; the header is checked together with the others.
                 Err(_) if said.stated.is_some() => Revision::UNSTATED,
                 named => named?,
             }),
@@ -258,7 +258,7 @@ impl Endpoint {
         Ok(Sender { principal, holder, headers, agreed, stated, view, takes_events, session, begins_session })
     }
 
-    /// Returns the response to something that is not a valid message.
+    /// Returns the response to an invalid message.
     async fn invalid(&self, principal: &Principal, invalid: &InvalidMessage) -> Response {
         self.refused(principal, invalid.id.as_ref(), Refusal::from(invalid)).await
     }
@@ -286,13 +286,13 @@ fn query(uri: &Uri) -> std::result::Result<decode::Text, Refusal> {
     Ok(fields)
 }
 
-/// Returns whether a client whose handshake is not remembered says that it shows cards.
+/// Returns whether a client without a remembered handshake declares that it shows cards.
 fn asks_for_cards(query: &decode::Text) -> bool {
     let mut extensions = query.iter().filter(|(name, _)| name == "extensions");
     extensions.any(|(_, list)| list.split(',').any(|extension| extension.trim() == "ui"))
 }
 
-/// Returns the id of a message that is not admitted, so that its client knows what was refused.
+/// Returns the id of a rejected message, so that its client knows which one it was.
 async fn id_in(
     state: &ServerState,
     holder: Holder,

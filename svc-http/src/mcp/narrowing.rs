@@ -1,7 +1,7 @@
-//! Which tools a request wants to be shown: its query and its headers.
+//! The tools that a request selects: by its query and its headers.
 //!
-//! A word that cannot be read narrows nothing, so it is rejected and not passed over. Of two sources the
-//! query counts, but reading only is what any of them asks for.
+//! An invalid value narrows nothing, so it is rejected and not ignored. The query overrides the headers, but
+//! each of them can restrict the tools to reading.
 
 use hyper::header::{HeaderMap, HeaderName};
 use svc_core::text::echo;
@@ -13,10 +13,10 @@ use crate::decode::Text;
 const TOOLSETS: &str = "toolsets";
 const TOOLS: &str = "tools";
 const READONLY: &str = "readonly";
-/// How the names of the headers begin.
+/// Prefix of the header names.
 const PREFIX: &str = "x-mcp-";
 
-/// Returns which tools a client has chosen.
+/// Returns the tools that a client has chosen.
 pub(super) fn choice(headers: &HeaderMap, query: &Text) -> Result<Choice, Refusal> {
     if query.is_empty() && !headers.keys().any(|name| name.as_str().starts_with(PREFIX)) {
         return Ok(Choice::default());
@@ -26,7 +26,7 @@ pub(super) fn choice(headers: &HeaderMap, query: &Text) -> Result<Choice, Refusa
     let mut own = named.filter_map(|name| Some((name, name.strip_prefix(PREFIX)?)));
     own.try_for_each(|(name, field)| check_name(name, field))?;
     let words = |field: &'static str| -> Result<Option<String>, Refusal> {
-        // A list without a word is no choice.
+        // A list without a name is not a choice.
         let has_words = |list: &String| list.chars().any(|c| c != ',' && !c.is_whitespace());
         Ok(in_query(query, field)?.filter(has_words).or(in_header(headers, field)?))
     };
@@ -41,7 +41,7 @@ pub(super) fn choice(headers: &HeaderMap, query: &Text) -> Result<Choice, Refusa
     })
 }
 
-/// Rejects the name of a field, or the rest of a header's, that looks like one of these and is none.
+/// Rejects the name of a field, or the rest of a header's, that resembles one of these but is not one.
 fn check_name(name: &str, field: &str) -> Result<(), Refusal> {
     let plain: String = field.to_ascii_lowercase().chars().filter(char::is_ascii_alphanumeric).collect();
     let is_meant = |known: &&str| plain.trim_end_matches('s') == known.trim_end_matches('s');

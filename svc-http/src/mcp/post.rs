@@ -1,5 +1,5 @@
-//! One message in a POST: answered as JSON, or, if that takes a while or there is something to say before,
-//! as server-sent events.
+//! One message in a POST: answered as JSON, or, if that takes a while or notifications come before the
+//! answer, as server-sent events.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,14 +21,14 @@ use super::cancels::Parked;
 use super::event_stream::{self, KEEP_ALIVE, Pending};
 use super::sessions::{AnswerPlace, SESSION, Session, ended};
 use super::{Endpoint, Sender, headers, refuse};
-use crate::body::held;
 use crate::encode::{self, Response};
-use crate::in_flight::{Busy, InFlight, in_turns};
+use crate::limits::body::held;
+use crate::limits::in_flight::{Busy, InFlight, in_turns};
+use crate::limits::unread::{self, UnreadAnswers};
 use crate::phase::{Phase, closing};
 use crate::state::ServerState;
-use crate::unread::{self, UnreadAnswers};
 
-/// How long an answer may take until its stream begins.
+/// Maximum time to an answer before its stream begins.
 pub(super) const EARLY: Duration = Duration::from_secs(2);
 
 /// A POST of one message.
@@ -39,7 +39,7 @@ pub(super) struct Post<'a> {
 }
 
 impl Post<'_> {
-    /// Answers the message, which has been read with the place `busy`.
+    /// Answers the message, which has been read with the slot `busy`.
     pub async fn answer(&self, message: Message, busy: Option<Busy>) -> Response {
         let Sender { principal, agreed, view, headers, stated, .. } = self.sender;
         let (endpoint, id) = (self.endpoint, message.id.clone());
@@ -57,7 +57,7 @@ impl Post<'_> {
             let schema = || endpoint.layer.input_schema(&message);
             headers::check(headers, &message, &asked, schema).map(|()| asked)
         });
-        // What follows waits for the database, and the work takes places in an order of its own.
+        // The next step waits for the database, and the work takes slots in a separate order.
         drop(busy);
         let mut asked = match asked {
             Ok(asked) => asked,
@@ -87,7 +87,7 @@ impl Post<'_> {
     async fn notified(&self, message: &Message) -> Response {
         let Sender { principal, agreed, view, headers, .. } = self.sender;
         let asked = Asked::of(message, agreed, principal.clone(), view.clone());
-        // Nothing is said of a notification but that it does not belong here.
+        // The only error of a notification is that it does not belong here.
         if let Ok(asked) = asked
             && let Err(refusal) = headers::check(headers, message, &asked, || None)
         {
@@ -102,7 +102,7 @@ impl Post<'_> {
         response
     }
 
-    /// Takes up the request and returns what answers it. A parked wait does not count as in flight.
+    /// Starts the request and returns the work that answers it. A parked wait does not count as in flight.
     async fn work(&self, asked: &Arc<Asked>, message: &Arc<Message>, manner: Manner) -> Result<Work> {
         let (places, holder) = (&self.state.in_flight, self.sender.holder);
         let slot = match manner.waits {
@@ -127,7 +127,7 @@ impl Post<'_> {
         })
     }
 
-    /// Starts a request whose answer its session's stream brings.
+    /// Starts a request whose answer goes to its session's stream.
     async fn answer_elsewhere(
         &self,
         asked: &Arc<Asked>,
@@ -137,7 +137,7 @@ impl Post<'_> {
     ) -> Result<()> {
         let (Some(session), place) = (self.sender.session.clone(), place?) else { return Ok(()) };
         let (unread, holder) = (self.state.unread.clone(), self.sender.holder);
-        // Nothing more is done for a client that leaves too much unread.
+        // No more work is done for a client with too many unread bytes.
         unread.wait(holder, Instant::now() + unread::TIMEOUT).await?;
         let work = self.work(asked, message, manner).await?;
         tokio::spawn(async move {
@@ -155,7 +155,7 @@ impl Post<'_> {
         Ok(())
     }
 
-    /// Makes the response.
+    /// Produces the response.
     async fn make(&self, asked: &Arc<Asked>, message: &Arc<Message>, manner: Manner) -> Result<Response> {
         let work = self.work(asked, message, manner).await?;
         let streams = self.sender.takes_events;
@@ -182,7 +182,7 @@ impl Post<'_> {
         Ok(self.endpoint.streaming(&asked.principal, events).await)
     }
 
-    /// Returns the response with an answer that has not taken long: events if something was said before it.
+    /// Returns the response with an answer that came quickly: as events if notifications came before it.
     async fn at_once(
         &self,
         asked: &Asked,
@@ -200,7 +200,7 @@ impl Post<'_> {
     }
 
     async fn as_json(&self, asked: &Asked, answer: Option<Answer>) -> Result<Response> {
-        // A request that was given up has no answer.
+        // A cancelled request has no answer.
         let Some(mut answer) = answer else { return Ok(accepted()) };
         asked.principal.confirm(&self.endpoint.service).await?;
         let session = match (answer.agreed.take(), &self.sender.session) {
@@ -223,14 +223,14 @@ impl Post<'_> {
         Ok(response)
     }
 
-    /// Returns the error of a request that the core may not know of yet.
+    /// Returns the error of a request that the core may not have counted yet.
     async fn unless_asked(&self, error: Error) -> Error {
         let principal = &self.sender.principal;
         if principal.is_unasked() { principal.refuse(&self.endpoint.service, error).await } else { error }
     }
 }
 
-/// Returns the response to what wants no answer.
+/// Returns the response to messages without an answer.
 pub(super) fn accepted() -> Response {
     let mut response = encode::json(StatusCode::ACCEPTED, Bytes::new());
     response.headers_mut().remove(CONTENT_TYPE);
@@ -250,17 +250,18 @@ fn counted(bytes: Bytes, unread: &UnreadAnswers, holder: Holder) -> Bytes {
     }
 }
 
-/// Whether anything may be said to the client of a request before its answer.
+/// Returns whether the client of a request may receive notifications before its answer.
 ///
-/// Before revision 2026-07-28 log messages may be sent to who has not asked for any.
+/// Before revision 2026-07-28 log messages may be sent to a client that has not requested them.
 fn is_told(asked: &Asked, message: &Message) -> bool {
     let logs = asked.revision.has_handshake() || asked.log_level.is_some();
     logs || asked.progress.is_some() || listens(message)
 }
 
-/// Waits for the place of a message that keeps a thread busy, if it does.
+/// Waits for the slot of a message that occupies a thread, if it does.
 ///
-/// A message does by its size, or by its method: these read pages or whole threads and choose from them.
+/// A message does so by its size, or by its method: some methods read pages or whole threads and choose from
+/// them.
 pub(super) async fn busy(places: &InFlight, holder: Holder, message: &Message) -> Result<Option<Busy>> {
     match message.method.as_str() {
         "completion/complete" | "prompts/get" | "resources/list" | "resources/read" => {
@@ -270,12 +271,12 @@ pub(super) async fn busy(places: &InFlight, holder: Holder, message: &Message) -
     }
 }
 
-/// Whether a message listens to what changes, until its client leaves.
+/// Returns whether a message subscribes to changes, until its client leaves.
 fn listens(message: &Message) -> bool {
     message.method == "subscriptions/listen"
 }
 
-/// A request with all that it needs to be answered, whoever still reads its connection.
+/// A request with everything that is needed to answer it, even if the connection ends.
 struct Work {
     layer: Layer,
     asked: Arc<Asked>,
@@ -283,17 +284,17 @@ struct Work {
     waits: bool,
     phase: watch::Receiver<Phase>,
     slot: Option<Place>,
-    /// Its place among those that keep a thread busy, if it does.
+    /// Its slot among the requests that occupy a thread, if it does.
     busy: Option<Busy>,
     /// Its slot among the streams, if it listens.
     _stream: Option<Place>,
     parked: Option<Parked>,
-    /// Its session, which is in use by it.
+    /// The session that it keeps in use.
     session: Option<Arc<Session>>,
 }
 
 impl Work {
-    /// Answers the request; none if its client has given it up.
+    /// Answers the request, or returns `None` if its client has cancelled it.
     async fn answer(mut self, outlet: Outlet) -> Option<Answer> {
         let answer = in_turns(self.busy.take(), self.layer.answer(&self.asked, &self.message, &outlet));
         let answer = tokio::select! {
@@ -311,7 +312,7 @@ impl Work {
     }
 }
 
-/// Returns the answer to a wait that ends with the server.
+/// Returns the answer to a wait that ends because the server closes.
 async fn at_the_end(layer: &Layer, asked: &Asked, message: &Message) -> Answer {
     let id = message.id.as_ref();
     match id.filter(|_| listens(message)) {

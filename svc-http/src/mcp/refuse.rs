@@ -1,6 +1,6 @@
-//! Refusals over HTTP: every response below `/mcp` that is no success has a JSON-RPC error as its body.
+//! Refusals over HTTP: every response below `/mcp` that is not a success has a JSON-RPC error as its body.
 //!
-//! Clients of the protocol show nothing of other bodies.
+//! Clients of the protocol do not show other bodies.
 
 use bytes::Bytes;
 use hyper::StatusCode;
@@ -19,12 +19,12 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// RFC 6750, section 3.1.
 const INVALID_TOKEN: HeaderValue = HeaderValue::from_static("Bearer error=\"invalid_token\"");
 
-/// Returns whether a path is one of these.
+/// Returns whether a path belongs to the protocol.
 pub(crate) fn is_below(path: &str) -> bool {
     path.strip_prefix("/mcp").is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Returns the response of a request that the service has refused before it reached a method.
+/// Returns the response to a request that the service has refused before it reached a method.
 pub(crate) fn refused(id: Option<&RequestId>, error: &Error, has_token: bool) -> Response {
     let mut response = encode::problem(error);
     let body = Refusal::of(error.clone()).response(id);
@@ -37,13 +37,13 @@ pub(crate) fn refused(id: Option<&RequestId>, error: &Error, has_token: bool) ->
     response
 }
 
-/// Returns whether a request has a bearer token, whatever it is worth.
+/// Returns whether a request has a bearer token, valid or not.
 pub(crate) fn has_token(headers: &HeaderMap) -> bool {
     let sent = headers.get(AUTHORIZATION).and_then(|sent| sent.as_bytes().get(..BEARER.len()));
     sent.is_some_and(|scheme| scheme.eq_ignore_ascii_case(BEARER))
 }
 
-/// Returns the response with an answer of the layer.
+/// Returns the response with an answer of the router.
 pub(super) fn answered(answer: Answer, revision: Revision) -> Response {
     let Some(refusal) = &answer.refusal else {
         let mut response = encode::json(StatusCode::OK, answer.bytes.start.into());
@@ -60,7 +60,7 @@ pub(super) fn answered(answer: Answer, revision: Revision) -> Response {
     }
 }
 
-/// Whether an error is one of the request and not of what it asks for.
+/// Returns whether an error concerns the request itself and not the requested object.
 fn ends_request(code: Code) -> bool {
     matches!(
         code,
@@ -73,7 +73,7 @@ fn ends_request(code: Code) -> bool {
     )
 }
 
-/// Returns the status of a refusal by the layer.
+/// Returns the status of a refusal by the router.
 pub(super) fn status(fault: Fault, revision: Revision) -> StatusCode {
     match fault {
         Fault::Unreadable

@@ -1,9 +1,9 @@
 //! The sessions of revision 2024-11-05 on `/mcp/streamable`.
 //!
-//! A session remembers what its handshake has agreed on. It is of one process and one credential, gives no
-//! right, and ends when it is deleted, after half an hour without a request, if its client begins too many
-//! others, if there are too many and nobody has more than its holder, or, if its client reads its answers
-//! from a stream, with that stream. What runs for it ends, too. Each request authenticates itself.
+//! A session stores the result of its handshake. It belongs to one process and one credential, and gives no
+//! rights. It ends when it is deleted, after half an hour without a request, if its client begins too many
+//! others, if there are too many and no client has more than its holder, or with the stream from which its
+//! client reads the answers. Its requests end with it. Each request is authenticated separately.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,15 +27,15 @@ use super::event_stream::{self, COMMENT, KEEP_ALIVE};
 
 /// The header that names a session.
 pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
-/// Sessions of one server.
+/// Maximum sessions of one server.
 pub(crate) const SESSIONS_MAX: usize = 1000;
-/// Sessions of one credential: the one that was used least recently, and is not in use, makes room.
+/// Maximum sessions of one credential: the least recently used one that is not in use is evicted.
 pub(crate) const OF_ONE_MAX: usize = 100;
-/// Sessions of one client, which may have many credentials.
+/// Maximum sessions of one client, which may have many credentials.
 pub(crate) const OF_CLIENT_MAX: usize = 500;
 /// How long a session lasts without a request.
 const IDLE_MAX: Duration = Duration::from_secs(30 * 60);
-/// Requests of a session whose answers are made or wait to be sent on its stream.
+/// Maximum requests of a session whose answers are in progress or wait to be sent on its stream.
 pub(crate) const ANSWERS_MAX: usize = 64;
 
 /// The sessions of this server.
@@ -44,12 +44,12 @@ pub(super) struct Sessions {
     places: Ceiling,
 }
 
-/// Whose session it is.
+/// The owner of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Owner {
     /// The mark of the credential.
     pub mark: [u8; 32],
-    /// Who holds its place.
+    /// The holder of its slot.
     pub holder: Holder,
 }
 
@@ -59,7 +59,7 @@ pub(super) struct Session {
     owner: Owner,
     _place: Place,
     state: Mutex<State>,
-    /// The stream that brings its answers, if its client reads them from one.
+    /// The stream for its answers, if its client reads them from one.
     stream: Option<AnswerStream>,
     is_over: watch::Sender<bool>,
 }
@@ -73,13 +73,13 @@ struct State {
 struct AnswerStream {
     answers: mpsc::Sender<Bytes>,
     places: Arc<Semaphore>,
-    /// What requests know of the session as a connection.
+    /// The session's state as a connection, for its requests.
     connection: Arc<Connection>,
 }
 
-/// A place for one answer on a session's stream, which is taken until the answer is sent.
+/// A slot for one answer on a session's stream, held until the answer is sent.
 pub(super) struct AnswerPlace {
-    /// Where the answer goes, and what is said before it.
+    /// The sender for the answer, and for the notifications before it.
     pub answers: mpsc::Sender<Bytes>,
     pub permit: OwnedSemaphorePermit,
 }
@@ -96,7 +96,7 @@ impl Sessions {
 
     /// Begins a session whose answers are read from a stream, and returns the stream.
     ///
-    /// Its first event says where to send messages. The stream ends with the session or once `until`
+    /// Its first event has the address for messages. The stream ends with the session or once `until`
     /// resolves, and the session ends when the stream is dropped.
     pub fn begin_stream(
         self: &Arc<Self>,
@@ -128,7 +128,7 @@ impl Sessions {
                     answer = receiver.recv() => event_stream::message(answer?),
                     Some(notice) = told.recv() => event_stream::message(notice),
                     _ = ticks.tick() => {
-                        // A stream that is read is a session in use.
+                        // An open stream keeps its session in use.
                         guard.session.touch();
                         [COMMENT, Bytes::new(), Bytes::new()]
                     }
@@ -156,7 +156,7 @@ impl Sessions {
             Err(scope) => {
                 let evicted = heaviest(&all, owner.holder, scope);
                 evict(&mut all, &evicted.ok_or_else(|| self.places.exhausted(owner.holder, 1))?);
-                // In place of the evicted one, even if the share has become smaller since that began.
+                // It replaces the evicted one, even if the share has become smaller in between.
                 self.places.take_anyway(owner.holder, 1)
             }
         };
@@ -167,7 +167,7 @@ impl Sessions {
         Ok(session)
     }
 
-    /// Returns a session of this credential. One of another credential is not told from none.
+    /// Returns a session of this credential. One of another credential looks like a missing one.
     pub fn of(&self, id: &str, mark: [u8; 32]) -> Result<Arc<Session>> {
         let found = locked(&self.all).get(id).filter(|session| session.owner.mark == mark).cloned();
         let session = found.ok_or_else(missing)?;
@@ -179,7 +179,7 @@ impl Sessions {
         Ok(session)
     }
 
-    /// Ends a session, and what runs for it.
+    /// Ends a session, and its requests.
     pub fn end(&self, session: &Session) {
         locked(&self.all).remove(&session.id);
         session.is_over.send_replace(true);
@@ -193,14 +193,14 @@ impl Default for Sessions {
     }
 }
 
-/// Returns the id of the session that was used least recently and is not in use.
+/// Returns the id of the least recently used session that is not in use.
 fn idlest<'a>(sessions: impl Iterator<Item = &'a Arc<Session>>) -> Option<String> {
     let unused = sessions.filter(|session| !session.is_in_use());
     unused.min_by_key(|session| session.used()).map(|session| session.id.clone())
 }
 
-/// Returns the idlest session of whoever has most, where a place is wanted: the client with most sessions in
-/// the workspace with most. If all of theirs are in use it is that of the next heaviest.
+/// Returns the idlest session of the heaviest holder in the scope `wanted`: the client with most sessions in
+/// the workspace with most. If all of them are in use, it is that of the next heaviest.
 ///
 /// It never evicts a holder that has fewer sessions than the newcomer.
 fn heaviest(all: &HashMap<String, Arc<Session>>, newcomer: Holder, wanted: Scope) -> Option<String> {
@@ -238,7 +238,7 @@ fn too_many() -> Error {
     Error::new(Code::Overloaded, detail).with("scope", Scope::Client.name())
 }
 
-/// What to do without a session.
+/// Advice for a request without a session.
 const AGAIN: &str = "Begin a new session: send `initialize` again, without `Mcp-Session-Id`.";
 
 fn missing() -> Error {
@@ -255,7 +255,7 @@ impl Session {
         locked(&self.state).used
     }
 
-    /// Whether a request runs for it, or its stream is open: they hold it.
+    /// Returns whether it has a running request or an open stream: they hold it.
     fn is_in_use(self: &Arc<Self>) -> bool {
         Arc::strong_count(self) > 1
     }
@@ -264,23 +264,23 @@ impl Session {
         now.saturating_duration_since(self.used()) > IDLE_MAX
     }
 
-    /// Notes that it is in use.
+    /// Records its use.
     pub fn touch(&self) {
         locked(&self.state).used = Instant::now();
     }
 
-    /// Returns what its handshake has agreed on.
+    /// Returns the result of its handshake.
     pub fn agreed(&self) -> Agreed {
         locked(&self.state).agreed
     }
 
-    /// Notes what a request has agreed on.
+    /// Stores the agreement of a request.
     pub fn agree(&self, agreement: Agreement) {
         let mut state = locked(&self.state);
         state.agreed = agreement.after(state.agreed);
     }
 
-    /// Takes a place on its stream, if its client reads its answers from one.
+    /// Takes a slot on its stream, if its client reads its answers from one.
     pub fn place(&self) -> Option<Result<AnswerPlace>> {
         let stream = self.stream.as_ref()?;
         let permit = Arc::clone(&stream.places).try_acquire_owned().map_err(|_| {
@@ -293,16 +293,16 @@ impl Session {
         Some(permit.map(|permit| AnswerPlace { answers: stream.answers.clone(), permit }))
     }
 
-    /// Returns what its requests know of it, if it is a connection.
+    /// Returns its state as a connection, if it is one.
     pub fn connection(&self) -> Option<Arc<Connection>> {
         self.stream.as_ref().map(|stream| Arc::clone(&stream.connection))
     }
 
-    /// Returns what resolves when the session is over. It does not keep the session.
+    /// Returns a future that resolves when the session is over. It does not keep the session alive.
     pub fn over(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut is_over = self.is_over.subscribe();
         async move {
-            // It is over, too, if nobody is left who could end it.
+            // It is also over once no sender remains.
             let _ = is_over.wait_for(|is_over| *is_over).await;
         }
     }
@@ -322,7 +322,7 @@ impl Drop for Guard {
 
 /// Returns the session that a request names, by its header or, for a stream, in its query.
 ///
-/// Fails with 404 if the name cannot be one.
+/// Fails with 404 if the name is invalid.
 pub(super) fn named(headers: &HeaderMap, query: &[(String, String)]) -> Result<Option<String>> {
     if let Some(id) = headers.get(SESSION) {
         return id.to_str().map(|id| Some(id.to_owned())).map_err(|_| missing());
@@ -345,7 +345,7 @@ mod tests {
         Holder { workspace, ..Holder::at([127, 0, 0, client].into()) }
     }
 
-    /// Begins so many sessions of a client, with as many credentials as they need, the first one `first`.
+    /// Begins `count` sessions of a client, with as many credentials as they need, the first one `first`.
     fn begin(all: &Sessions, holder: Holder, first: u8, count: usize) -> Vec<Arc<Session>> {
         let owner = |number: usize| {
             let mark = [first + u8::try_from(number / OF_ONE_MAX).unwrap(); 32];

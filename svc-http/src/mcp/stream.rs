@@ -1,7 +1,7 @@
 //! `GET /mcp/stream`: a workspace's events as they happen, as server-sent events.
 //!
 //! The data of each is a frame of the WebSocket, byte for byte; the id of an event is its position. A client
-//! says nothing: it connects again with `Last-Event-ID`, and goes on there.
+//! sends nothing: it connects again with `Last-Event-ID`, and continues there.
 
 use std::collections::VecDeque;
 
@@ -20,10 +20,10 @@ use super::event_stream::{self, COMMENT, KEEP_ALIVE};
 use crate::decode;
 use crate::delivery::{BATCH, Delivery, Frame, must_refetch};
 use crate::encode::{self, Response};
+use crate::limits::unread::{self, UnreadAnswers};
 use crate::origin::Use;
 use crate::phase::{Phase, closing};
 use crate::state::{Link, ServerState, Unverified};
-use crate::unread::{self, UnreadAnswers};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
@@ -53,7 +53,7 @@ pub(crate) async fn handle(
     }
     let begun = match state.service.subscribe(admission, subscription).await {
         Ok(begun) => begun,
-        // It is told as a frame, which a page can read.
+        // The client gets it as a frame, which a page can read.
         Err(error) if error.code() == Code::MustRefetch => {
             let told = event_stream::event(None, None, &must_refetch(&error)?);
             return Ok(event_stream::response(stream::iter([told])));
@@ -84,7 +84,7 @@ fn query(request: &Request<Incoming>) -> Result<svc_core::ops::Subscription> {
     StreamQuery::read(fields)?.subscription(last_event_id(request.headers())?)
 }
 
-/// Returns the position of the event that a client got last, if it says so.
+/// Returns the position of the last event that a client has received, if it names it.
 pub(super) fn last_event_id(headers: &HeaderMap) -> Result<Option<i64>> {
     let Some(value) = headers.get(LAST_EVENT_ID).filter(|value| !value.is_empty()) else { return Ok(None) };
     let position = value.to_str().ok().and_then(|text| text.parse().ok()).filter(|position| *position >= 0);
@@ -96,13 +96,13 @@ fn framed(frame: Frame) -> Bytes {
     event_stream::event(None, id.as_deref(), &frame.text)
 }
 
-/// A subscription and what of it is not sent yet.
+/// A subscription and its unsent events.
 struct Following {
     delivery: Delivery,
     ready: VecDeque<Bytes>,
-    /// The share of what is ready in the unread bytes.
+    /// The share of the ready bytes in the unread bytes.
     share: Option<Place>,
-    /// Room for the events that are taken next.
+    /// Room for the next events.
     kept: Option<Place>,
     has_ended: bool,
     unread: UnreadAnswers,
@@ -119,7 +119,7 @@ impl Following {
         })
     }
 
-    /// Returns what is sent next; none at the end.
+    /// Returns the next bytes, or `None` at the end.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if let Some(event) = self.ready.pop_front() {
@@ -147,7 +147,7 @@ impl Following {
         }
     }
 
-    /// Takes events once there is room for them among the unread bytes; else they are taken again later.
+    /// Takes events once there is room for them among the unread bytes; otherwise they are taken again later.
     async fn make_room(&mut self, batch: EventBatch) {
         let (size, is_kept) = (batch.size(), self.kept.is_some());
         match self.unread.take(self.holder, is_kept, size, self.kept.take()) {
@@ -171,11 +171,11 @@ impl Following {
             Ok(frames) => self.ready.extend(frames.into_iter().map(framed)),
             Err(_) => self.has_ended = true,
         }
-        // Its client says nothing here, so it must connect again.
+        // Its client cannot send frames here, so it must connect again.
         self.has_ended |= self.delivery.is_truncated();
     }
 
-    /// Ends the stream; a client whose position is not in the log is told so.
+    /// Ends the stream; a client whose position is not in the log is notified.
     fn end(&mut self, error: &Error) {
         self.has_ended = true;
         if error.code() == Code::MustRefetch

@@ -1,4 +1,4 @@
-//! Streams of notifications, and what `/mcp/streamable` has besides POST: streams, and the end of a session.
+//! The other methods of `/mcp/streamable`: streams of notifications, and the end of a session.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,14 +24,14 @@ use crate::encode::{self, Response};
 use crate::phase::closing;
 use crate::state::{Link, ServerState, Unverified};
 
-/// How often it is looked whether the credential of a session's stream lives: it ends within ten seconds.
+/// The interval of checks of a session stream's credential: the stream ends within ten seconds after it.
 const CREDENTIAL_EVERY: Duration = Duration::from_secs(5);
 
 impl Endpoint {
     /// Handles a GET.
     ///
-    /// A client that names no revision is of the first transport over HTTP: its stream begins a session and
-    /// brings the answers to what it sends.
+    /// A client that names no revision uses the first transport over HTTP: its stream begins a session and
+    /// brings the answers to its messages.
     pub async fn open(
         &self,
         state: &ServerState,
@@ -98,10 +98,10 @@ impl Endpoint {
         opened.await.unwrap_or_else(|error| refuse::refused(None, &error, has_token))
     }
 
-    /// Returns the stream of notifications for the addresses in the query, and for what the token has
-    /// subscribed to.
+    /// Returns the stream of notifications for the addresses in the query, and for the subscriptions of the
+    /// token.
     ///
-    /// The stream ends with its session, which is in use as long as it is read.
+    /// The stream ends with its session, which it keeps in use while it is read.
     async fn notify(
         &self,
         state: &ServerState,
@@ -135,7 +135,7 @@ impl Endpoint {
         Ok(self.streaming(principal, events).await)
     }
 
-    /// Returns the response that sends a stream, with the end of the log as its begins.
+    /// Returns the response that sends a stream, with the position of the log's end at its start.
     pub(super) async fn streaming(
         &self,
         principal: &Principal,
@@ -157,7 +157,7 @@ impl Endpoint {
         let (has_token, head) = without_body(request);
         let ended = async {
             let principal = self.known(state, link, &head, unverified).await?;
-            // Later revisions have no sessions, whatever a client sends.
+            // Later revisions have no sessions, even if a client names one.
             let has_none = head.headers.contains_key(&headers::VERSION)
                 && !headers::revision(&head.headers).is_ok_and(Revision::has_sessions);
             let session = match sessions::named(&head.headers, &[]) {
@@ -203,7 +203,7 @@ impl Endpoint {
     }
 }
 
-/// Returns the head of a request whose body is of no interest, and whether it has a credential.
+/// Returns the head of a request whose body is ignored, and whether it has a credential.
 fn without_body(request: Request<Incoming>) -> (bool, Parts) {
     let (head, _) = request.into_parts();
     (refuse::has_token(&head.headers), head)
@@ -216,7 +216,7 @@ async fn has_died(service: Service, principal: Principal) {
     }
 }
 
-/// Takes a slot among the streams; what is returned holds it, and resolves when the server closes.
+/// Takes a slot among the streams; the returned future holds it, and resolves when the server closes.
 fn held_until_closing(
     state: &ServerState,
     holder: Holder,
@@ -228,7 +228,7 @@ fn held_until_closing(
     })
 }
 
-/// Returns the error of a request whose stream does not begin.
+/// Returns the error of a request whose stream cannot begin.
 fn of_refusal(refusal: &Refusal) -> Error {
     let malformed = || match refusal.fault {
         Fault::Resource => Error::not_found("resource"),
@@ -237,7 +237,7 @@ fn of_refusal(refusal: &Refusal) -> Error {
     refusal.error.as_deref().cloned().unwrap_or_else(malformed)
 }
 
-/// Returns the events of notifications, with comments while there are none.
+/// Returns the events of notifications, with comments in between.
 fn kept_alive(
     told: impl Stream<Item = Told> + Send + Unpin + 'static,
     every: Duration,
@@ -254,7 +254,7 @@ fn kept_alive(
     })
 }
 
-/// Returns the event of a notification; one that only has an id moves a client's position and is no more.
+/// Returns the event of a notification; one with only an id just advances a client's position.
 fn framed(told: &Told) -> Bytes {
     let id = told.position.map(|position| position.to_string());
     match (told.message.is_empty(), &id) {

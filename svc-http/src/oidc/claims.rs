@@ -1,7 +1,7 @@
 //! The claims of a person: those of an ID token, and those that UserInfo adds.
 //!
-//! A claim that decides must be there in its type (OpenID Connect Core, 3.1.3.7). One that decorates, such as
-//! the name, is left out if it is not text.
+//! A claim that determines security must be present in its type (OpenID Connect Core, 3.1.3.7). A descriptive
+//! one, such as the name, is ignored if it is not text.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use super::document::{Document, Flag, Texts};
 
 /// Maximum difference between the provider's clock and this one.
 const SKEW: Duration = Duration::from_secs(60);
-/// A token that is not for this service.
+/// The error for a token that is not for this service.
 const FOR_OTHERS: &str = "its `aud` does not have SVC_OIDC_CLIENT_ID";
 
-/// This service as a client of its provider, which tokens must be for.
+/// This service as a client of its provider, for which tokens must be issued.
 pub(super) struct Client {
     /// `SVC_OIDC_ISSUER`.
     pub issuer: String,
@@ -71,7 +71,7 @@ impl Client {
         }
     }
 
-    /// Checks that a signed UserInfo answer is of this provider and for this client, if it says so.
+    /// Checks that a signed UserInfo answer is of this provider and for this client, if it names them.
     pub fn check_user_info(&self, claims: &Document<'_>) -> Result<(), String> {
         if claims.deciding::<String>("iss")?.is_some() {
             self.check_source(claims)?;
@@ -100,7 +100,7 @@ fn check_times(claims: &Document<'_>, now: Time) -> Result<(), String> {
     Ok(())
 }
 
-/// An email, with what the same document says of it.
+/// An email, with the other data about it in the same document.
 struct Email {
     address: String,
     is_verified: bool,
@@ -118,9 +118,9 @@ fn name(claims: &Document<'_>) -> Option<String> {
     claims.decorating::<String>("name").filter(|name| !name.trim().is_empty())
 }
 
-/// Adds what a UserInfo answer says to the claims of the ID token, which come first.
+/// Adds the claims of a UserInfo answer to those of the ID token, which take precedence.
 ///
-/// Fails if the answer is about somebody else. One that does not say whom it is about adds nothing.
+/// Fails if the answer is about another person. One without a subject adds nothing.
 pub(super) fn add_user_info(claims: &mut ProviderClaims, answer: &Document<'_>) -> Result<(), String> {
     let Some(subject) = answer.deciding::<String>("sub")? else {
         tracing::info!("the UserInfo answer has no `sub`, so it adds no claim");

@@ -1,10 +1,10 @@
-//! The discovery document: where the endpoints of the provider are, and how it knows this service.
+//! The discovery document: the endpoints of the provider, and how they authenticate this service.
 
 use reqwest::Url;
 
 use super::document::{Document, Flag, Texts};
 
-/// Characters of a foreign issuer that the log shows.
+/// Maximum characters of a foreign issuer in the log.
 const SHOWN: usize = 200;
 
 /// The members of a discovery document that are used.
@@ -13,9 +13,9 @@ pub(super) struct Discovery {
     pub authorization_endpoint: Url,
     pub token_endpoint: Url,
     pub jwks_uri: Url,
-    /// Absent if the provider has none, or names it by something that is not an address.
+    /// Absent if the provider has none, or its value is not an address.
     pub userinfo_endpoint: Option<Url>,
-    /// Whether the token endpoint takes the secret of the client only in the body.
+    /// Whether the token endpoint accepts the secret of the client only in the body.
     pub takes_secret_in_body: bool,
     /// Whether answers of the authorization endpoint name the provider (RFC 9207).
     pub names_itself: bool,

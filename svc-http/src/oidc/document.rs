@@ -1,10 +1,10 @@
-//! Documents of the provider: JSON objects of which single members are read.
+//! Documents of the provider: JSON objects of which only some members are read.
 //!
-//! The rest of a document is only scanned, so an unknown member may have any type, depth or number. A member
-//! that decorates counts if it has its type, and else is as good as absent. One that decides must have its
+//! The rest of a document is only scanned, so an unknown member may have any type, depth or number. A
+//! descriptive member of the wrong type counts as absent. A member that determines security must have its
 //! type. `null` means absent.
 //!
-//! No message of this module has a value of a document, since that may be a secret.
+//! No message of this module contains a value of a document, since that may be a secret.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,10 +13,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use svc_core::mark::without_mark_bytes;
 
-/// A kind of document, as the log names it.
+/// A kind of document, with its name in the log.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind {
-    /// The query that the browser brings back.
+    /// The query with which the browser returns.
     Callback,
     Discovery,
     Keys,
@@ -52,12 +52,12 @@ impl<'a> Document<'a> {
         Ok(Self { members })
     }
 
-    /// Returns a member that decorates; `None` if it is absent or has another type.
+    /// Returns a descriptive member, or `None` if it is absent or has another type.
     pub fn decorating<T: Deserialize<'a>>(&self, name: &str) -> Option<T> {
         self.deciding(name).ok()?
     }
 
-    /// Returns a member that decides; `None` if it is absent.
+    /// Returns a member that determines security, or `None` if it is absent.
     pub fn deciding<T: Deserialize<'a>>(&self, name: &str) -> Result<Option<T>, String> {
         let member: Option<&'a RawValue> = self.members.get(name).copied();
         let member = member.filter(|member| member.get() != "null");
@@ -65,7 +65,7 @@ impl<'a> Document<'a> {
         read.map_err(|_| format!("its `{name}` has the wrong type"))
     }
 
-    /// Returns a member that decides and must be present.
+    /// Returns a member that determines security and must be present.
     pub fn required<T: Deserialize<'a>>(&self, name: &str) -> Result<T, String> {
         self.deciding(name)?.ok_or_else(|| format!("its `{name}` is missing"))
     }

@@ -1,8 +1,8 @@
 //! The keys of the provider (RFC 7517), and the tokens that they verify (RFC 7515).
 //!
 //! A key that cannot be used is skipped: of another type, for encryption, or broken. Only asymmetric
-//! algorithms count, since the key of any other is known to more than the provider. A token never brings its
-//! own key: of its header only the algorithm, the key id and the absence of critical extensions count.
+//! algorithms count, since the provider would share any other key. The key in a token is never used: only the
+//! algorithm, the key id and the absence of critical extensions in its header count.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -16,7 +16,7 @@ use serde_json::value::RawValue;
 
 use super::document::{Document, Kind};
 
-/// The algorithms of keys that the provider alone has.
+/// The algorithms with keys that only the provider has.
 const ALGORITHMS: [Algorithm; 9] = [
     Algorithm::RS256,
     Algorithm::RS384,
@@ -29,16 +29,16 @@ const ALGORITHMS: [Algorithm; 9] = [
     Algorithm::EdDSA,
 ];
 
-/// Bytes of the modulus of the shortest RSA key.
+/// Minimum bytes of the modulus of an RSA key.
 const MODULUS_MIN: usize = 256;
 
-/// Numbers of keys, which some providers pad.
+/// The encoding of numbers in keys, which some providers pad.
 const NUMBERS: GeneralPurpose = GeneralPurpose::new(
     &alphabet::URL_SAFE,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// The form of a key, which decides the algorithms that it is for.
+/// The form of a key, which determines its algorithms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Rsa,
@@ -62,7 +62,7 @@ impl Form {
 struct Key {
     /// The name by which tokens refer to it.
     id: Option<String>,
-    /// The only algorithm that it is for, if it says so.
+    /// The only algorithm that it is for, if it names one.
     algorithm: Option<String>,
     form: Form,
     key: DecodingKey,
@@ -98,7 +98,7 @@ impl Key {
     }
 }
 
-/// Makes an RSA key; some providers write their numbers with leading zeros.
+/// Creates an RSA key; some providers write its numbers with leading zeros.
 fn rsa(modulus: &[u8], exponent: &[u8]) -> Result<DecodingKey, String> {
     let [modulus, exponent] = [modulus, exponent].map(|number| {
         let zeros = number.iter().take_while(|byte| **byte == 0).count();
@@ -110,7 +110,7 @@ fn rsa(modulus: &[u8], exponent: &[u8]) -> Result<DecodingKey, String> {
     Ok(DecodingKey::from_rsa_raw_components(modulus, exponent))
 }
 
-/// Makes a key on a curve; some providers leave out leading zeros of a coordinate.
+/// Creates a key on a curve; some providers omit leading zeros of a coordinate.
 fn point(x: &[u8], y: &[u8], size: usize) -> Result<DecodingKey, String> {
     // The uncompressed form (SEC 1, 2.3.3).
     let mut bytes = vec![4];
@@ -126,7 +126,7 @@ fn point(x: &[u8], y: &[u8], size: usize) -> Result<DecodingKey, String> {
 pub(super) struct KeySet(Vec<Key>);
 
 impl KeySet {
-    /// Reads a key set; what is wrong with keys that are skipped is logged in one line.
+    /// Reads a key set; one log line lists the faults of skipped keys.
     pub fn read(json: &[u8]) -> Result<Self, String> {
         let document = Document::read(json)?;
         let given: Vec<&RawValue> = document.required("keys")?;
@@ -143,7 +143,7 @@ impl KeySet {
         Ok(Self(keys))
     }
 
-    /// Returns the keys that a token may be signed with: those that it names, or else the only one that fits.
+    /// Returns the keys that may have signed a token: those that it names, or else the only one that fits.
     ///
     /// A token that names a key is never verified by one of another name.
     fn candidates(&self, algorithm: Algorithm, id: Option<&str>) -> Vec<&Key> {
@@ -162,7 +162,7 @@ impl KeySet {
 pub(super) struct Token<'t> {
     algorithm: Algorithm,
     key_id: Option<String>,
-    /// The bytes that are signed.
+    /// The signed bytes.
     message: &'t str,
     signature: &'t str,
     payload: Vec<u8>,

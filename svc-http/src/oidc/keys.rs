@@ -1,7 +1,7 @@
-//! What the provider says about itself: its discovery document and its keys.
+//! The provider's discovery document and its keys.
 //!
-//! Both are fetched when they are first needed, and again after an hour. The keys are fetched at once if they
-//! do not verify a token, but at most once a minute: anybody can make up a token.
+//! Both are fetched when they are first needed, and again after an hour. The keys are also fetched when they
+//! do not verify a token, but no more than once a minute: an attacker can send any number of invalid tokens.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::outbound::Outbound;
 
 /// How long the document and the keys are used.
 const USED_FOR: Duration = Duration::from_secs(3600);
-/// The shortest time between two fetches of the keys.
+/// Minimum time between two fetches of the keys.
 const BETWEEN_KEYS: Duration = Duration::from_secs(60);
 
 /// The provider's document with its keys.
@@ -31,17 +31,17 @@ pub(super) struct Known {
     keys_at: Time,
 }
 
-/// What is known of the provider; one request at a time asks it.
+/// The current document and keys; one request at a time fetches them.
 pub(super) struct Keys {
     issuer: String,
     last: Mutex<Last>,
 }
 
-/// The outcome of the last time that the provider was asked.
+/// The outcome of the last fetch.
 #[derive(Default)]
 struct Last {
     known: Option<Known>,
-    /// When it was in vain.
+    /// The last failure, and its time.
     failed: Option<(Instant, Error)>,
 }
 
@@ -50,9 +50,9 @@ impl Keys {
         Self { issuer, last: Mutex::default() }
     }
 
-    /// Returns what is known, asking the provider if that is nothing or old.
+    /// Returns the document and keys, and fetches them if they are missing or old.
     ///
-    /// If that was in vain, it was so for everybody who has waited meanwhile.
+    /// Requests that wait for a fetch share its failure.
     pub async fn known(&self, outbound: &Outbound, now: Time) -> Result<Known> {
         let begun = Instant::now();
         let mut last = self.last.lock().await;
@@ -70,7 +70,7 @@ impl Keys {
         found
     }
 
-    /// Returns newer keys than `seen`; none if the provider was asked less than a minute ago.
+    /// Returns newer keys than `seen`, or `None` if they were fetched less than a minute ago.
     pub async fn newer(&self, outbound: &Outbound, seen: &Known, now: Time) -> Result<Option<Known>> {
         let mut last = self.last.lock().await;
         let held = last.known.as_ref().unwrap_or(seen).clone();
@@ -81,7 +81,7 @@ impl Keys {
             return Ok(None);
         }
         let mut newer = Known { keys_at: now, ..held };
-        // Noted before the provider is asked, so that one which fails is not asked more often.
+        // Set before the fetch, so that a failing provider is not queried more often.
         last.known = Some(newer.clone());
         newer.keys = keys_at(outbound, &newer.discovery.jwks_uri).await?;
         last.known = Some(newer.clone());
@@ -92,7 +92,7 @@ impl Keys {
         let address = format!("{}/.well-known/openid-configuration", self.issuer.trim_end_matches('/'));
         let json = outbound.get(&address).await.map_err(|failed| unusable(Kind::Discovery, failed))?;
         let discovery = Discovery::read(&json, &self.issuer).map_err(|why| unusable(Kind::Discovery, why))?;
-        // The browser goes there, and its person types a password there.
+        // The browser goes to this address, where the person types a password.
         let checked = outbound.check(&discovery.authorization_endpoint);
         checked.map_err(|failed| unusable(Kind::Discovery, failed))?;
         let keys = keys_at(outbound, &discovery.jwks_uri).await?;
@@ -105,7 +105,7 @@ async fn keys_at(outbound: &Outbound, address: &Url) -> Result<Arc<KeySet>> {
     KeySet::read(&json).map(Arc::new).map_err(|why| unusable(Kind::Keys, why))
 }
 
-/// A document of the provider is missing, or is not what it should be.
+/// Returns the error for a document of the provider that is missing or invalid.
 pub(super) fn unusable(document: Kind, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     let error = Error::new(Code::ProviderUnavailable, "the identity provider does not respond as it should");
     let error = error.caused_by(cause);

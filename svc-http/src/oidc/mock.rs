@@ -1,6 +1,6 @@
-//! The provider of `SVC_OIDC_MOCK`: it signs in whoever the query names, and at once.
+//! The provider of `SVC_OIDC_MOCK`: it immediately signs in the person in the query.
 //!
-//! It replaces the provider alone. State, cookie, nonce and everything after the code are as with a real one.
+//! It replaces only the provider. State, cookie, nonce and everything after the code are as with a real one.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -10,7 +10,7 @@ use svc_core::{Error, Result};
 
 use super::{owned, refused};
 
-/// What the mock is called. It is no address, so that no real provider has its people.
+/// The issuer of the mock. It is not an address, so that no real provider can have the same people.
 const ISSUER: &str = "urn:svc:oidc-mock";
 
 /// The mock.
@@ -19,7 +19,7 @@ pub(super) struct Mock {
     callback: String,
 }
 
-/// What the code stands for; with a real provider that is on the provider's side.
+/// The content of the code; a real provider stores it.
 #[derive(Serialize, Deserialize)]
 struct Coded {
     subject: String,
@@ -33,7 +33,7 @@ impl Mock {
         Self { callback: redirect_uri.unwrap_or_else(|| "/auth/oidc/callback".to_owned()) }
     }
 
-    /// Returns the address of the callback as the provider would send the browser there.
+    /// Returns the address of the callback to which the provider would redirect the browser.
     pub fn address(&self, person: &MockPerson, login: &BegunLogin) -> Result<String> {
         let MockPerson { subject, email, name } = person.clone();
         let coded = Coded { subject, email, name, nonce: owned(&login.secrets.nonce) };

@@ -1,10 +1,10 @@
-//! The identity provider: where a browser is sent, and what its way back proves.
+//! The identity provider: the address for the browser, and the proof with which it returns.
 //!
-//! Of the provider's answers nothing is believed that its signature or TLS does not cover, and nothing of
-//! its errors is shown. Which member a verified person is, is decided in the core.
+//! Only the parts of the provider's answers that its signature or TLS covers are trusted, and its errors are
+//! not shown. The core decides which member a verified person is.
 //!
 //! Its documents are read tolerantly: only the members that are used, in the forms that providers write.
-//! What decides security is strict.
+//! Checks that determine security are strict.
 
 mod document;
 mod discovery;
@@ -26,7 +26,7 @@ use document::Kind as DocumentKind;
 use mock::Mock;
 use remote::{Known, Remote, Vouched};
 
-/// The identity provider that people sign in at.
+/// The identity provider at which people sign in.
 pub(crate) struct Provider {
     kind: Kind,
     /// Limits the requests that wait for the provider at the same time.
@@ -38,7 +38,7 @@ enum Kind {
     Mock(Mock),
 }
 
-/// The way to the provider for one sign-in, which is known to exist before that begins.
+/// The route to the provider for one sign-in, which is checked before the sign-in begins.
 pub(crate) struct Way<'a>(To<'a>);
 
 enum To<'a> {
@@ -69,7 +69,7 @@ impl Provider {
         Ok(Self { kind, calls })
     }
 
-    /// Finds the way to the provider. Fails with 503 if the provider does not say where it is.
+    /// Finds the route to the provider. Fails with 503 if the provider does not return its address.
     pub async fn way(&self, holder: Holder, login: &OidcLogin, now: Time) -> Result<Way<'_>> {
         match &self.kind {
             Kind::Mock(mock) => Ok(Way(To::Mock(mock, login.mock_person()?))),
@@ -80,7 +80,7 @@ impl Provider {
         }
     }
 
-    /// Returns what the provider signs about the person who has come back from it.
+    /// Returns the signed claims about the person who has returned from the provider.
     pub async fn identify(
         &self,
         holder: Holder,
@@ -99,9 +99,9 @@ impl Provider {
         }
     }
 
-    /// Returns the claims of somebody whom the service does not know yet.
+    /// Returns the claims of a person whom the service does not know yet.
     ///
-    /// UserInfo is asked for a missing email.
+    /// UserInfo is queried for a missing email.
     pub async fn complete(
         &self,
         holder: Holder,
@@ -120,7 +120,7 @@ impl Provider {
 }
 
 impl Identified<'_> {
-    /// Returns what the ID token says of the person.
+    /// Returns the claims of the ID token.
     pub fn claims(&self) -> &ProviderClaims {
         match &self.0 {
             By::Remote(_, vouched) => &vouched.claims,
@@ -130,7 +130,7 @@ impl Identified<'_> {
 }
 
 impl Way<'_> {
-    /// Returns the address that the browser goes to.
+    /// Returns the address for the browser.
     pub fn address(&self, login: &BegunLogin) -> Result<String> {
         match &self.0 {
             To::Mock(mock, person) => mock.address(person, login),
@@ -139,7 +139,7 @@ impl Way<'_> {
     }
 }
 
-/// The provider has not vouched for anybody.
+/// Returns the error if the provider has not vouched for a person.
 fn refused() -> Error {
     Error::new(
         Code::Unauthenticated,
@@ -147,7 +147,7 @@ fn refused() -> Error {
     )
 }
 
-/// Logs why a sign-in is refused, which the response does not say.
+/// Logs why a sign-in is refused, which the response omits.
 fn turned_away(document: DocumentKind, why: &str) -> Error {
     tracing::warn!(%document, why, "a sign-in was refused");
     refused()

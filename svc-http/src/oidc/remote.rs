@@ -1,4 +1,4 @@
-//! A real provider: the authorization code flow with PKCE, and what its token and UserInfo say of a person.
+//! A real provider: the authorization code flow with PKCE, and the claims of its token and UserInfo.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -35,7 +35,7 @@ pub(super) struct Remote {
     keys: Keys,
 }
 
-/// A person for whom the ID token vouches, and what UserInfo is asked with.
+/// A person for whom the ID token vouches, and the credentials for UserInfo.
 pub(super) struct Vouched {
     pub claims: ProviderClaims,
     known: Known,
@@ -96,7 +96,7 @@ impl Remote {
         url.into()
     }
 
-    /// Exchanges a code for a token, and returns what that says once it is verified.
+    /// Exchanges a code for a token, and returns its claims once it is verified.
     pub async fn identify(
         &self,
         code: &str,
@@ -135,7 +135,7 @@ impl Remote {
         Tokens::read(response.status(), response.body())
     }
 
-    /// Returns the payload of a token that a key of the provider verifies; newer keys are fetched if need be.
+    /// Returns the payload of a token that a key of the provider verifies; fetches newer keys if necessary.
     async fn verified(&self, known: &Known, kind: Kind, token: &str, now: Time) -> Result<Vec<u8>> {
         let token = Token::read(token).map_err(|why| turned_away(kind, &why))?;
         if let Some(payload) = token.verified(&known.keys) {
@@ -148,7 +148,8 @@ impl Remote {
 
     /// Returns the claims of a person, with those that UserInfo adds.
     ///
-    /// Fails if UserInfo does not respond, so that nobody joins without the email that it would have named.
+    /// Fails if UserInfo does not respond, so that no person joins without the email that it would have
+    /// returned.
     pub async fn complete(&self, vouched: Vouched, now: Time) -> Result<ProviderClaims> {
         let Vouched { mut claims, known, access_token } = vouched;
         let (Some(endpoint), Some(token)) = (&known.discovery.userinfo_endpoint, access_token) else {

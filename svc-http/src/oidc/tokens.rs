@@ -13,7 +13,8 @@ use super::document::{Document, Kind};
 use super::keys::unusable;
 use super::turned_away;
 
-/// The errors of a token endpoint (RFC 6749, 5.2). The log shows no other, since it might be anything.
+/// The errors of a token endpoint (RFC 6749, 5.2). The log shows only these, since others might contain
+/// anything.
 const ERRORS: [&str; 6] = [
     INVALID_GRANT,
     "invalid_client",
@@ -24,7 +25,7 @@ const ERRORS: [&str; 6] = [
 ];
 const INVALID_GRANT: &str = "invalid_grant";
 
-/// What the code is exchanged with.
+/// The data with which the code is exchanged.
 pub(super) struct Exchange<'e> {
     pub endpoint: &'e Url,
     pub client_id: &'e str,
@@ -64,15 +65,15 @@ impl Exchange<'_> {
 /// The tokens of an answer that are used.
 pub(super) struct Tokens {
     pub id_token: SecretString,
-    /// The token for UserInfo, if it is one that whoever bears it may use (RFC 6750).
+    /// The token for UserInfo, if it is a bearer token (RFC 6750).
     pub access_token: Option<SecretString>,
 }
 
 impl Tokens {
     /// Reads the answer of the token endpoint.
     ///
-    /// A code that the provider does not know, or an answer without an ID token, is a person for whom it does
-    /// not vouch. Everything else that is wrong is the provider's fault, or the operator's.
+    /// If the provider does not know the code, or returns no ID token, it does not vouch for the person. All
+    /// other errors are the provider's fault, or the operator's.
     pub fn read(status: StatusCode, body: &[u8]) -> Result<Self> {
         let broken = |why: String| unusable(Kind::Tokens, why);
         let away = |why: &str| turned_away(Kind::Tokens, why);

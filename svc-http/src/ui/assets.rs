@@ -1,7 +1,7 @@
-//! The files of the board: few, which are made of its many sources, under one digest, and packed by gzip once
-//! somebody takes that.
+//! The files of the board: few files, built from its many sources, under one digest, and compressed by gzip
+//! on demand.
 //!
-//! The sources are compiled in; a debug build reads them from the disk, so that a change shows at a reload.
+//! The sources are compiled in; a debug build reads them from the disk, so that a reload shows a change.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ use super::style;
 
 /// The page.
 const PAGE: &str = "index.html";
-/// The service worker, which has its own address because its folder is what it serves.
+/// The service worker, which has a fixed address because it serves its folder.
 pub(super) const WORKER: &str = "push.js";
 /// The manifest of the board as an application, which a browser remembers by its address.
 pub(super) const MANIFEST: &str = "manifest.webmanifest";
@@ -44,7 +44,7 @@ pub(super) struct Asset {
     gzip: OnceLock<Packing>,
 }
 
-/// A file that is being packed, or is packed; none if that is not smaller.
+/// A file that is being compressed, or is compressed; `None` if that is not smaller.
 type Packing = Shared<BoxFuture<'static, Option<Bytes>>>;
 
 impl Asset {
@@ -57,20 +57,20 @@ impl Asset {
         self.media
     }
 
-    /// Returns the entity tag of the file, packed or plain.
+    /// Returns the entity tag of the file, compressed or plain.
     pub fn tag(&self, packed: bool) -> String {
         format!("\"{}{}\"", self.tag, if packed { "-gzip" } else { "" })
     }
 
-    /// Returns the file as it is.
+    /// Returns the plain file.
     pub fn plain(&self) -> &Bytes {
         &self.plain
     }
 
-    /// Returns the file packed by gzip, if that is smaller.
+    /// Returns the file compressed by gzip, if that is smaller.
     ///
-    /// It is packed once, for all who ask meanwhile and whether they wait or not; it takes too long for a
-    /// thread that serves others. What could not be packed is sent as it is.
+    /// It is compressed once, for all requests that arrive during that time, whether they wait or not; it
+    /// takes too long for a thread that serves others. A file that could not be compressed is sent plain.
     pub async fn gzip(&self) -> Option<Bytes> {
         let begun = self.gzip.get_or_init(|| {
             let plain = self.plain.clone();
@@ -81,9 +81,9 @@ impl Asset {
     }
 }
 
-/// Packs by gzip, unless that is no smaller.
+/// Compresses by gzip, or returns `None` if that is not smaller.
 pub(super) fn packed(plain: &[u8]) -> Option<Bytes> {
-    // What does not fit is no smaller.
+    // If it does not fit, it is not smaller.
     let mut packed = vec![0; plain.len()];
     let length = Compressor::new(CompressionLvl::best()).gzip_compress(plain, &mut packed).ok()?;
     packed.truncate(length);
@@ -94,7 +94,7 @@ pub(super) fn packed(plain: &[u8]) -> Option<Bytes> {
 pub(super) struct Assets {
     /// The digest of the sources.
     sources: String,
-    /// The digest of what is sent, which depends on how it is made, too.
+    /// The digest of the files as sent, which also depends on how they are built.
     digest: String,
     files: BTreeMap<String, Asset>,
     /// The page by its depth.
@@ -102,12 +102,12 @@ pub(super) struct Assets {
 }
 
 impl Assets {
-    /// Reads all files, beside which these modules are made, by their names.
+    /// Reads all files, together with these generated modules, by their names.
     pub fn read(made: &BTreeMap<&str, String>) -> Result<Self> {
         Self::made(sources(made))
     }
 
-    /// Reads all files anew if a source is another one.
+    /// Reads all files again if a source has changed.
     pub fn read_if_changed(&self, made: &BTreeMap<&str, String>) -> Result<Option<Self>> {
         let sources = sources(made);
         (digest(&sources) != self.sources).then(|| Self::made(sources)).transpose()
@@ -159,12 +159,12 @@ impl Assets {
         &self.digest
     }
 
-    /// Returns the page of a screen that is this many folders below the board's.
+    /// Returns the page of a screen that is `depth` folders below the board's.
     pub fn page(&self, depth: usize) -> Option<&Asset> {
         self.pages.get(depth)
     }
 
-    /// Returns a file that has an address of its own.
+    /// Returns a file that has a fixed address.
     pub fn own(&self, name: &str) -> Option<&Asset> {
         self.files.get(name)
     }
@@ -179,7 +179,7 @@ impl Assets {
 fn sources(made: &BTreeMap<&str, String>) -> BTreeMap<String, Bytes> {
     let mut sources = BTreeMap::new();
     for name in Embedded::iter() {
-        // In a debug build one may be gone since.
+        // In a debug build a file may have been deleted since.
         let Some(file) = Embedded::get(&name) else { continue };
         let bytes = match file.data {
             Cow::Borrowed(bytes) => Bytes::from_static(bytes),
@@ -278,7 +278,7 @@ mod tests {
         assert_ne!(long.tag(true), long.tag(false));
     }
 
-    /// Who goes before that is done has it packed for those after.
+    /// A request that leaves before the end also compresses the file for later ones.
     #[test]
     fn a_file_is_packed_once_and_holds_up_nobody() {
         let long = "word ".repeat(100);
@@ -296,8 +296,8 @@ mod tests {
         });
     }
 
-    /// Few files are fetched, and little: what a browser has to fetch before the first screen is there, which
-    /// is the page, the style, and all scripts but those of the last pack and of workers; and all there is.
+    /// Few files and bytes are fetched: before the first screen, which needs the page, the style, and all
+    /// scripts except the last pack and those of workers; and in total.
     #[test]
     fn the_board_is_little() {
         const FIRST_MAX: usize = 90_000;

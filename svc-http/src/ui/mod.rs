@@ -2,7 +2,7 @@
 //!
 //! Below its folder an address is that of a file, by the digest of all files, or of a screen, which gets the
 //! page; the page's script knows the screens. Every address in the files is relative, so that the board works
-//! under any prefix that a proxy strips. Nothing here depends on who asks.
+//! under any prefix that a proxy strips. Responses do not depend on the caller.
 
 mod operations;
 mod shell;
@@ -34,7 +34,7 @@ const FOLDER: &str = "/ui/";
 /// The folder of the files that have the digest in their address, below that of the board.
 const FILES: &str = "f/";
 
-/// What a page of the board may do.
+/// The permissions of a page of the board.
 const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; media-src 'self'; \
      connect-src 'self'; worker-src 'self'; manifest-src 'self'; form-action 'self'; base-uri 'none'; \
@@ -45,14 +45,14 @@ const FOR_A_YEAR: HeaderValue = HeaderValue::from_static("public, max-age=315360
 const ASK_AGAIN: HeaderValue = HeaderValue::from_static("no-cache");
 const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 
-/// What is at an address of the board.
+/// The target of an address of the board.
 #[derive(Debug, PartialEq, Eq)]
 enum Place<'a> {
-    /// The page for a screen that is this many folders below the board's.
+    /// The page for a screen that is `depth` folders below the board's.
     Screen { depth: usize },
-    /// A file with an address of its own, which stays.
+    /// A file with a fixed address.
     Own { name: &'a str },
-    /// A file of one set of files.
+    /// A file of one version of the board.
     File { digest: &'a str, name: &'a str },
 }
 
@@ -66,7 +66,7 @@ impl<'a> Place<'a> {
         if [WORKER, MANIFEST].contains(&rest) {
             return Some(Self::Own { name: rest });
         }
-        // A browser resolves what is relative by the segments as they stand in the address.
+        // A browser resolves relative addresses by the segments of the address as sent.
         let depth = rest.matches('/').count();
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '_' | '~' | '-');
         let is_screen = rest.chars().all(is_plain) && !rest.starts_with('/') && !rest.contains("//");
@@ -76,7 +76,7 @@ impl<'a> Place<'a> {
 
 /// The files of the board.
 pub(crate) struct Board {
-    /// Modules that are made of the operation table.
+    /// Modules that are generated from the operation table.
     made: BTreeMap<&'static str, String>,
     current: Mutex<Arc<Assets>>,
 }
@@ -103,14 +103,13 @@ impl Board {
             Place::Screen { depth } => (assets.page(depth), ASK_AGAIN),
             Place::Own { name } => (assets.own(name), ASK_AGAIN),
             Place::File { digest, name } if digest == assets.digest() => (assets.file(name), FOR_A_YEAR),
-            // The file of another version of the service might be another one.
+            // Another version of the service may have a different file.
             Place::File { .. } => (None, ASK_AGAIN),
         };
         Ok(response(asset.ok_or_else(missing)?, cached, asked).await)
     }
 
-    /// Puts the page into the response of a path that may be a screen's: its status stays, and that it is not
-    /// stored.
+    /// Puts the page into the response of a path that may be a screen's: its status and its `no-store` stay.
     pub fn page_in(&self, path: &str, mut response: Response) -> Result<Response> {
         if let Some(place @ Place::Screen { depth }) = Place::of(path) {
             let assets = self.assets(&place)?;
@@ -135,7 +134,7 @@ impl Board {
     }
 }
 
-/// Returns the response with a file, or without it if whoever asks has it.
+/// Returns the response with a file, or without it if the client has it.
 async fn response(asset: &Asset, cached: HeaderValue, asked: &HeaderMap) -> Response {
     let packed = if accepts_gzip(asked) { asset.gzip().await } else { None };
     let tag = asset.tag(packed.is_some());
@@ -159,7 +158,7 @@ async fn response(asset: &Asset, cached: HeaderValue, asked: &HeaderMap) -> Resp
     response
 }
 
-/// Adds the headers that keep the pages of the board apart from all others.
+/// Adds the headers that isolate the pages of the board from all others.
 fn protect(headers: &mut HeaderMap) {
     headers.insert(CONTENT_SECURITY_POLICY, POLICY);
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -174,9 +173,9 @@ pub(crate) fn protected(mut response: Response) -> Response {
     response
 }
 
-/// Returns the response with a page that says in words what is wrong, and has no script.
+/// Returns the response with a page that explains an error, and has no script.
 ///
-/// It links to the board at the address `board`, where that would be of use.
+/// It links to the board at the address `board`, if that is useful.
 pub(crate) fn words(error: &Error, board: Option<&str>) -> Response {
     let mut response = encode::problem(error);
     *response.body_mut() = Bytes::from(shell::words(error, board)).into();
@@ -184,12 +183,12 @@ pub(crate) fn words(error: &Error, board: Option<&str>) -> Response {
     protected(response)
 }
 
-/// Returns the response with a page that asks whether mail is to be turned off, at the address of the page.
+/// Returns the response with a page that asks whether to turn off mail, at the address of the page.
 pub(crate) fn unsubscribe_question() -> Response {
     page(shell::unsubscribe_question())
 }
 
-/// Returns the response with a page that says that mail is off, and links to the board at this address.
+/// Returns the response with a page that confirms that mail is off, and links to the board at this address.
 pub(crate) fn unsubscribed(board: &str) -> Response {
     page(shell::unsubscribed(board))
 }
@@ -200,7 +199,7 @@ fn page(page: String) -> Response {
     protected(response)
 }
 
-/// Returns whether a client takes a response that is packed by gzip.
+/// Returns whether a client accepts a response compressed by gzip.
 fn accepts_gzip(asked: &HeaderMap) -> bool {
     let values = asked.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
     let mut codings = values.flat_map(|value| value.split(',')).filter_map(|coding| {
@@ -211,7 +210,7 @@ fn accepts_gzip(asked: &HeaderMap) -> bool {
     codings.next().is_some_and(|weight: f32| weight > 0.0)
 }
 
-/// Returns whether a client says that it has what this tag is of.
+/// Returns whether a client has the file with this tag.
 fn has(asked: &HeaderMap, tag: &str) -> bool {
     let values = asked.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
     let mut tags = values.flat_map(|value| value.split(',')).map(str::trim);

@@ -1,33 +1,33 @@
-//! A module of the board as the body of a function: what it takes from others, what it gives them, and its
-//! code without the statements that said so.
+//! A module of the board as the body of a function: its imports, its exports, and its code without the
+//! statements that declared them.
 //!
-//! Only the forms that the board's modules have are known; any other is an error.
+//! Only the forms that the board's modules use are known; any other is an error.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::script::{Gap, Kind, Result, Token, is_member, tokens, written};
 
-/// What the body of a module calls a module that it needs by: the module is made first.
+/// The function by which a module's body gets a module that it requires: that module is made first.
 pub(super) const NEED: &str = "$n";
-/// What it loads a module by that it needs later.
+/// The function by which it loads a module later.
 pub(super) const LOAD: &str = "$l";
-/// The address that the module would have by itself.
+/// The address that the module would have as a separate file.
 pub(super) const ADDRESS: &str = "$a";
 /// Its default.
 const DEFAULT: &str = "$d";
 
-/// What is taken from another module.
+/// An import from another module.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Import {
     pub from: String,
-    /// Its name there; none for all names.
+    /// Its name there; `None` for all names.
     pub name: Option<String>,
-    /// What it is called here.
+    /// Its local name.
     pub local: String,
 }
 
-/// What a name stands for that a module gives.
+/// The target of an exported name.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Export {
     Local(String),
@@ -39,7 +39,7 @@ pub(super) enum Export {
 pub(super) struct Module {
     pub imports: Vec<Import>,
     pub exports: BTreeMap<String, Export>,
-    /// Modules all names of which are given on.
+    /// Modules whose names are all re-exported.
     pub stars: Vec<String>,
     /// Modules that are loaded later.
     pub later: BTreeSet<String>,
@@ -52,7 +52,7 @@ struct Reader<'a> {
     at: usize,
     module: Module,
     code: Vec<Token<'a>>,
-    /// Whether a statement has ended here that is not in the code.
+    /// Whether a removed statement has just ended here.
     is_after_removed: bool,
 }
 
@@ -203,7 +203,7 @@ impl<'a> Reader<'a> {
         self.give(token, name.clone(), Export::Local(name))
     }
 
-    /// Makes sure that a declaration whose name was read is of that one alone.
+    /// Checks that a declaration whose name was read declares nothing else.
     fn is_one_constant(&self) -> Result<()> {
         let rest = || self.tokens.iter().skip(self.at);
         match rest().next() {
@@ -251,7 +251,7 @@ impl<'a> Reader<'a> {
         self.expect(";")
     }
 
-    /// Makes sure that what is given by a name will not change: whoever takes it has it as it was.
+    /// Checks that exported values do not change, since importers keep the first value.
     fn are_constant(&self) -> Result<()> {
         let imported = |name: &String| self.module.imports.iter().any(|import| import.local == *name);
         for export in self.module.exports.values() {
@@ -307,7 +307,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// Adds to the code; what is before a statement that was removed does not go on after it.
+    /// Adds to the code; a statement does not continue after a removed one.
     fn push(&mut self, mut token: Token<'a>) {
         if std::mem::take(&mut self.is_after_removed) {
             token.gap = Gap::Line;
@@ -318,7 +318,7 @@ impl<'a> Reader<'a> {
         self.code.push(token);
     }
 
-    /// Says `let` for `const`, which is shorter: what is checked of constants is checked in the sources.
+    /// Replaces `const` by `let`, which is shorter: constants are checked in the sources.
     fn loosen_constants(&mut self) {
         let declares = |at: usize| {
             let next = at.checked_add(1).and_then(|next| self.code.get(next));
@@ -334,7 +334,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Puts a text where a token was.
+    /// Replaces a token by a text.
     fn put(&mut self, token: &Token<'a>, text: String) {
         self.push(Token { kind: Kind::Word, text: Cow::Owned(text), ..token.clone() });
     }
@@ -344,7 +344,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Whether code declares a name as one that stays what it is.
+/// Returns whether code declares a name as a constant.
 fn declares(code: &[Token<'_>], name: &str) -> bool {
     let is_outer = |token: &Token<'_>| token.depth == 0;
     let before = |at: usize| at.checked_sub(1).and_then(|at| code.get(at));
@@ -365,7 +365,7 @@ pub(super) fn quoted(name: &str) -> String {
     format!("\"{name}\"")
 }
 
-/// Returns the name of the module that an address in another one leads to.
+/// Returns the name of the module to which an address in another one refers.
 fn named(from: &str, address: &str) -> Option<String> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || ".-_/".contains(c);
     let is_of_module = address.starts_with('.') && address.ends_with(".js") && address.chars().all(is_plain);

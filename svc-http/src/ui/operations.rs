@@ -1,9 +1,9 @@
-//! The modules by which the board knows the operations: they name them, and no path stands in its own files.
+//! The modules from which the board knows the operations: its files name operations and contain no path.
 //!
-//! Each has its method, path, capability and effect, and which fields of its input are in the path, in the
-//! query and a file; the others are in the body. Beside the operations there are the framed rows that the
-//! board uses, the WebSocket and the document of the schemas. Their titles are a module of their own, which
-//! the first screens do not need.
+//! Each operation has its method, path, capability and effect, and the fields of its input that are in the
+//! path, in the query and a file; the others are in the body. There are also the framed rows that the board
+//! uses, the WebSocket and the document of the schemas. Titles are in a separate module, which the first
+//! screens do not need.
 
 use std::collections::BTreeMap;
 
@@ -35,8 +35,8 @@ pub(super) fn modules(table: &Table) -> BTreeMap<&'static str, String> {
     [(OPERATIONS, module(known)), (TITLES, module(titles))].into()
 }
 
-/// Whether the board uses a row: all operations, and those by which a browser signs in, opens a link and
-/// draws texts.
+/// Returns whether the board uses a row: all operations, and the rows by which a browser signs in, opens a
+/// link and draws texts.
 fn is_used(row: &Operation) -> bool {
     let frame = row.http().frame;
     frame.is_none_or(|frame| {
@@ -62,7 +62,7 @@ fn described(row: &Operation) -> Value {
     let others = fields.into_iter().flat_map(Map::keys).map(String::as_str);
     // The board reads whole answers.
     let others = others.filter(|name| !in_path.contains(name) && ![FILE_FIELD, MAX_BYTES].contains(name));
-    // Beside a file there is no body for other fields.
+    // With a file there is no body for other fields.
     let in_query: Vec<&str> = others.filter(|_| !has_body || http.takes_file).collect();
     let mut places = json!({"path": in_path, "query": in_query});
     if let (true, Some(places)) = (http.takes_file, places.as_object_mut()) {

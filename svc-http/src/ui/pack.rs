@@ -1,31 +1,31 @@
-//! The modules of the board as they are sent: many in a file, for a page that fetches hundreds one by one is
-//! slow.
+//! The modules of the board as they are sent: many in a file, because a page that fetches hundreds one by one
+//! is slow.
 //!
 //! A pack is a module that runs nothing: its default has the body of each of its modules as a function, by
-//! the module's name, and `modules.js` runs a body when its module is first needed. What a module gives on of
-//! another is taken from there. `app.js` and the files of workers begin what is in the packs.
+//! the module's name, and `modules.js` runs a body when its module is first needed. A re-exported name is
+//! taken from the module that defines it. `app.js` and the files of workers start the modules in the packs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::module::{ADDRESS, Export, LOAD, Module, NEED, quoted};
 use super::script::Result;
 
-/// The module that the page begins with; it has the modules in its own file that it needs.
+/// The module with which the page begins; its file also has the modules that it needs.
 const APP: &str = "app.js";
 /// The module that runs the others.
 const MODULES: &str = "modules.js";
-/// The pack that is fetched first, and the module that the page begins with once it is there.
+/// The pack that is fetched first, and the module that the page runs once it is loaded.
 const MAIN: &str = "main.js";
-/// What is in it: what the page needs for the screens that it is opened with.
+/// Its contents: the modules that the page needs for its first screens.
 const FIRST: [&str; 4] = [MAIN, "screens/board.js", "screens/now.js", "screens/sign-in.js"];
 /// The pack of all others.
 const REST: &str = "rest.js";
-/// The scripts of workers, which have the packs by then.
+/// The scripts of workers, which start after the packs are loaded.
 const WORKERS: [&str; 1] = ["worker/verify.js"];
-/// Scripts that stand by themselves.
+/// Scripts without imports.
 const ALONE: [&str; 1] = ["push.js"];
 
-/// Returns the scripts to send, by the name of the file, for the sources by that of the module.
+/// Returns the scripts to send, by file name, for the sources by module name.
 pub(super) fn packed(sources: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>> {
     let mut modules = BTreeMap::new();
     for (name, source) in sources.iter().filter(|(name, _)| !ALONE.contains(&name.as_str())) {
@@ -78,7 +78,7 @@ fn missing(name: &str) -> String {
     format!("there is no module {name}")
 }
 
-/// Makes sure that a script has all that it runs.
+/// Checks that a script contains everything that it runs.
 fn needs_none(name: &str, module: &Module) -> Result<()> {
     let taken = module.imports.iter().map(|import| &import.from);
     match taken.chain(&module.stars).chain(&module.later).next() {
@@ -87,10 +87,10 @@ fn needs_none(name: &str, module: &Module) -> Result<()> {
     }
 }
 
-/// All modules, by what they need.
+/// All modules, with their dependencies.
 struct Graph<'a> {
     modules: &'a BTreeMap<&'a str, Module>,
-    /// What a module needs before it is made.
+    /// The modules that must be made before a module.
     needs: BTreeMap<&'a str, BTreeSet<&'a str>>,
 }
 
@@ -119,14 +119,14 @@ impl<'a> Graph<'a> {
         self.modules.get_key_value(name).map(|(&name, module)| (name, module)).ok_or_else(|| missing(name))
     }
 
-    /// Returns all names that a module gives.
+    /// Returns all names that a module exports.
     fn names(&self, name: &str) -> Result<BTreeSet<&'a str>> {
         let mut names = BTreeSet::new();
         let mut modules = vec![name];
         let mut seen = BTreeSet::new();
         while let Some(name) = modules.pop().filter(|name| seen.insert(*name)) {
             let (_, module) = self.module(name)?;
-            // A star leaves out the default.
+            // A star omits the default.
             let given = module.exports.keys().map(String::as_str);
             names.extend(given.filter(|given| seen.len() == 1 || *given != "default"));
             modules.extend(module.stars.iter().map(String::as_str));
@@ -134,11 +134,11 @@ impl<'a> Graph<'a> {
         Ok(names)
     }
 
-    /// Returns the module that has what another gives by a name, and its name in its code.
+    /// Returns the module that defines an exported name of another, and its name in the code.
     fn origin(&self, from: &str, wanted: &str) -> Result<(&'a str, &'a str)> {
         let none = || format!("{from} gives no {wanted}");
         let (mut at, mut name) = (from, wanted);
-        // No chain is longer than there are modules.
+        // No chain is longer than the number of modules.
         for _ in self.modules {
             let (module_name, module) = self.module(at)?;
             match module.exports.get_key_value(name) {
@@ -184,7 +184,7 @@ impl<'a> Graph<'a> {
         Ok(())
     }
 
-    /// Returns some modules and all that the page may ever load from there.
+    /// Returns some modules and all that the page may ever load from them.
     fn reached_from(&self, names: &[&str]) -> Result<BTreeSet<&'a str>> {
         let mut reached = self.needed_by(names)?;
         let mut open: Vec<&str> = reached.iter().copied().collect();
@@ -212,7 +212,7 @@ impl<'a> Graph<'a> {
 
     fn body(&self, name: &str) -> Result<String> {
         let (_, module) = self.module(name)?;
-        // In the order in which the source names them, for in that they are made.
+        // In the order in which the source names them, in which they are made.
         let mut taken: Vec<Taken<'_>> = Vec::new();
         for import in &module.imports {
             let local = &import.local;
@@ -246,7 +246,7 @@ impl<'a> Graph<'a> {
     }
 }
 
-/// What a module takes of another.
+/// An import of a module from another.
 enum Taken<'a> {
     All { from: &'a str, local: &'a str },
     Names { from: &'a str, names: Vec<String> },
@@ -278,7 +278,7 @@ fn declared(all: &[String]) -> String {
 mod tests {
     use super::*;
 
-    /// What there has to be.
+    /// Required modules.
     const KNOWN: [(&str, &str); 7] = [
         (MODULES, "export function openModules() {}"),
         (APP, "import(\"./main.js\");"),

@@ -1,22 +1,21 @@
-//! A script of the board in its tokens, and written again without comments and without the space that says
-//! nothing.
+//! The tokens of a script of the board, and its shortened form without comments and unnecessary space.
 //!
-//! What a slash or a bracket means is never guessed: a script in which that is not plain is an error, so that
-//! none is sent that means something else than its source.
+//! The meaning of a slash or a bracket is never guessed: an ambiguous script is an error, so that a sent
+//! script always has the meaning of its source.
 
 use std::borrow::Cow;
 
-/// What is wrong with a source, for whoever has written it.
+/// A result with a message for the author of a source.
 pub(super) type Result<T> = std::result::Result<T, String>;
 
-/// After these words a slash begins a pattern, and is no division.
+/// Keywords after which a slash begins a pattern, and is not a division.
 const BEFORE_PATTERN: [&str; 12] =
     ["return", "typeof", "case", "in", "await", "yield", "void", "delete", "throw", "do", "else", "default"];
-/// After this it may be either: it is a name, too.
+/// A word after which it may be either: it is also a name.
 const BEFORE_EITHER: [&str; 1] = ["of"];
-/// After these a bracket holds a condition, and a slash after it would begin a pattern.
+/// Keywords before a bracket with a condition; a slash after the bracket would begin a pattern.
 const BEFORE_CONDITION: [&str; 4] = ["if", "while", "for", "with"];
-/// A line that ends after these words ends the statement.
+/// Keywords after which the end of a line ends the statement.
 const ENDED_BY_LINE: [&str; 6] = ["return", "throw", "break", "continue", "yield", "async"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +24,7 @@ pub(super) enum Kind {
     Word,
     /// A text in quotes.
     Text,
-    /// A part of a template, with the signs around it.
+    /// A part of a template, with the characters around it.
     Template,
     /// A regular expression.
     Pattern,
@@ -33,7 +32,7 @@ pub(super) enum Kind {
     Sign,
 }
 
-/// What is between a token and the one before it.
+/// The gap between a token and the previous one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Gap {
     None,
@@ -46,7 +45,7 @@ pub(super) struct Token<'a> {
     pub kind: Kind,
     pub text: Cow<'a, str>,
     pub line: usize,
-    /// How many brackets are open around it; its own does not count.
+    /// The number of open brackets around it, except its own.
     pub depth: usize,
     pub gap: Gap,
 }
@@ -69,7 +68,7 @@ enum Open {
     },
     Square,
     Curly,
-    /// What is filled into a template.
+    /// An expression in a template.
     Filled,
 }
 
@@ -78,7 +77,7 @@ struct Lexer<'a> {
     line: usize,
     gap: Gap,
     open: Vec<Open>,
-    /// Whether the last round bracket that was closed has held a condition.
+    /// Whether the last closed round bracket contained a condition.
     after_condition: bool,
     tokens: Vec<Token<'a>>,
 }
@@ -167,7 +166,7 @@ impl<'a> Lexer<'a> {
         Ok(())
     }
 
-    /// Whether the last token is one of these words, and not the name of a member.
+    /// Returns whether the last token is one of these words, and not the name of a member.
     fn is_keyword(&self, words: &[&str]) -> bool {
         match self.tokens.as_slice() {
             [before @ .., last] => last.is_one_of(words) && !is_member(before),
@@ -175,7 +174,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Whether a point that comes next is that of a number, and nothing after it is.
+    /// Returns whether a dot that comes next belongs to a number, and ends it.
     fn ends_number(&self) -> bool {
         let is_number = |token: &Token<'_>| token.text.chars().all(|c| c.is_ascii_digit() || c == '_');
         let is_first = match self.tokens.as_slice() {
@@ -186,7 +185,7 @@ impl<'a> Lexer<'a> {
         is_first && self.gap == Gap::None && !self.rest.chars().nth(1).is_some_and(|c| c.is_ascii_digit())
     }
 
-    /// Takes a template up to its end, or up to where something is filled in.
+    /// Takes a template up to its end, or up to an expression in it.
     fn template(&mut self) -> Result<()> {
         let mut signs = self.rest.char_indices().skip(1);
         let (mut is_escaped, mut before) = (false, ' ');
@@ -242,12 +241,12 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// Whether a line ends with a character, for a browser.
+/// Returns whether a character ends a line in a browser.
 fn ends_line(sign: char) -> bool {
     matches!(sign, '\n' | '\r' | '\u{2028}' | '\u{2029}')
 }
 
-/// Whether what follows some tokens is the name of a member: after a point, but not after three.
+/// Returns whether the next word is the name of a member: after one dot, but not after three.
 pub(super) fn is_member(before: &[Token<'_>]) -> bool {
     match before {
         [.., one, two, three] if one.is(".") && two.is(".") && three.is(".") => false,
@@ -264,7 +263,7 @@ fn length_while(text: &str, holds: impl Fn(char) -> bool) -> usize {
     text.find(|sign| !holds(sign)).unwrap_or(text.len())
 }
 
-/// Returns the length of the text in quotes that something begins with.
+/// Returns the length of the quoted text at the start of `text`.
 pub(super) fn length_of_text(text: &str, quote: char) -> Option<usize> {
     let mut is_escaped = false;
     for (at, sign) in text.char_indices().skip(1) {
@@ -279,7 +278,7 @@ pub(super) fn length_of_text(text: &str, quote: char) -> Option<usize> {
     None
 }
 
-/// Returns the length of the regular expression that something begins with.
+/// Returns the length of the regular expression at the start of `text`.
 fn pattern(text: &str) -> Option<usize> {
     let (mut is_escaped, mut in_class) = (false, false);
     for (at, sign) in text.char_indices().skip(1) {
@@ -327,7 +326,7 @@ pub(super) fn written<'a>(tokens: &[Token<'a>]) -> String {
     script
 }
 
-/// Returns what there has to be between two tokens.
+/// Returns the necessary gap between two tokens.
 fn gap(left: &Token<'_>, right: &Token<'_>) -> Gap {
     if right.gap == Gap::None {
         return Gap::None;
@@ -339,13 +338,13 @@ fn gap(left: &Token<'_>, right: &Token<'_>) -> Gap {
     let is_number = left.text.starts_with(|c: char| c.is_ascii_digit()) && right.is(".");
     let is_twice = ["+", "-"].iter().any(|sign| left.is(sign) && right.is(sign));
     let is_slash = left.is("/") || left.kind == Kind::Pattern;
-    // A script that is no module has comments of HTML, too.
+    // A script that is not a module also has HTML comments.
     let is_comment = (is_slash && (right.kind == Kind::Pattern || right.is_one_of(&["/", "*"])))
         || (left.is("<") && right.is("!"));
     if are_words || is_number || is_twice || is_comment { Gap::Space } else { Gap::None }
 }
 
-/// Whether a line that ends between two tokens may end a statement.
+/// Returns whether the end of a line between two tokens may end a statement.
 fn ends_by_line(left: &Token<'_>, right: &Token<'_>) -> bool {
     if left.is_one_of(&ENDED_BY_LINE) {
         return true;

@@ -1,28 +1,28 @@
-//! The page of the board, whose addresses depend on how deep its own is; and a page of words alone.
+//! The page of the board, whose addresses depend on its depth, and pages with only text.
 //!
-//! The template marks what is filled in: `{up}` leads to the folder of the board, `{digest}` is that of the
-//! files. Nothing else is, so no word of anybody is ever in the page.
+//! The template marks the values to fill in: `{up}` leads to the folder of the board, `{digest}` is that of
+//! the files. There are no others, so the page never contains content.
 
 use svc_core::Error;
 
 use crate::html::escaped;
 
-/// How many folders below the board's a screen may be.
+/// Maximum folders between the board's and a screen.
 pub(super) const DEPTH_MAX: usize = 4;
 
-/// Returns a template for a screen that is this many folders below the board's.
+/// Returns a template for a screen that is `depth` folders below the board's.
 pub(super) fn filled(template: &str, depth: usize, digest: &str) -> String {
     template.replace("{up}", &"../".repeat(depth)).replace("{digest}", digest)
 }
 
-/// Returns a page that says what is wrong, what to do, and perhaps leads to the board.
+/// Returns a page that explains an error and what to do, with an optional link to the board.
 pub(super) fn words(error: &Error, board: Option<&str>) -> String {
     let (title, detail) = (escaped(error.code().title()), escaped(error.detail()));
     let link = board.map(link_to_board).unwrap_or_default();
     page(&title, &format!("<p>{detail}</p>\n{link}"))
 }
 
-/// Returns a page that asks whether mail is to be turned off.
+/// Returns a page that asks whether to turn off mail.
 pub(super) fn unsubscribe_question() -> String {
     // A form without an action is sent to the address of its page.
     page(
@@ -33,7 +33,7 @@ pub(super) fn unsubscribe_question() -> String {
     )
 }
 
-/// Returns a page that says that mail is off.
+/// Returns a page that confirms that mail is off.
 pub(super) fn unsubscribed(board: &str) -> String {
     let said = "<p>You will no longer get mail. You can turn it on again in your settings.</p>\n";
     page("You are unsubscribed", &format!("{said}{}", link_to_board(board)))
@@ -60,7 +60,7 @@ mod tests {
 
     const TEMPLATE: &str = include_str!("../../ui/index.html");
 
-    /// An address without the mark leads nowhere from all screens but those of one depth.
+    /// An address without the mark would work only in screens of one depth.
     #[test]
     fn every_address_in_the_page_is_marked() {
         let addresses = || ["href=\"", "src=\""].into_iter().flat_map(|name| TEMPLATE.split(name).skip(1));
@@ -71,7 +71,7 @@ mod tests {
         assert!(!filled.contains(['{', '}']), "{filled}");
     }
 
-    /// The policy of the page would not let any of it run.
+    /// The policy of the page would block it.
     #[test]
     fn the_page_has_nothing_inline() {
         for inline in ["<style", "style=", " on", "javascript:"] {

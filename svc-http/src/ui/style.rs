@@ -1,4 +1,4 @@
-//! The style sheets of the board as they are sent: one, in which the others stand where they are imported.
+//! The style sheets of the board as they are sent: one sheet with the others in place of their imports.
 //!
 //! A browser would fetch those only after it has read the first.
 
@@ -9,7 +9,7 @@ use super::script::{Result, length_of_text};
 /// The sheet that the page names; it imports all others.
 const SHEET: &str = "css/screens.css";
 
-/// Returns the sheet to send, by the name of the file, for the sources by theirs.
+/// Returns the sheet to send, by file name, for the sources by theirs.
 pub(super) fn packed(sources: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>> {
     let mut left = sources.clone();
     let mut sheet = String::new();
@@ -41,7 +41,7 @@ fn add(name: &str, left: &mut BTreeMap<String, String>, sheet: &mut String) -> R
     Ok(())
 }
 
-/// Returns a sheet without comments, and with the least space between what it says.
+/// Returns a sheet without comments, and with the least space between its tokens.
 fn shortened(source: &str) -> Result<String> {
     let mut short = String::with_capacity(source.len());
     let mut rest = source;
@@ -63,7 +63,7 @@ fn shortened(source: &str) -> Result<String> {
             is_apart = true;
             continue;
         }
-        // Before a colon a space may be between an element and what is within it.
+        // Before a colon a space may separate an element from one within it.
         let is_needed = !short.is_empty() && !short.ends_with(['{', '}', ';', ',', ':', '>']);
         if is_apart && is_needed && !['{', '}', ';', ',', '>'].contains(&first) {
             short.push(' ');

@@ -1,8 +1,8 @@
 //! `GET /ws/subscribe`: a workspace's events as they happen.
 //!
-//! The client's first frame has its credential, a filter and a position to start from; then each event is
-//! sent as one frame. This module only frames: a subscriber of the core returns what comes next, in the order
-//! of the log, without gaps or repetitions. A client that does not read delays only itself.
+//! The client's first frame has its credential, a filter and a start position; then each event is sent as one
+//! frame. This module only frames: a subscriber of the core returns the next events, in the order of the log,
+//! without gaps or repetitions. A client that does not read delays only itself.
 
 mod socket;
 
@@ -24,20 +24,20 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 use crate::delivery::{BATCH, Delivery, Frame, must_refetch};
 use crate::encode::{self, Response};
+use crate::limits::unread::{self, UnreadAnswers};
 use crate::origin::Use;
 use crate::phase::Phase;
 use crate::state::{Link, ServerState};
-use crate::unread::{self, UnreadAnswers};
 use socket::{End, Socket};
 
-/// Time in which the first frame must arrive.
+/// Maximum time until the first frame.
 const FIRST_FRAME_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Responds to the handshake and spawns a task for the connection.
 ///
-/// A credential in the handshake is checked first. Without one, the Host must be this server's own, and the
-/// Origin one that may bring a token; a browser with the cookie of a session is not told so by a status,
-/// which no page can read, but by the close of whoever has no credential.
+/// A credential in the handshake is checked first. Without one, the Host must be this server's, and the
+/// Origin one that may bring a token. A browser with a session cookie gets a refusal by the close frame,
+/// since a page cannot read the status.
 pub(crate) async fn upgrade(
     state: &ServerState,
     link: &Link,
@@ -59,11 +59,11 @@ pub(crate) async fn upgrade(
     } else {
         Some(WAIT_FOR_EVENT.admit(&state.service, head.clone()).await?)
     };
-    // The place of a socket is taken once its credential is admitted.
+    // A socket takes its slot once its credential is admitted.
     let peer = Holder::at(state.peer(link, request.headers()));
     let place = || match &admission {
         Some(admission) => state.sockets.take(admission.holder().unwrap_or(peer), 1),
-        // Whoever it is of, there would be no place for it.
+        // No slot would be left, whatever the credential.
         None if state.sockets.is_full() => Err(state.sockets.exhausted(peer, 1)),
         None => state.handshakes.take(peer, 1),
     };
@@ -105,9 +105,9 @@ pub(crate) async fn upgrade(
     Ok(response)
 }
 
-/// Returns the last position in the log of the workspace that the credential of a handshake is of.
+/// Returns the last position in the log of the workspace of a handshake's credential.
 ///
-/// None if it is of no member, who could be asked for.
+/// Returns `None` if the credential belongs to no member.
 async fn room_lsn(service: &Service, admission: &Admission) -> Option<i64> {
     let asking = admission.follow_up().without_operation();
     service.bearer(asking).await.ok().and_then(|reply| reply.lsn)
@@ -135,14 +135,14 @@ fn handshake<B: Body>(request: &Request<B>) -> Result<HeaderValue> {
     HeaderValue::from_str(&derive_accept_key(key.as_bytes())).map_err(Error::internal)
 }
 
-/// Returns whether a request has the cookie of a session, whatever is in it.
+/// Returns whether a request has a session cookie, valid or not.
 fn has_session_cookie(headers: &HeaderMap) -> bool {
     let values = headers.get_all(COOKIE).into_iter().filter_map(|value| value.to_str().ok());
     let mut names = values.flat_map(|value| value.split(';')).filter_map(|cookie| cookie.split('=').next());
     names.any(|name| name.trim() == SESSION_COOKIE)
 }
 
-/// One subscription: what its handshake said, and what it has not read yet.
+/// One subscription: its handshake, and its unread responses.
 struct Client {
     service: Service,
     unread: UnreadAnswers,
@@ -154,11 +154,11 @@ struct Client {
     is_foreign: bool,
     phase: watch::Receiver<Phase>,
     sockets: Ceiling,
-    /// Its place among the sockets, or among the handshakes until a credential is admitted.
+    /// Its slot among the sockets, or among the handshakes until a credential is admitted.
     place: Place,
 }
 
-/// The place of a page among the unread bytes, held until it is sent.
+/// The slot of a page among the unread bytes, held until it is sent.
 type Unread = Place;
 
 impl Client {
@@ -224,7 +224,7 @@ impl Client {
         }
     }
 
-    /// Reads the first frame. Without one the handshake is all that was asked, and it is recorded as refused.
+    /// Reads the first frame. Without one the handshake is the whole request, and is recorded as refused.
     async fn first_frame(&self, socket: &mut Socket) -> Result<FirstFrame, End> {
         let late = || Error::new(Code::Unauthenticated, "the first frame did not arrive in time");
         let (refusal, end) = match timeout(FIRST_FRAME_TIMEOUT, socket.first_frame()).await {
@@ -244,7 +244,7 @@ impl Client {
 
     /// Takes the next events once there is room for them among the unread bytes.
     ///
-    /// Returns none if the client has said something before that.
+    /// Returns `None` if the client sends a frame before that.
     async fn next_batch(
         &self,
         socket: &mut Socket,
@@ -284,7 +284,8 @@ impl Client {
 
     /// Admits the subscription with the token of its first frame, or else by the credential of the handshake.
     ///
-    /// The token acts beside a session of the handshake, as on any request: both are of one member.
+    /// As on any request, the token comes beside a session of the handshake: both must belong to the same
+    /// member.
     async fn admit(&self, socket: &mut Socket, token: Option<SecretString>) -> Result<Admission, End> {
         let admitted = match (token, &self.admission) {
             _ if self.is_foreign => {
@@ -309,7 +310,7 @@ async fn send(socket: &mut Socket, frames: Vec<Frame>) -> Result<(), End> {
     Ok(())
 }
 
-/// Tells a client that its position is not in the log, if that is why it ends, and returns why it ends.
+/// Notifies a client that its position is not in the log, if that is why it ends, and returns why it ends.
 async fn ended(socket: &mut Socket, error: &Error) -> Result<End, End> {
     if error.code() == Code::MustRefetch {
         socket.send(must_refetch(error).map_err(|error| End::refused(&error))?).await?;

@@ -1,8 +1,8 @@
 //! The server's side of one WebSocket connection.
 //!
 //! tungstenite reads the frames. This module writes them, each directly to the stream, because tungstenite's
-//! own pongs would pile up for a client that does not read. So at most one frame from a client and one to it
-//! are held in memory.
+//! own pongs would pile up for a client that does not read. So only one frame from a client and one to it are
+//! held in memory.
 
 use std::io;
 use std::pin::Pin;
@@ -31,13 +31,13 @@ use crate::phase::{Phase, closing};
 const PING_INTERVAL: Duration = Duration::from_secs(10);
 /// Time after which a silent client is disconnected.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
-/// Longest time that a client may take for the closing handshake.
+/// Maximum time for the closing handshake.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Shortest interval between two pongs.
+/// Minimum interval between two pongs.
 const PONG_INTERVAL: Duration = Duration::from_secs(1);
 /// Limit on the pings and pongs that a client may send in a second.
 const CONTROLS_MAX: u32 = 50;
-/// Frames of a client that are still read after the close frame was sent.
+/// Maximum frames of a client that are still read after the close frame was sent.
 const FRAMES_AFTER_CLOSE_MAX: usize = 100;
 /// Limit on the bytes of a close frame's reason.
 const REASON_MAX: usize = 123;
@@ -55,7 +55,7 @@ pub(super) struct Socket {
     last_received: Instant,
     last_pong: Option<Instant>,
     controls: Controls,
-    /// What the client has said and nobody has heeded yet.
+    /// Frames of the client that were not processed yet.
     said: Said,
     phase: watch::Receiver<Phase>,
 }
@@ -99,7 +99,7 @@ impl End {
     }
 }
 
-/// What happened first: the work finished, or a frame arrived.
+/// The first event: the work finished, or a frame arrived.
 enum Next<T> {
     Done(T),
     Frame(Message),
@@ -137,9 +137,9 @@ impl Socket {
         }
     }
 
-    /// Returns the outcome of `work`, keeping the connection alive meanwhile.
+    /// Returns the outcome of `work`, and keeps the connection alive until then.
     ///
-    /// Pings are sent and answered, and what the client says is kept.
+    /// It sends and answers pings, and keeps the client's frames.
     pub async fn keep_alive_during<T>(&mut self, work: impl Future<Output = T>) -> Result<T, End> {
         let mut work = std::pin::pin!(work);
         loop {
@@ -149,12 +149,13 @@ impl Socket {
         }
     }
 
-    /// Takes what the client has said since this was called last.
+    /// Takes the client's frames since the last call.
     pub fn take_said(&mut self) -> Said {
         std::mem::take(&mut self.said)
     }
 
-    /// The same as [`Socket::keep_alive_during`], but returns none as soon as the client says something.
+    /// Does the same as [`Socket::keep_alive_during`], but returns `None` as soon as the client sends a
+    /// frame.
     pub async fn keep_alive_until_said<T>(
         &mut self,
         work: impl Future<Output = T>,
@@ -187,7 +188,7 @@ impl Socket {
         }
     }
 
-    /// Handles a frame without text that came after the first.
+    /// Handles a frame without text after the first frame.
     async fn received(&mut self, frame: Message) -> Result<(), End> {
         self.last_received = Instant::now();
         match frame {
@@ -219,7 +220,7 @@ impl Socket {
     pub async fn send(&mut self, text: Bytes) -> Result<(), End> {
         let began = Instant::now();
         self.write(Data::Text, text).await?;
-        // Nothing was read meanwhile, so that time does not count as silence.
+        // Nothing was read in the meantime, so it does not count as silence.
         self.last_received += began.elapsed();
         Ok(())
     }
@@ -251,7 +252,7 @@ impl Socket {
     }
 }
 
-/// Longest header of a frame that a server sends, in bytes.
+/// Maximum header of a frame that a server sends, in bytes.
 const HEADER_MAX: usize = 10;
 
 fn going_away() -> End {
@@ -292,7 +293,7 @@ impl Controls {
     }
 }
 
-/// The read half of a connection. What tungstenite writes to it is discarded.
+/// The read half of a connection. Writes by tungstenite are discarded.
 struct ReadOnly(ReadHalf<Io>);
 
 impl AsyncRead for ReadOnly {

@@ -5,7 +5,7 @@
 // posted; a draft stays as long as the tab, under its author. Leaves out: showing messages (timeline.js).
 
 import { list as listOf } from "../pure/format.js";
-import { oneLine } from "../pure/line.js";
+import { oneLine, typed } from "../pure/line.js";
 import { actionOf } from "../actions.js";
 import { disable, send, whyNot } from "../act.js";
 import { acting, composer as say, message } from "../strings/en.js";
@@ -102,7 +102,7 @@ export function openComposer(world, threadId) {
   }
 
   async function post() {
-    const body = input.value.trim();
+    const body = typed(input.value);
     if (!body || submit.getAttribute("aria-disabled") === "true") return;
     const answering = answered;
     input.value = "";

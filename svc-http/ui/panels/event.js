@@ -133,7 +133,6 @@ function recomputed({ me }, event) {
 function said(world, { message, payload }) {
   if (!message) return [];
   if (message.withdrawn) return [h("p.quiet", words.withdrawn)];
-  return message.body
-    ? [h("h3", say.words), marked(world, message.body, { channel: payload.$chain?.channel_id })]
-    : [];
+  const of = { of: `message/${payload.message_id}`, isPast: true, channel: payload.$chain?.channel_id };
+  return message.body ? [h("h3", say.words), marked(world, message.body, of)] : [];
 }

@@ -6,6 +6,7 @@
 
 import { nodesOf } from "../bodies.js";
 import { mentionAt } from "../pure/handles.js";
+import { typed } from "../pure/line.js";
 import { OPERATION } from "../state/trees.js";
 import { composer as say } from "../strings/en.js";
 import { foldable } from "../view/fold.js";
@@ -44,7 +45,7 @@ export function createPreview(world, input, { channel, missed }) {
   /** Looks at the text once typing rests. */
   function look() {
     forget();
-    if (input.value.trim() === "") return draw();
+    if (typed(input.value) === "") return draw();
     timer = setTimeout(() => void read(), RESTS);
   }
 
@@ -57,7 +58,7 @@ export function createPreview(world, input, { channel, missed }) {
 
   async function read() {
     forget();
-    const text = input.value.trim();
+    const text = typed(input.value);
     if (text === "" || !(isShown || /[@＠]/.test(text))) return draw();
     const { signal } = abort;
     try {

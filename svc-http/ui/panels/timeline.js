@@ -96,7 +96,10 @@ export function openTimelineView(world, threadId, fragment, how = {}) {
       return h(
         "li.message.pending",
         h("p.quiet.small", acting.asking),
-        marked(world, item.words, { channel: store.get("thread", threadId)?.channel_id }),
+        marked(world, item.words, {
+          of: `composer/${threadId}`,
+          channel: store.get("thread", threadId)?.channel_id,
+        }),
       );
     }
     return item.message ? messages.make(item.message) : h("li.event");

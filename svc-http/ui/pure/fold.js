@@ -54,11 +54,11 @@ function cut(nodes, room) {
     const isBlock = BLOCK.test(node.type);
     if (room.chars <= 0 || (isBlock && room.lines <= 0)) break;
     if (isBlock) room.lines -= 1;
-    const { text, children } = node;
+    const { text, children, info = node.language ?? "" } = node;
     kept.push({
       ...node,
+      ...(node.type === "code_block" ? { whole: text, info: cutText(info, room) } : {}),
       ...(text === undefined ? {} : { text: cutText(text, room) }),
-      ...(node.type === "code_block" ? { whole: text } : {}),
       ...(children === undefined ? {} : { children: cut(children, room) }),
     });
   }

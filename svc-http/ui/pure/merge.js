@@ -87,6 +87,20 @@ export function applyEvents(world, events) {
   return changes;
 }
 
+/**
+ * Folds an event before those that came before it, for what must not wait for them; it is folded again in its turn.
+ * @param {World} world
+ * @param {LogEvent} event
+ * @returns {Changes}
+ */
+export function foldEarly(world, event) {
+  const changes = noChanges();
+  fold(world, event, changes, null);
+  takeWords(world.events, event);
+  changes.lists.clear();
+  return changes;
+}
+
 /** @param {World} world */
 function trim(world) {
   const over = world.events.length - EVENTS_KEPT;

@@ -6,8 +6,9 @@ import { number } from "./format.js";
 
 /** @typedef {{type: "text" | "control", text: string} | {type: "more", count: number}} ShownNode */
 /**
- * @typedef {{names: number, rows: number, marks: number}} Left What of one body may still be drawn: so many hidden
- * characters are named, and lines of diffs told apart; `marks`: how many stand on its last letter.
+ * @typedef {{names: number, rows: number, marks: number, line: number}} Left What of one body may still be drawn: so many hidden
+ * characters are named, and lines of diffs told apart; `marks`: how many stand on its last letter; `line`: how long its
+ * last line is so far.
  */
 
 /**
@@ -31,7 +32,7 @@ const ROWS_MAX = 2000;
 const UNNAMED = "\ufffd";
 
 /** @returns {Left} */
-export const newLeft = () => ({ names: NAMES_MAX, rows: ROWS_MAX, marks: 0 });
+export const newLeft = () => ({ names: NAMES_MAX, rows: ROWS_MAX, marks: 0, line: 0 });
 
 /** @param {string} char */
 const nameOf = (char) => `U+${(char.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`;

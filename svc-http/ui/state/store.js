@@ -2,9 +2,10 @@
 //
 // Promises: events and answers are folded in any order (pure/merge.js), own changes that are not answered yet
 // lie above (pure/overlay.js); whoever watches is told once in 250 ms what has changed, at once after
-// something of one's own, and not at all while paused or hidden: then everything is told on return. Leaves
-// out: reading (reads.js), and the page.
+// something of one's own, and not at all while paused or hidden: then everything is told on return, but for words
+// that are withdrawn, which go at once. Leaves out: reading (reads.js), and the page.
 
+import { takeWords, takesWords } from "../pure/effects/words.js";
 import * as merge from "../pure/merge.js";
 import * as overlay from "../pure/overlay.js";
 import { LISTINGS } from "./entities.js";
@@ -91,6 +92,10 @@ export function createStore(me) {
     if (isHidden || (isPaused && !isOwn)) return;
     isOwn = false;
     if (!isPaused) fold();
+    emit();
+  }
+
+  function emit() {
     const drawn = changes;
     changes = nothing();
     if (drawn.dirty.size + drawn.lists.size + drawn.events.length === 0) return;
@@ -130,6 +135,13 @@ export function createStore(me) {
     /** Frames came. @param {LogEvent[]} events */
     receive(events) {
       waiting.push(...events);
+      const ends = isHidden || isPaused ? events.filter(takesWords) : [];
+      for (const end of ends) {
+        takeWords(waiting, end);
+        note(merge.foldEarly(world, end));
+        changes.events.push(end);
+      }
+      if (ends.length) emit();
       const last = waiting.at(-1);
       if (last && waiting.length > WAITING_MOST) {
         missed = { count: missed.count + waiting.length, lsn: last.lsn };

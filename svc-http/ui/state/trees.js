@@ -1,19 +1,22 @@
 // Trees of Markdown, which the service makes of texts: asked for many at a time, and kept beside what they are of.
 //
 // Promises: what is wanted in one draw is one request as far as it fits, and two are on their way; a tree goes
-// with its message, with its text, and with the session; what failed for now is asked for again, and what an answer
+// with its message, with its text, and with the session, and so does what waits for one; what failed for now is asked for again, and what an answer
 // has left out. A text whose tree is refused stays without. Leaves out: how trees look.
 
 import { mayPass } from "../net/ask.js";
+import { takesWords } from "../pure/effects/words.js";
 import { createRetry } from "./reading.js";
 
 /** @typedef {import("../pure/fold.js").Tree} Tree */
 /** @typedef {(nodes: Tree[]) => void} Draw */
 /**
- * @typedef {{of?: string, channel?: string | null, text: string}} Source `of`: the key of the entity that has the
- * text, beside which the tree is kept; `channel`: where its mentions are looked up.
+ * @typedef {{of?: string, isPast?: boolean, channel?: string | null, text: string}} Source `of`: the key of the entity that
+ * has the text, beside which the tree is kept; `isPast`: it may have another text by now, and the tree is not kept;
+ * `channel`: where its mentions are looked up.
  */
-/** @typedef {{channel: string | null, text: string, wanted: {of?: string, draw: Draw}[], isAsked: boolean}} Pending */
+/** @typedef {{of?: string, isPast?: boolean, draw: Draw}} Wanted */
+/** @typedef {{channel: string | null, text: string, wanted: Wanted[], isAsked: boolean}} Pending */
 
 /** How the service is asked for trees. */
 export const OPERATION = "parse_markdown";
@@ -50,14 +53,17 @@ export function createTrees({ store, ask, lacks, together }) {
     return Object.values(entity).includes(text) || (Array.isArray(content) && content.some(isIn));
   }
 
-  const unwatch = store.index(({ dirty }) => {
+  const unwatch = store.index(({ dirty, events }) => {
+    const ends = events.filter(takesWords);
     for (const key of dirty) {
       const trees = kept.get(key);
       for (const text of trees?.keys() ?? []) if (!has(key, text)) trees?.delete(text);
       if (trees?.size === 0) kept.delete(key);
     }
     for (const [key, { text, wanted }] of pending) {
-      const still = wanted.filter(({ of }) => !of || !dirty.has(of) || has(of, text));
+      const still = wanted.filter(({ of, isPast }) =>
+        isPast ? !ends.some((end) => isOf(end, of)) : !of || !dirty.has(of) || has(of, text),
+      );
       if (still.length === wanted.length) continue;
       wanted.splice(0, wanted.length, ...still);
       if (still.length === 0) pending.delete(key);
@@ -132,8 +138,8 @@ export function createTrees({ store, ask, lacks, together }) {
 
   /** @param {Pending} pending @param {Tree[]} nodes */
   function take({ text, wanted }, nodes) {
-    for (const { of, draw } of wanted) {
-      if (of) kept.set(of, (kept.get(of) ?? new Map()).set(text, nodes));
+    for (const { of, isPast, draw } of wanted) {
+      if (of && !isPast) kept.set(of, (kept.get(of) ?? new Map()).set(text, nodes));
       draw(nodes);
     }
   }
@@ -147,11 +153,11 @@ export function createTrees({ store, ask, lacks, together }) {
      * @param {Source} source
      * @param {Draw} draw
      */
-    want({ of, channel = null, text }, draw) {
+    want({ of, isPast, channel = null, text }, draw) {
       if (lacks(OPERATION) !== null) return;
       const key = keyOf({ channel, text });
       const one = pending.get(key) ?? { channel, text, wanted: [], isAsked: false };
-      one.wanted.push({ of, draw });
+      one.wanted.push({ of, isPast, draw });
       pending.set(key, one);
       // All that is drawn now is asked for together.
       queueMicrotask(pump);
@@ -165,6 +171,9 @@ export function createTrees({ store, ask, lacks, together }) {
     },
   };
 }
+
+/** Whether an event is the end of a message. @param {import("./store.js").LogEvent} event @param {string} [key] */
+const isOf = ({ payload: { message_id } }, key) => !message_id || key === `message/${message_id}`;
 
 /** @param {{channel: string | null, text: string}} source */
 const keyOf = ({ channel, text }) => `${channel} ${text}`;

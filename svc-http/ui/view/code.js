@@ -24,5 +24,7 @@ export function codeNode(text, language, whole, left = newLeft(), info = languag
     ? diffNode(text, left)
     : h("pre", { dir: "ltr", tabindex: 0, "data-language": name }, ...shownNodes(text, left));
   const copy = copyButton(whole, { class: "link small", "data-copy": name || say.code });
-  return h("div.code", h("div.row.small.quiet", h("span", shownText(info) || say.code), h("span.end", copy)), body);
+  left.line = 0;
+  const title = h("span", ...(info ? shownNodes(info, left) : [say.code]));
+  return h("div.code", h("div.row.small.quiet", title, h("span.end", copy)), body);
 }

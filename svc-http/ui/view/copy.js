@@ -26,8 +26,8 @@ export function copyButton(text, props) {
   );
 
   function select() {
-    // It is there as long as it is selected.
-    const onblur = () => field.remove();
+    // It is there as long as it is selected. To remove it blurs it, and it cannot be removed within that.
+    const onblur = () => queueMicrotask(() => field.remove());
     const field = h("textarea.heard", { readonly: true, "aria-label": say.copy, onblur }, text);
     press.after(field);
     field.select();

@@ -25,8 +25,12 @@ export function diffNode(text, left) {
     const { dataset } = node;
     if (dataset.diff === (dataset.diff = isSplit ? "split" : "unified")) return;
     Object.assign(left, before);
-    const said = (/** @type {DiffLine | null} */ line) => (line ? shownNodes(line.text, left) : []);
+    const said = (/** @type {DiffLine | null} */ line) => {
+      left.line = 0;
+      return line ? shownNodes(line.text, left) : [];
+    };
     node.replaceChildren((isSplit ? split : unified)(lines, said));
+    left.line = 0;
     if (rest) node.append(h("pre", ...shownNodes(rest, left)));
   };
   draw();

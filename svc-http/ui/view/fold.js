@@ -1,7 +1,7 @@
 // A long text of which the beginning is shown until somebody wants all of it.
 //
-// Promises: the button that does it keeps its place and the focus, whatever is drawn above it. Leaves out: how
-// the text looks.
+// Promises: the button that does it keeps its place and the focus, whatever is drawn above it; what was unfolded stays so
+// when another text is drawn there. Leaves out: how the text looks.
 
 import { headFor, linesIn } from "../pure/fold.js";
 import { markdown as say } from "../strings/en.js";
@@ -18,7 +18,7 @@ let count = 0;
  */
 export function foldable(node, text, draw, room) {
   const head = room === null ? null : headFor(text, room);
-  let isWhole = !head;
+  let isWhole = !head || node.lastElementChild?.getAttribute("aria-expanded") === "true";
   const press =
     head &&
     button("", () => ((isWhole = !isWhole), redraw()), {

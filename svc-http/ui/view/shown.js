@@ -1,30 +1,45 @@
 // Text in which what is not seen, or would turn it around, is named, as nodes.
 //
-// Promises: a very long line is laid out in pieces, for if directions alternate in it, all of it at once takes a time
-// that grows with its square. Leaves out: which characters those are, and how many are named (pure/shown.js).
+// Promises: a very long line, of however many nodes, is laid out in pieces, for if directions alternate in it, all of it
+// at once takes a time that grows with its square. Leaves out: which characters those are, and how many are named
+// (pure/shown.js).
 
-import { shown } from "../pure/shown.js";
+import { newLeft, shown } from "../pure/shown.js";
 import { markdown as say, names } from "../strings/en.js";
 import { h } from "./node.js";
 
+/** A line may be so long. */
+const LINE = 8_000;
+const LONG = /^(.{8001,})/m;
+const PIECE = /.{1,1000}/gu;
+/** About as long as a character that is named. */
+const NAME = 10;
+
 /**
  * @param {string} text
- * @param {import("../pure/shown.js").Left} [left]
+ * @param {import("../pure/shown.js").Left} [left] Of the body that the text is in.
  * @returns {(Node | string)[]}
  */
-export function shownNodes(text, left) {
+export function shownNodes(text, left = newLeft()) {
   return shown(text, left).flatMap((node) => {
-    if (node.type === "text") return pieces(node.text);
+    if (node.type === "text") return pieces(node.text, left);
+    left.line += NAME;
     if (node.type === "more") return h("span.control", say.more(node.count));
     return h("span.control", { title: names.control(node.text) }, node.text);
   });
 }
 
-const LONG = /^(.{8001,})/m;
-const PIECE = /.{1,1000}/gu;
+/** @param {string} text @param {import("../pure/shown.js").Left} left @returns {(Node | string)[]} */
+function pieces(text, left) {
+  const end = text.search(/\n|$/);
+  const first = text.slice(0, end);
+  left.line += end;
+  const nodes = left.line > LINE ? cut(first) : [first];
+  const rest = text.slice(end);
+  if (!rest) return nodes;
+  left.line = rest.length - rest.lastIndexOf("\n") - 1;
+  return [...nodes, ...rest.split(LONG).flatMap((part, at) => (at % 2 ? cut(part) : part))];
+}
 
-/** @param {string} text @returns {(Node | string)[]} */
-const pieces = (text) =>
-  text
-    .split(LONG)
-    .flatMap(/** @returns {(Node | string)[]} */ (part, at) => (at % 2 ? (part.match(PIECE) ?? []).map((piece) => h("span.piece", piece)) : [part]));
+/** @param {string} line @returns {(Node | string)[]} */
+const cut = (line) => (line.match(PIECE) ?? []).map((piece) => h("span.piece", piece));

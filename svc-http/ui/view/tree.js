@@ -18,7 +18,10 @@ import { shownNodes } from "./shown.js";
  *   mention: (member: string | null, text: string) => Node | string,
  * }} Names `hrefOf`: where in the board an address leads.
  */
-/** @typedef {{names: Names, left: import("../pure/shown.js").Left}} How */
+/**
+ * @typedef {{names: Names, left: import("../pure/shown.js").Left, indent: number, isLink?: boolean}} How `indent`: by so
+ * many characters lists and quotes may still indent.
+ */
 
 /**
  * @param {Tree[]} nodes
@@ -26,8 +29,11 @@ import { shownNodes } from "./shown.js";
  * @returns {(Node | string)[]}
  */
 export function treeNodes(nodes, names) {
-  return blocks(nodes, { names, left: newLeft() });
+  return blocks(nodes, { names, left: newLeft(), indent: INDENT });
 }
+
+/** A phone has room for no more. */
+const INDENT = 16;
 
 /** What may go on with the letter before it. */
 const GOES_ON = /^(?:text|code|strong|em|strike|link)$/;
@@ -58,6 +64,7 @@ const all = (nodes, how) => (nodes ?? []).flatMap((node) => nodesOf(node, how));
 /** @param {Tree} node @param {How} how @returns {(Node | string)[]} */
 function nodesOf(node, how) {
   if (!GOES_ON.test(node.type)) how.left.marks = 0;
+  if (node.type === "break" || !INLINE.test(node.type)) how.left.line = 0;
   const make = MAKERS[node.type];
   if (make) return [make(node, how)];
   // What this page does not know yet is what is in it.
@@ -74,9 +81,16 @@ const MAKERS = {
   // The page has headings of its own; those of a message are under the message's.
   heading: ({ level, children }, how) =>
     h("p.heading", { ...AUTO, role: "heading", "aria-level": Math.min(6, level + 3) }, ...all(children, how)),
-  quote: ({ children }, how) => h("blockquote", AUTO, ...blocks(children ?? [], how)),
-  list: ({ start, children }, how) =>
-    start === undefined ? h("ul", ...all(children, how)) : h("ol", { start }, ...all(children, how)),
+  quote({ children }, how) {
+    const inner = within(how, 2);
+    return h("blockquote", { ...AUTO, class: inner === how ? "deep" : null }, ...blocks(children ?? [], inner));
+  },
+  list({ start, children = [] }, how) {
+    const digits = start === undefined ? 1 : String(start + children.length - 1).length;
+    const inner = within(how, digits + 2);
+    const props = { start, class: inner === how ? "deep" : `digits-${digits}` };
+    return h(start === undefined ? "ul" : "ol", props, ...all(children, inner));
+  },
   item: ({ checked, children }, how) =>
     checked === undefined
       ? h("li", AUTO, ...all(children, how))
@@ -94,9 +108,16 @@ const MAKERS = {
   strong: ({ children }, how) => h("strong", ...all(children, how)),
   em: ({ children }, how) => h("em", ...all(children, how)),
   strike: ({ children }, how) => h("s", ...all(children, how)),
-  link: ({ href, children }, how) => linkNode(href, all(children, how), how.names),
-  mention: ({ member, text = "" }, { names }) => names.mention(member ?? null, text),
+  link: ({ href, children }, how) => linkNode(href, all(children, { ...how, isLink: true }), how.names),
+  mention({ member, text = "" }, { names, left, isLink }) {
+    left.line += text.length;
+    // There is no link in a link.
+    return names.mention((!isLink && member) || null, text);
+  },
 };
+
+/** What is indented further; the same if there is no room for it. @param {How} how @param {number} by @returns {How} */
+const within = (how, by) => (by > how.indent ? how : { ...how, indent: how.indent - by });
 
 /** @param {boolean} checked */
 const box = (checked) =>
@@ -104,13 +125,14 @@ const box = (checked) =>
 
 /** @param {Tree} row @param {"th" | "td"} tag @param {string[]} align @param {How} how */
 function rowOf(row, tag, align, how) {
-  const cells = (row.children ?? []).map((cell, at) =>
-    h(
+  const cells = (row.children ?? []).map((cell, at) => {
+    how.left.line = 0;
+    return h(
       tag,
       { ...AUTO, "data-align": align[at], scope: tag === "th" ? "col" : null },
       ...all(cell.children, how),
-    ),
-  );
+    );
+  });
   return h("tr", ...cells);
 }
 

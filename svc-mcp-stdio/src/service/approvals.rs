@@ -1,7 +1,7 @@
-//! Approvals that need a person: the caller is given a link, and asks again once somebody has opened it.
+//! Approvals that need a person: the caller gets a link, and calls again once a person has opened it.
 //!
-//! A client that opens links is asked to by an elicitation, as revision 2026-07-28 has it; its next call
-//! waits for what the person decides. What ties that call to the one before is sealed, and gives no right.
+//! A client that opens links gets an elicitation, as revision 2026-07-28 defines it; its next call waits for
+//! the person's decision. The state that connects that call to the first one is sealed, and grants no rights.
 //! Other clients get the gate with the link.
 
 use std::collections::BTreeMap;
@@ -24,39 +24,39 @@ use crate::refusal::Refusal;
 
 /// The tool that decides.
 pub(super) const TOOL: &str = "approval_decide";
-/// For how long a call waits for the decision, in seconds.
+/// Maximum time that a call waits for the decision, in seconds.
 pub(super) const ROUND_SECS: u32 = 45;
 
 const LABEL: &str = "svc.mcp-state/1";
-/// How long a client may take to ask again, in microseconds.
+/// Maximum time until a client calls again, in microseconds.
 const STATE_MICROS: i64 = 600 * 1_000_000;
-/// Most values of arguments that a state is bound to, which are a few.
+/// Maximum values of the arguments to which a state is bound; calls have only a few.
 const ARGUMENT_VALUES_MAX: usize = 1000;
-/// The name of the question that a client is asked.
+/// The name of the question to the client.
 const QUESTION: &str = "decision";
 
-/// What approvals take beside the table.
+/// The state of approvals outside of the table.
 pub(super) struct Approvals {
     follow: Arc<Operation>,
-    /// The first seals, all open.
+    /// The first seals, all unseal.
     codecs: Vec<RequestStateCodec>,
 }
 
-/// What a sealed state says beside what it is bound to.
+/// The content of a sealed state, beside the data to which it is bound.
 #[derive(Serialize, Deserialize)]
 struct State {
     gate: String,
     expires: i64,
 }
 
-/// What a client says of the link that it was asked to open.
+/// The client's response to the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Response {
-    /// Its person opens it.
+    /// The person opens it.
     Opened,
-    /// Its person does not want to.
+    /// The person declines.
     Refused,
-    /// Nothing, or nothing that can be read.
+    /// No response, or an invalid one.
     Missing,
 }
 
@@ -80,9 +80,9 @@ impl Approvals {
 }
 
 impl ServiceOffer {
-    /// Continues a call that was answered with a link; none if it is to be run again.
+    /// Continues a call that was answered with a link, or returns `None` if it must run again.
     ///
-    /// A state that was tampered with, is another caller's or call's, or is too old, is rejected.
+    /// Rejects a state that was tampered with, belongs to another caller or call, or is too old.
     pub(super) async fn continue_decision(&self, asked: &Asked, call: &Call) -> Result<Option<Outcome>> {
         let Some(sealed) = sealed_state(call) else { return Ok(None) };
         let bound_to = self.bound_to(asked, call).await?;
@@ -106,7 +106,7 @@ impl ServiceOffer {
         Ok(Some(Ok(told::output(TOOL, output.as_bytes(), asked, self.service.table()))))
     }
 
-    /// Answers a call whose gate needs a person, which is what `error` says.
+    /// Answers a call whose gate needs a person, as `error` reports.
     pub(super) async fn leave_to_a_person(&self, asked: &Asked, call: &Call, error: Error) -> Outcome {
         let error = error.linked_at(asked.principal.address());
         match self.with_link(asked, call, &error).await {
@@ -119,7 +119,7 @@ impl ServiceOffer {
         let link = error.problem().extra.remove("link").unwrap_or_default();
         let url = link.get("url").and_then(Value::as_str).unwrap_or_default();
         let gate_id = gate_id(call);
-        // What is opened by the client must say where the service is.
+        // A link that the client opens must contain the address of the service.
         let is_whole = !url.starts_with('/');
         if is_whole && opens_links(asked) {
             let expires = self.service.now().micros().saturating_add(STATE_MICROS);
@@ -140,7 +140,7 @@ impl ServiceOffer {
         Ok(told::output_with_hint(gate.to_string().as_bytes(), Some(&hint), asked.revision))
     }
 
-    /// Returns the gate once it is decided, or at once; by the right of the caller.
+    /// Returns the gate once it is decided, or at once, with the rights of the caller.
     async fn follow(&self, asked: &Asked, input: &Value) -> Result<Value> {
         let input = Input::json(input.to_string());
         let reply = asked.principal.request(&self.service, &self.approvals().follow, &input).await;
@@ -148,13 +148,13 @@ impl ServiceOffer {
         serde_json::from_slice(&reply?.body()?).map_err(Error::internal)
     }
 
-    /// Returns what a state is bound to: the member, and what it calls with which arguments.
+    /// Returns the data to which a state is bound: the member, the tool and the arguments.
     async fn bound_to(&self, asked: &Asked, call: &Call) -> Result<Vec<u8>> {
         let member = asked.principal.member(&self.service).await?;
         // A client may write the same arguments in another order.
         let arguments: BTreeMap<String, Value> = match read_at_most(&call.arguments, ARGUMENT_VALUES_MAX) {
             Ok(Value::Object(arguments)) => arguments.into_iter().collect(),
-            // The operation refuses these.
+            // The operation refuses invalid arguments.
             _ => BTreeMap::new(),
         };
         let called = json!([call.name, arguments]).to_string();
@@ -162,12 +162,12 @@ impl ServiceOffer {
     }
 }
 
-/// Returns whether the client opens links that it is given.
+/// Returns whether the client opens links for its user.
 fn opens_links(asked: &Asked) -> bool {
     asked.revision.is_stateless() && asked.declared.links
 }
 
-/// Returns the state that a call brings back, if it does; none in it if that is no text.
+/// Returns the state that a call brings back, if any; the inner value is `None` if it is not text.
 fn sealed_state(call: &Call) -> Option<Option<String>> {
     let params = &call.message.params;
     params.text("requestState")?;
@@ -189,7 +189,7 @@ fn gate_id(call: &Call) -> String {
     arguments.get("gate_id").and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// Returns what an agent is told that has got a link.
+/// Returns the instructions for an agent that has received a link.
 fn hint(detail: &str, url: &str, is_whole: bool) -> String {
     let place = match is_whole {
         true => "",

@@ -1,4 +1,4 @@
-//! Running operations for what is no call of a tool.
+//! Running operations outside of tool calls.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -11,22 +11,22 @@ use svc_core::{Error, Result};
 use super::ServiceOffer;
 use crate::principal::Principal;
 
-/// Most items that one request asks a list for.
+/// Maximum items that one request reads from a list.
 const PAGE: i64 = 500;
 
-/// What an argument is, for its completion.
+/// The kind of an argument, for its completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Takes {
     Workspace,
     Channel,
-    /// A thread; of those in this state first of all.
+    /// A thread; those in this state come first.
     Thread(Option<&'static str>),
     Member,
-    /// Words that only the user knows.
+    /// Text that only the user knows.
     Words,
 }
 
-/// A page of a list, as far as it is needed.
+/// A page of a list, with the members that are needed.
 #[derive(Deserialize)]
 struct Page<T> {
     #[serde(default = "Vec::new")]
@@ -34,10 +34,10 @@ struct Page<T> {
     next_cursor: Option<String>,
 }
 
-/// The beginning of a list.
+/// The start of a list.
 pub(super) struct Listed<T> {
     pub items: Vec<T>,
-    /// Whether the list goes on.
+    /// Whether the list has more items.
     pub has_more: bool,
 }
 
@@ -61,7 +61,7 @@ impl ServiceOffer {
         serde_json::from_slice(&output).map_err(Error::internal)
     }
 
-    /// Reads a list from its beginning, for at most `pages` pages.
+    /// Reads a list from its start, up to `pages` pages.
     pub(super) async fn list_of<T: DeserializeOwned>(
         &self,
         caller: &Principal,
@@ -96,7 +96,7 @@ impl ServiceOffer {
         if !caller.is_anonymous() {
             return Ok(caller.bearer(&self.service).await?.workspace_id);
         }
-        // Whoever has no credential is nobody, and sees one workspace.
+        // An anonymous caller is not a member, and sees one workspace.
         let listed =
             self.list_of::<Workspace>(caller, "list_workspaces", Value::Object(Default::default()), 1);
         let first = listed.await?.items.into_iter().next();

@@ -1,4 +1,4 @@
-//! Completion: ids of what a user names by its beginning, or by a part of its name, title or handle.
+//! Completion: finds ids by their start, or by a part of an object's name, title or handle.
 
 use rmcp::model::{CompleteRequestParams, CompletionInfo, Reference};
 use serde::Deserialize;
@@ -16,10 +16,10 @@ use crate::offer::Outcome;
 use crate::principal::Principal;
 use crate::refusal::Refusal;
 
-/// Most pages of a list that are looked through.
+/// Maximum pages of a list to search.
 const PAGES: usize = 2;
 
-/// What may be meant, with the names that it has.
+/// A candidate for completion, with its names.
 #[derive(Debug, Deserialize)]
 struct Candidate {
     id: String,
@@ -29,7 +29,7 @@ struct Candidate {
     display_name: Option<String>,
 }
 
-/// How well something fits what was typed, best first.
+/// How well a candidate matches the typed text, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fit {
     Begins,
@@ -37,7 +37,7 @@ enum Fit {
 }
 
 impl Candidate {
-    /// Returns how it fits what was typed, in lower case.
+    /// Returns how well it matches the typed text, in lower case.
     fn fit(&self, typed: &str) -> Option<Fit> {
         if self.id.starts_with(typed) {
             return Some(Fit::Begins);
@@ -84,7 +84,7 @@ impl ServiceOffer {
     }
 }
 
-/// Returns what the argument of a prompt or a template is.
+/// Returns the kind of an argument of a prompt or a template.
 fn completed(of: &Reference, argument: &str) -> Result<Takes, Refusal> {
     let unknown = |of: &str| Refusal::params(format!("{} has no argument {}", echo(of), echo(argument)));
     match of {
@@ -105,7 +105,7 @@ fn completed(of: &Reference, argument: &str) -> Result<Takes, Refusal> {
     }
 }
 
-/// Returns what fits, best first and else in the order of the list.
+/// Returns the matches, best first and otherwise in the order of the list.
 fn completion(listed: &Listed<Candidate>, typed: &str) -> CompletionInfo {
     let fits = |candidate| Candidate::fit(candidate, typed).map(|fit| (fit, &candidate.id));
     let mut fitting: Vec<(Fit, &String)> = listed.items.iter().filter_map(fits).collect();
@@ -114,7 +114,7 @@ fn completion(listed: &Listed<Candidate>, typed: &str) -> CompletionInfo {
     let mut completion = CompletionInfo::default();
     completion.values =
         fitting.into_iter().take(CompletionInfo::MAX_VALUES).map(|(_, id)| id.clone()).collect();
-    // Of what was not looked through it is not known how much fits.
+    // The number of matches on later pages is not known.
     completion.total = u32::try_from(total).ok().filter(|_| !listed.has_more);
     completion.has_more = Some(listed.has_more || total > CompletionInfo::MAX_VALUES);
     completion

@@ -1,7 +1,7 @@
-//! The service as an offer: its operations are the tools.
+//! The service as a handler: its operations are the tools.
 //!
-//! Which tools a caller is shown follows from its capabilities and its view. Authorization is left to the
-//! core, at each call.
+//! The capabilities and the tool filter of a caller determine which tools it sees. The core authorises each
+//! call.
 
 mod told;
 mod approvals;
@@ -33,7 +33,7 @@ use crate::view::INSTRUCTIONS_OF_SOME;
 use approvals::Approvals;
 pub use subscriptions::Told;
 
-/// The offer of one service.
+/// The handler of one service.
 pub(crate) struct ServiceOffer {
     service: Service,
     catalogue: OnceLock<Catalogue>,
@@ -41,17 +41,17 @@ pub(crate) struct ServiceOffer {
 }
 
 impl ServiceOffer {
-    /// Offers the operations of a service.
+    /// Creates the handler of a service's operations.
     pub fn new(service: Service) -> Self {
         Self { service, catalogue: OnceLock::new(), approvals: OnceLock::new() }
     }
 
-    /// Returns the tools, which are encoded when they are first asked for.
+    /// Returns the tools, which are encoded at their first use.
     fn catalogue(&self) -> &Catalogue {
         self.catalogue.get_or_init(|| Catalogue::of(self.service.table()))
     }
 
-    /// Returns what approvals take, which is made when one is first decided: a watch has an offer of its own.
+    /// Returns the state of approvals, created when one is first decided: each watch has a separate handler.
     fn approvals(&self) -> &Approvals {
         self.approvals.get_or_init(|| Approvals::new(&self.service))
     }
@@ -86,7 +86,7 @@ impl Offer for ServiceOffer {
             .build();
         declared.logging = Some(Map::new());
         if let Some(resources) = declared.resources.as_mut().filter(|_| asked.revision.has_handshake()) {
-            // Later revisions subscribe by a method that is no capability.
+            // Later revisions subscribe by a method that is not a capability.
             resources.subscribe = Some(true);
         }
         declared
@@ -122,7 +122,7 @@ impl Offer for ServiceOffer {
     fn resources<'a>(&'a self, asked: &'a Asked) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
             if let Some(connection) = asked.connection.as_ref().filter(|_| asked.revision.has_handshake()) {
-                // Whoever may not follow the log reads the list all the same.
+                // A caller that may not follow the log can still read the list.
                 let _ = self.watch_for(connection, &asked.principal).await;
             }
             self.list_resources(asked).await
@@ -175,7 +175,7 @@ impl Offer for ServiceOffer {
     }
 }
 
-/// Returns how a call of a tool is to be treated.
+/// Returns how to treat a call of a tool.
 fn manner_of(entry: &Entry) -> Manner {
     Manner { waits: entry.waits(), changes: entry.changes() }
 }

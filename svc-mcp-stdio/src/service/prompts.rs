@@ -1,4 +1,4 @@
-//! Prompts: how the usual pieces of work go, each with the thread that it is about.
+//! Prompts: the steps of common tasks, each with its thread.
 
 use rmcp::model::{GetPromptRequestParams, JsonObject, Prompt, PromptArgument};
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ pub(super) struct Template {
     pub name: &'static str,
     description: &'static str,
     text: &'static str,
-    /// What is said with an argument that may be left out.
+    /// The text for an optional argument.
     more: Option<(&'static str, &'static str)>,
     pub arguments: &'static [Argument],
 }
@@ -163,7 +163,7 @@ impl Template {
         Prompt::new(self.name, Some(self.description), Some(arguments.collect()))
     }
 
-    /// Returns the text with these arguments, which are all that it needs.
+    /// Returns the text with these arguments, which include all that it needs.
     fn filled(&self, given: &[(&str, &str)]) -> String {
         let value = |name: &str| given.iter().find(|(given, _)| *given == name).map(|(_, value)| *value);
         let filled = |text: &str, name: &str, value: &str| text.replace(&format!("{{{name}}}"), value);
@@ -197,7 +197,7 @@ impl Template {
 }
 
 impl ServiceOffer {
-    /// Returns the prompts of which all tools are shown.
+    /// Returns the prompts whose tools are all shown.
     pub(super) fn list_prompts(&self, view: &View) -> Answered {
         let table = self.service.table();
         let shown = TEMPLATES.iter().filter(|template| template.is_for(view, table));
@@ -206,7 +206,7 @@ impl ServiceOffer {
         Answered::of(&json!({"prompts": prompts})).cached(LONG_TTL_MS, scope)
     }
 
-    /// Returns a prompt with the thread that it is about.
+    /// Returns a prompt with its thread.
     pub(super) async fn get_prompt(&self, asked: &Asked, params: &GetPromptRequestParams) -> Outcome {
         let template = Template::called(&params.name)?;
         if !template.is_for(&asked.view, self.service.table()) {

@@ -1,4 +1,4 @@
-//! Resources: what is read by its address. Each is what operations return to the caller.
+//! Resources, which are read by their addresses. Each consists of the outputs of operations for the caller.
 
 use bytes::Bytes;
 use rmcp::model::{Resource, ResourceTemplate};
@@ -27,14 +27,14 @@ const MARKDOWN: &str = "text/markdown";
 
 /// How long clients may cache a resource other than a thread, in milliseconds.
 const SHORT_TTL_MS: u64 = 60_000;
-/// Maximum bytes of a resource in an answer, which has a few others.
+/// Maximum bytes of a resource in an answer, which has a few other bytes.
 const RESOURCE_BYTES: usize = ANSWER_MCP_BYTES - 512;
-/// Maximum bytes of its text, which is JSON within JSON: there quotation marks and backslashes take twice
-/// their bytes. With many of them the first are too many, and the second never are.
+/// Maximum bytes of its text, which is JSON within JSON: quotation marks and backslashes take twice their
+/// bytes there. The first limit may be too high for texts with many of them, the second never is.
 const TEXT_BYTES: [usize; 2] = [ANSWER_MCP_BYTES / 4 * 3, RESOURCE_BYTES / 2 - 512];
-/// How many of a channel's open threads its resource has.
+/// Maximum open threads in a channel's resource.
 const OPEN_THREADS: i64 = 20;
-/// Most pages of channels in the list.
+/// Maximum pages of channels in the list.
 const CHANNEL_PAGES: usize = 2;
 
 /// A kind of resource.
@@ -43,7 +43,7 @@ pub(super) struct Kind {
     name: &'static str,
     description: &'static str,
     mime_type: &'static str,
-    /// What its template is completed with.
+    /// The kind of value with which its template is completed.
     pub takes: Takes,
 }
 
@@ -90,7 +90,7 @@ impl Kind {
     }
 }
 
-/// What a resource says.
+/// The content of a resource.
 pub(super) struct Content {
     uri: String,
     mime_type: &'static str,
@@ -101,7 +101,7 @@ pub(super) struct Content {
 }
 
 impl Content {
-    /// Writes it as the protocol has it.
+    /// Writes it in the form of the protocol.
     pub fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(br#"{"uri":"#);
         push_as_string(out, self.uri.as_bytes());
@@ -128,7 +128,7 @@ struct Named {
     has_boot: bool,
 }
 
-/// The text that agents read on arrival in a channel.
+/// The text that agents read when they enter a channel.
 #[derive(Deserialize)]
 struct Boot {
     #[serde(default)]
@@ -185,7 +185,8 @@ impl ServiceOffer {
         Ok(Answered::raw(members).cached(ttl_ms, Scope::Private))
     }
 
-    /// Returns what a resource says to the caller, as the protocol has it: within the bytes of an answer.
+    /// Returns the content of a resource for the caller, in the form of the protocol and within the bytes of
+    /// an answer.
     pub(super) async fn content(
         &self,
         caller: &Principal,
@@ -250,7 +251,7 @@ impl ServiceOffer {
         self.read(caller, "get_channel_boot", &input).await
     }
 
-    /// Returns a channel with its newest open threads, as many as an answer has room for.
+    /// Returns a channel with its newest open threads, as many as fit in an answer.
     async fn channel(&self, caller: &Principal, id: ChannelId, max_bytes: usize) -> Result<Vec<u8>> {
         #[derive(Deserialize)]
         struct Threads<'a> {
@@ -260,7 +261,7 @@ impl ServiceOffer {
             next_cursor: Option<&'a RawValue>,
         }
         let channel = self.ask(caller, "get_channel", &json!({"channel_id": id})).await?;
-        // The names of what is put together take some bytes, too.
+        // The member names of the combined object take a few bytes too.
         let room = max_bytes.saturating_sub(channel.len()).saturating_sub(64);
         let newest = json!({"channel_id": id, "state": "open", "newest_first": true, "limit": OPEN_THREADS,
                             "max_bytes": room});
@@ -289,7 +290,7 @@ fn resource(address: Address, name: impl Into<String>) -> Resource {
     Resource::new(address.to_string(), name).with_description(kind.description).with_mime_type(kind.mime_type)
 }
 
-/// Returns the refusal of a request about a resource: what may not be seen is not there.
+/// Returns the refusal of a request about a resource: one that the caller may not see looks missing.
 pub(super) fn refusal(error: Error, uri: &str, revision: Revision) -> Refusal {
     match error.code() {
         Code::NotFound => Refusal::resource(uri, revision),

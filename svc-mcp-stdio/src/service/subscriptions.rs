@@ -1,4 +1,4 @@
-//! Subscriptions to resources: within a request, within a connection, or of a token that has neither.
+//! Subscriptions to resources: of a request, of a connection, or of a token without either.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,14 +29,14 @@ const LIST_CHANGED: &str = "notifications/resources/list_changed";
 /// A part of a stream of notifications.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Told {
-    /// Up to where the log was read, if a stream that begins after it misses nothing.
+    /// The position up to which the log was read, if a stream that begins after it misses nothing.
     pub position: Option<i64>,
-    /// A message; empty if there is only a position to tell.
+    /// A message; empty if there is only a position to report.
     pub message: Bytes,
 }
 
 impl ServiceOffer {
-    /// Tells a request of what changes, until its client leaves or its credential ends.
+    /// Notifies a request of changes, until its client leaves or its credential ends.
     pub(super) async fn listen_for(
         &self,
         asked: &Asked,
@@ -50,7 +50,7 @@ impl ServiceOffer {
         let addresses = Arc::new(Mutex::new(BTreeSet::new()));
         let interest =
             Interest { addresses: Arc::clone(&addresses), with_stored: false, with_list: wants_list };
-        // It begins before it is looked what the caller sees, so that nothing is missed between.
+        // The watch begins before the check of the caller's sight, so that nothing is missed in between.
         let mut watch = Watch::begin(&self.service, caller, interest, None).await?;
         let visible = self.visible(caller, filter.resource_subscriptions.unwrap_or_default()).await?;
         let mut accepted = SubscriptionFilter::new();
@@ -72,7 +72,7 @@ impl ServiceOffer {
         }
     }
 
-    /// Returns those of the addresses that the caller sees, of the first so many.
+    /// Returns those of the first addresses that the caller sees, up to the maximum.
     async fn visible(&self, caller: &Principal, uris: Vec<String>) -> Result<Vec<Address>> {
         let addresses: BTreeSet<Address> =
             uris.iter().filter_map(|uri| Address::of(uri)).take(SUBSCRIBED_MAX).collect();
@@ -87,7 +87,7 @@ impl ServiceOffer {
         Ok(visible)
     }
 
-    /// Subscribes to a resource, or ends that: for the connection, or else for the token.
+    /// Subscribes to a resource, or ends the subscription: for the connection, or else for the token.
     pub(super) async fn set_subscription(&self, asked: &Asked, uri: &str, is_wanted: bool) -> Outcome {
         let address = Address::of(uri).ok_or_else(|| Refusal::resource(uri, asked.revision))?;
         let caller = &asked.principal.once(&self.service).await?;
@@ -107,7 +107,7 @@ impl ServiceOffer {
         Ok(Answered::default())
     }
 
-    /// Has a connection told of what changes from now on, if that is not so already.
+    /// Starts the notifications of a connection, unless it already has them.
     pub(super) async fn watch_for(&self, connection: &Connection, caller: &Principal) -> Result<()> {
         let interest =
             Interest { addresses: Arc::clone(connection.addresses()), with_stored: false, with_list: true };
@@ -129,11 +129,11 @@ impl ServiceOffer {
         connection.watch(start).await
     }
 
-    /// Returns the notifications for the addresses and for what the caller's token has subscribed to.
+    /// Returns the notifications for the addresses and for the subscriptions of the caller's token.
     ///
-    /// They begin after a position, or now, and first say where; if the log no longer has what follows the
-    /// position, they first tell of all that may have changed. The stream ends when the credential does.
-    /// Fails as reading an address would.
+    /// They begin after a position, or now, and the first part has that position; if the log no longer has
+    /// the next events, they begin with everything that may have changed. The stream ends when the credential
+    /// does. Fails as reading an address would.
     pub(crate) async fn notifications(
         &self,
         caller: &Principal,
@@ -160,7 +160,7 @@ impl ServiceOffer {
         };
         let watch = Watch::begin(&self.service, &caller, interest, after).await?;
         let begins = Told { position: Some(watch.position()), message: Bytes::new() };
-        // Who has missed something is told of it at once, and of no position before.
+        // A client that has missed changes is notified of them at once, without an earlier position.
         let first: VecDeque<Told> = (!watch.has_missed()).then_some(begins).into_iter().collect();
         let told = stream::unfold((watch, first), |(mut watch, mut left)| async move {
             if left.is_empty() {
@@ -173,7 +173,7 @@ impl ServiceOffer {
 }
 
 impl Changes {
-    /// Returns the methods and the parameters of the notifications that tell of it.
+    /// Returns the methods and the parameters of the notifications about the changes.
     fn notifications(&self, with_list: bool, meta: Option<&Value>) -> Vec<(&'static str, Value)> {
         let with_meta = |mut params: Value| {
             if let (Some(meta), Some(members)) = (meta, params.as_object_mut()) {
@@ -187,8 +187,8 @@ impl Changes {
         updated.chain(list).collect()
     }
 
-    /// Returns it as parts of a stream, of which the last has the position: who has only read those before
-    /// it is told of all of them again.
+    /// Returns the changes as parts of a stream. Only the last part has the position, so that a client which
+    /// misses it gets all of them again.
     fn told(&self) -> VecDeque<Told> {
         let messages = self.notifications(true, None).into_iter();
         let mut told: VecDeque<Told> = messages

@@ -1,4 +1,4 @@
-//! What a model reads of a call: the output, what to do next, or why the call was refused.
+//! The result of a call for a model: the output and what to do next, or why the call was refused.
 
 use rmcp::model::{CallToolResult, ContentBlock};
 use serde_json::json;
@@ -11,13 +11,13 @@ use crate::revision::Revision;
 
 /// Returns the result of a call with the output of its operation, as text and as structured content.
 ///
-/// The output is JSON. It is not parsed. What to do next is only said with tools that are shown.
+/// The output is JSON, and is not parsed. The result says what to do next only with tools that are shown.
 pub(super) fn output(tool: &str, output: &[u8], asked: &Asked, table: &Table) -> Answered {
     let hint = hint(tool, output).filter(|hint| asked.view.shows_named(hint, table));
     output_with_hint(output, hint, asked.revision)
 }
 
-/// Returns the same with what to do about it.
+/// Returns the same with a hint for the next step.
 pub(super) fn output_with_hint(output: &[u8], hint: Option<&str>, revision: Revision) -> Answered {
     let mut members = Vec::with_capacity(2 * output.len() + output.len() / 4 + 128);
     members.extend_from_slice(br#""content":[{"type":"text","text":"#);
@@ -31,7 +31,7 @@ pub(super) fn output_with_hint(output: &[u8], hint: Option<&str>, revision: Revi
     members.push(b']');
     if revision.has_structured_content() {
         members.extend_from_slice(br#","structuredContent":"#);
-        // A line of a pipe and the data of an event are one line; in JSON line breaks are only between
+        // A line of a pipe and the data of an event are one line; line breaks in JSON are only between
         // values, and few outputs have any.
         if output.contains(&b'\n') || output.contains(&b'\r') {
             for line in output.split(|byte| matches!(byte, b'\n' | b'\r')) {
@@ -48,7 +48,7 @@ pub(super) fn output_with_hint(output: &[u8], hint: Option<&str>, revision: Revi
 /// The output of a wait whose time is over.
 pub(super) const TIMED_OUT: &[u8] = br#"{"timed_out":true}"#;
 
-/// Returns what to do next, where a client that knows only the tools could not tell.
+/// Returns a hint for the next step, if a client that knows only the tools could not find it.
 fn hint(tool: &str, output: &[u8]) -> Option<&'static str> {
     match tool {
         "claim_next_thread" | "claim_next_workspace_thread" if output == b"{}" => {

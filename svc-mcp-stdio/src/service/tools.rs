@@ -19,12 +19,11 @@ use crate::offer::{Call, Outcome};
 use crate::outlet::Outlet;
 use crate::refusal::Refusal;
 
-/// How often a wait reports its progress.
+/// The interval at which a wait reports its progress.
 const PROGRESS_EVERY: Duration = Duration::from_secs(4);
-/// How often it does so at first, since clients exist whose timeout is two seconds, and which progress
-/// resets.
+/// The interval at first, since some clients have a timeout of two seconds, which progress resets.
 const FIRST_PROGRESS_EVERY: Duration = Duration::from_secs(1);
-/// How long that is.
+/// How long the first interval is used.
 const FIRST: Duration = Duration::from_secs(8);
 
 impl ServiceOffer {
@@ -105,7 +104,7 @@ impl ServiceOffer {
     }
 }
 
-/// Runs a wait and says meanwhile for how many seconds it has waited.
+/// Runs a wait and reports how many seconds it has waited.
 async fn reporting<T>(
     wait: impl Future<Output = T>,
     token: &ProgressToken,
@@ -127,7 +126,7 @@ async fn reporting<T>(
     }
 }
 
-/// Returns for how many seconds a call wants to wait.
+/// Returns the requested wait of a call, in seconds.
 fn wait_secs(call: &Call) -> u32 {
     #[derive(Deserialize)]
     struct Wait {

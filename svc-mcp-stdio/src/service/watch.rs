@@ -1,8 +1,8 @@
-//! Watching the log for what changes resources.
+//! Watching the log for changes of resources.
 //!
-//! The core delivers the events that the caller may see at that moment, so that nobody learns that something
-//! changes which it does not see. What an event changes is decided by its kind and by where it happened. Who
-//! is shown less or more than before is not shown why, so the list is compared once that may be so.
+//! The core delivers the events that the caller may see at that moment, so callers do not learn of changes
+//! that they do not see. The kind of an event and its place determine which resources change. A change of the
+//! caller's own sight has no visible event, so the list is compared when that may have happened.
 
 use std::collections::BTreeSet;
 use std::sync::PoisonError;
@@ -21,18 +21,18 @@ use crate::address::Address;
 use crate::connection::Addresses;
 use crate::principal::Principal;
 
-/// The shortest time between two notifications of the same.
+/// Minimum time between two notifications of the same change.
 const PAUSE: Duration = Duration::from_millis(250);
-/// How much of the log is taken at once.
+/// Maximum events and bytes of a batch.
 const BATCH: BatchBounds = BatchBounds { events: 256, bytes: 256 << 10 };
-/// The shortest time between two looks at what the caller sees.
+/// Minimum time between two checks of the caller's sight.
 const LOOK: Duration = Duration::from_secs(1);
-/// How long it takes until a read that the database or the load did not let through is tried again.
+/// Time until the retry of a read that failed because of the database or the load.
 const RETRY: Duration = Duration::from_secs(1);
-/// Longest wait for events without looking at the credential.
+/// Maximum wait for events without a check of the credential.
 const WAIT: Duration = Duration::from_secs(10);
 
-/// The kinds of events after which the list of resources is another one.
+/// The kinds of events that change the list of resources.
 const LIST_KINDS: [&str; 8] = [
     "ChannelArchived",
     "ChannelBootSet",
@@ -44,29 +44,29 @@ const LIST_KINDS: [&str; 8] = [
     "WorkspaceUpdated",
 ];
 
-/// How the kinds of events begin that are talk, which changes nothing of a workspace's or a channel's work.
+/// Prefixes of the kinds of events about conversation, which change no work of a workspace or a channel.
 const TALK: [&str; 5] = ["BallotCast", "Message", "Reaction", "Relation", "Vote"];
 
-/// What is watched for.
+/// The subject of a watch.
 pub(super) struct Interest {
     pub addresses: Addresses,
-    /// Whether what the token has subscribed to counts, too.
+    /// Whether the subscriptions of the token count too.
     pub with_stored: bool,
-    /// Whether the list of resources is watched, too.
+    /// Whether the list of resources is watched too.
     pub with_list: bool,
 }
 
-/// What has changed.
+/// The changes since the last notification.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Changes {
     pub addresses: BTreeSet<Address>,
-    /// Whether the list of resources is another one.
+    /// Whether the list of resources has changed.
     pub list: bool,
-    /// Up to where the log was read.
+    /// The position up to which the log was read.
     pub position: i64,
 }
 
-/// An event, as far as it matters here.
+/// The relevant members of an event.
 #[derive(Debug, Deserialize)]
 struct Happened {
     kind: String,
@@ -87,9 +87,9 @@ pub(super) struct Watch {
     interest: Interest,
     subscriber: Subscriber,
     workspace: WorkspaceId,
-    /// Whether the log no longer has all that follows the position where it was to begin.
+    /// Whether the log no longer has all events after the start position.
     has_missed: bool,
-    /// The channels that the caller sees, the epoch of that, and when it was looked at last.
+    /// The channels that the caller sees, their epoch, and the time of the last check.
     listed: Vec<Listed>,
     epoch: i64,
     looked: Instant,
@@ -129,7 +129,7 @@ impl Watch {
             has_missed,
             listed: Vec::new(),
             looked: Instant::now(),
-            // What the caller saw at that position is not known.
+            // The caller's sight at that position is not known.
             is_list_unsure: after.is_some(),
             free_at: Instant::now(),
         };
@@ -137,33 +137,33 @@ impl Watch {
         Ok(watch)
     }
 
-    /// Returns up to where the log was read.
+    /// Returns the position up to which the log was read.
     pub fn position(&self) -> i64 {
         self.subscriber.position()
     }
 
-    /// Returns whether something is missing of what has changed, so that all of it is told next.
+    /// Returns whether it has missed changes, so that everything is reported next.
     pub fn has_missed(&self) -> bool {
         self.has_missed
     }
 
-    /// Waits until something of interest has changed.
+    /// Waits until a watched resource has changed.
     ///
-    /// It begins again if the log no longer has what follows. Fails with what is wrong with the credential by
-    /// now.
+    /// It starts over if the log no longer has the next events. Fails with the current error of the
+    /// credential.
     pub async fn next(&mut self) -> Result<Changes> {
         sleep_until(self.free_at).await;
         let mut changes = Changes { list: std::mem::take(&mut self.is_list_unsure), ..Changes::default() };
         let begun = Instant::now();
         loop {
             if self.has_missed {
-                // It is not known what has changed, so it may be anything.
+                // The changes are not known, so everything may have changed.
                 changes.addresses = patiently(|| self.wanted()).await?;
                 (changes.list, changes.position) = (true, self.position());
                 self.has_missed = false;
                 return Ok(self.pausing(changes));
             }
-            // What is to be told waits for no more than is there.
+            // Pending changes wait only for events that are already available.
             let wait = if changes.are_none() { WAIT } else { Duration::ZERO };
             let batch = match self.subscriber.next_within(BATCH, wait, self.epoch).await {
                 Err(error) if error.code() == Code::MustRefetch => {
@@ -186,7 +186,7 @@ impl Watch {
                 self.subscriber.go_on(batch.after_id)?;
             }
             if self.subscriber.epoch() > self.epoch {
-                // Many watches look when anybody's sight changes, so each does that rarely.
+                // Many watches check when any sight changes, so each does that rarely.
                 sleep_until(self.looked + LOOK).await;
                 (self.epoch, self.looked) = (self.subscriber.epoch(), Instant::now());
                 let listed = patiently(|| self.listed()).await?;
@@ -205,7 +205,7 @@ impl Watch {
         changes
     }
 
-    /// Returns what is watched for now.
+    /// Returns the addresses that are watched now.
     async fn wanted(&self) -> Result<BTreeSet<Address>> {
         let mut wanted = self.interest.addresses.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if self.interest.with_stored {
@@ -215,7 +215,7 @@ impl Watch {
         Ok(wanted)
     }
 
-    /// Returns the channels that the caller sees; none if they are not watched, or not for it to read.
+    /// Returns the channels that the caller sees; empty if they are not watched, or it may not read them.
     async fn listed(&self) -> Result<Vec<Listed>> {
         if !self.interest.with_list {
             return Ok(Vec::new());
@@ -227,9 +227,9 @@ impl Watch {
     }
 }
 
-/// Reads until the database and the load let it through.
+/// Reads, and retries until the database and the load permit it.
 ///
-/// A watch that ended for that would end in silence.
+/// A watch that ended for that reason would end silently.
 async fn patiently<T, F: Future<Output = Result<T>>>(read: impl Fn() -> F) -> Result<T> {
     loop {
         match read().await {

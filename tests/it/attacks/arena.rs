@@ -1,4 +1,4 @@
-//! A world with two workspaces beside its own: one attacks, and the other must not notice.
+//! A world with two more workspaces: one attacks, and the other must not notice.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use svc_tests::database::engines;
 use svc_tests::process::until;
 use svc_tests::{Setup, World};
 
-/// How many polls without a change mean that an attack gets no more.
+/// Number of polls without a change after which an attack counts as settled.
 const SETTLED: usize = 60;
 
 /// A world under attack.
@@ -32,7 +32,7 @@ pub fn on_each_engine(needs: Needs, size: Size, http: &HttpSettings, test: impl 
 }
 
 impl Arena {
-    /// Begins an attack, which ends when the returned value is dropped.
+    /// Starts an attack, which ends when the returned value is dropped.
     pub fn attack(&self, run: impl FnOnce(Arc<Ground>, Arc<Tally>) -> Attacking) -> Begun {
         Begun::new(run, &self.ground)
     }
@@ -48,13 +48,13 @@ impl Arena {
         assert_eq!(health.status, 200, "{:#}", health.body);
     }
 
-    /// Sends a request of the victim's administrator.
+    /// Sends a request as the victim's administrator.
     pub fn victim(&self, method: &str, target: &str, body: Option<&Value>) -> Answer {
         self.world.rest().send(Some(&self.ground.victim.admin), method, target, &[], body)
     }
 }
 
-/// Waits until an attack gets no more of something, and returns how much it has.
+/// Waits until an attack occupies no more of a resource, and returns how much it occupies.
 pub fn settled(what: &str, count: impl Fn() -> usize) -> usize {
     let (mut last, mut unchanged) = (0, 0);
     until(what, || {

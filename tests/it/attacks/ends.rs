@@ -1,4 +1,4 @@
-//! Requests that never become whole: what their bytes may take, and how they end with the server.
+//! Requests that never become complete: the limit on their bytes, and their end with the server.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -14,13 +14,14 @@ use svc_tests::database::{TestDatabase, engines};
 use svc_tests::process::{TEST_TIMEOUT, until};
 use svc_tests::site::Site;
 
-/// Memory by which bodies may let a server grow. All that is sent at once is 1.2 GB.
+/// Maximum growth of a server's memory by bodies. All bytes that are sent at once are 1.2 GB.
 ///
-/// The bytes that count are 144 MiB: one client alone has three quarters of what its workspace has, and that
-/// three quarters of 256 MiB. Read buffers, and what the allocator has not returned yet, come on top.
+/// The counted bytes are 144 MiB: one client alone has three quarters of the share of its workspace, which is
+/// three quarters of 256 MiB. Read buffers, and memory that the allocator has not returned yet, are
+/// additional.
 const GROWTH_MAX_KIB: u64 = 384 << 10;
 
-/// A line of a process's status, in KiB.
+/// Returns a line of a process's status, in KiB.
 fn memory(process: u32, name: &str) -> u64 {
     svc_tests::bench::memory::kib(&format!("/proc/{process}/status"), name)
 }
@@ -50,7 +51,7 @@ fn bodies_count_from_their_first_byte() {
     }
 }
 
-/// A lock under which no change of a site commits.
+/// A lock that blocks all commits of a site.
 enum Lock<'a> {
     Sqlite(rusqlite::Connection),
     Postgres(&'a TestDatabase),
@@ -106,7 +107,7 @@ fn check_created(change: &mut TcpStream) {
     assert_eq!(answer, *b"HTTP/1.1 201");
 }
 
-/// A change that is in flight is finished, and heads that are not whole do not wait for it.
+/// A change in flight is finished, and incomplete heads do not wait for it.
 #[test]
 fn heads_that_are_not_whole_end_with_the_listener() {
     for engine in engines() {
@@ -125,7 +126,7 @@ fn heads_that_are_not_whole_end_with_the_listener() {
         server.running.signal("TERM");
         for mut head in heads {
             let mut rest = Vec::new();
-            // What ends it does not matter, but that nothing else does.
+            // The cause of its end does not matter, but nothing else may be sent.
             let _ = head.read_to_end(&mut rest);
         }
         change.set_nonblocking(true).unwrap();
@@ -139,7 +140,7 @@ fn heads_that_are_not_whole_end_with_the_listener() {
     }
 }
 
-/// Makes each read of a glossary that has a term take as long as a statement may.
+/// Makes each read of a glossary with a term take the maximum time of a statement.
 fn slow_down_glossaries(database: &TestDatabase) {
     let endless = match database.engine() {
         Engine::Sqlite => {
@@ -189,7 +190,7 @@ fn a_process_ends_although_its_readers_are_busy() {
         drop(change);
         let ended = server.running.ended();
         assert_eq!(ended.code, Some(0), "{ended:?}");
-        // The reads were interrupted: otherwise only a timer ends the process.
+        // The reads were interrupted: otherwise only a timer would end the process.
         assert!(!ended.err.contains("did not end in time"), "{ended:?}");
         let made = site.database.number("select count(*) from channels where name = 'in-flight'");
         assert_eq!(made, 1);

@@ -1,4 +1,4 @@
-//! Files: uploads and exports of one workspace leave places and disk for others.
+//! Files: uploads and exports of one workspace leave places and disk space for others.
 
 use serde_json::{Value, json};
 use svc_http::HttpSettings;
@@ -11,10 +11,10 @@ use svc_tests::runtime;
 
 use super::arena::{Arena, on_each_engine, settled};
 
-/// Files that are transferred at the same time, and how many of them one workspace has alone.
+/// Files that are transferred at the same time, and the number of them that one workspace may have.
 const FILES: usize = 8;
 const ALONE: usize = FILES / 4 * 3;
-/// Copies of workspaces that a workspace makes in a day.
+/// Copies of workspaces that a workspace may import in a day.
 const IMPORTS: usize = 10;
 
 /// Verifies a file as the victim.
@@ -43,7 +43,7 @@ fn a_file_that_is_no_export_is_rejected_before_it_has_arrived() {
             junk_file(&mut stream, &arena.ground.arms.admins[0]).await.expect("a response")
         });
         assert_eq!(answered, 400);
-        // The rest is dropped so that the client sees the response: it has it before the end.
+        // Drop the rest, so that the client sees the response, which arrives before the end.
         assert!(sent < JUNK_BYTES, "{sent} bytes were taken");
         verify(arena);
     });

@@ -1,7 +1,8 @@
-//! Attacks by one workspace on all others: who is served, in which order, and how many places are taken.
+//! Attacks by one workspace on all others: the served requests, their order, and the number of occupied
+//! places.
 //!
-//! The attacks are those of `bench attacks`. While one goes on, every request of the victim succeeds and the
-//! service is healthy; how long that takes is what the benchmark measures.
+//! The attacks are those of `bench attacks`. During an attack, every request of the victim succeeds and the
+//! service is healthy; the benchmark measures the latency.
 
 mod arena;
 mod queues;

@@ -1,4 +1,4 @@
-//! Places that are held for long: one workspace has three quarters of them at most.
+//! Places that are occupied for long: one workspace may have up to three quarters of them.
 
 use svc_http::HttpSettings;
 use svc_tests::attacks::Needs;
@@ -11,7 +11,7 @@ use svc_tests::process::until;
 
 use super::arena::{Arena, on_each_engine, settled};
 
-/// Unread bytes of all responses, and the part of them that one workspace may have alone.
+/// Unread bytes of all responses, and the share of them that one workspace may have.
 const UNREAD_MAX: usize = 64 << 20;
 const ALONE: usize = UNREAD_MAX / 4 * 3;
 const SOCKETS: u32 = 40;

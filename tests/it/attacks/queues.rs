@@ -1,4 +1,4 @@
-//! Queues: however much one workspace asks for, the others wait for a few of its requests only.
+//! Queues: however many requests one workspace sends, the others wait for only a few of them.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ fn done_meanwhile(arena: &Arena, attack: &Begun, rounds: usize) -> usize {
 fn a_read_waits_for_a_few_of_another_workspace() {
     on_each_engine(Needs::Footprints, FEW, &HttpSettings::default(), |arena| {
         let attack = arena.attack(|ground, tally| Box::pin(expensive_reads(ground, tally)));
-        // There are 128 at any moment.
+        // There are 128 in progress at any moment.
         let done = done_meanwhile(arena, &attack, 2);
         assert!(done < 64, "{done} reads of the attacker for each of the victim: {}", attack.tally.report());
     });
@@ -58,10 +58,10 @@ fn a_change_waits_for_two_batches_of_another_workspace_at_most() {
     });
 }
 
-/// Changes that the attacker has queued at any moment.
+/// Queued changes of the attacker at any moment.
 const CHANGES: usize = 1500;
 
-/// Posts from many callers in this process, so that nothing but the queue is between them and the writer.
+/// Posts from many callers in this process, so that only the queue is between them and the writer.
 async fn post_in_process(service: Service, ground: Arc<Ground>, tally: Arc<Tally>) {
     let mut callers = JoinSet::new();
     for number in 0..CHANGES {
@@ -87,7 +87,7 @@ fn a_workspace_with_more_requests_than_there_are_places_leaves_some() {
     on_each_engine(Needs::Footprints, FEW, &http, |arena| {
         let attack = arena.attack(|ground, tally| Box::pin(in_flight(ground, tally)));
         until("the attacker has all places that it gets", || {
-            // This request takes none.
+            // This request takes no place in the queue.
             let status = arena.world.admin("get_operator_status", json!({}));
             let taken = status["queue_depths"]["requests_in_flight"]["count"].clone();
             assert!(taken.as_u64() <= Some(ALONE.into()), "the attacker has {taken} of {PLACES}");

@@ -1,4 +1,4 @@
-//! Addresses: what each form names, and what a citation comes to.
+//! Addresses: the object that each form names, and the result of a citation.
 
 use serde_json::{Value, json};
 use svc_tests::{World, on_both_engines, text};

@@ -1,4 +1,4 @@
-//! The boot of a channel: who reads it, who sets it, and that no event has it.
+//! The boot of a channel: who can read and set it, and that it is not in events.
 
 use serde_json::json;
 use svc_tests::on_both_engines;

@@ -1,4 +1,4 @@
-//! Channels: who is in one.
+//! Channels and their members.
 
 use serde_json::{Value, json};
 use svc_tests::on_both_engines;

@@ -21,7 +21,7 @@ fn read(world: &World, message: &Value) -> Value {
     world.agent("get_message", json!({"message_id": message}))
 }
 
-/// What the last event of a message says, as it is read beside its payload.
+/// Returns the content of a message in its last event, as it is read beside the payload.
 fn in_event(world: &World, message: &Value) -> Value {
     let input = json!({"thread_id": world.id("thread"), "limit": 500});
     let events = world.agent("list_thread_events", input);

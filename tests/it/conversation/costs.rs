@@ -1,5 +1,5 @@
-//! What a message costs in statements: who addresses nobody, and who reads what nobody has marked, pays for
-//! nothing that others may do.
+//! The statements that a message costs: a post without mentions, and a read of messages without marks, pay
+//! nothing for these features.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use svc_tests::ordeal::proxy::Proxy;
 use svc_tests::process::until;
 use svc_tests::{Setup, World, answer_of, call};
 
-/// A service on the world's database, each of whose statements is seen.
+/// A service on the world's database whose statements are observed.
 struct Watched<'w> {
     world: &'w World,
     service: Service,
@@ -25,10 +25,10 @@ impl<'w> Watched<'w> {
         Self { world, service, proxy }
     }
 
-    /// What the server says of the statements of a call whose like has been called before.
+    /// Returns the server's replies to the statements of a call, after an equal call has filled the caches.
     ///
-    /// The service reads the log beside it, as it hears of what is posted: a change has a connection of its
-    /// own meanwhile, and of a read that is called again and again one is alone.
+    /// The service also reads the log when it is notified of posts: a change has its own connection during
+    /// that time, and a repeated read is eventually alone.
     fn statements(&self, operation: &str, input: &Value) -> Vec<String> {
         let ask =
             || answer_of(call(&self.service, Some(&self.world.people.agent), operation, input)).output();
@@ -37,7 +37,7 @@ impl<'w> Watched<'w> {
             let before = self.proxy.statements();
             ask();
             let mut tags = Vec::new();
-            // That others hear of a change is not waited for by the call.
+            // The call does not wait for the notification of others.
             until("others hear of what was committed", || {
                 tags = self.own_after(before);
                 is_read || tags.last().is_some_and(|tag| tag != "COMMIT")
@@ -47,7 +47,7 @@ impl<'w> Watched<'w> {
         (0..10).map(called).min_by_key(Vec::len).unwrap()
     }
 
-    /// The statements after the first `count`: those of the connection that has written, if one has.
+    /// Returns the statements after the first `count`: those of the connection that has written, if any.
     fn own_after(&self, count: usize) -> Vec<String> {
         let completed = self.proxy.completed_after(count);
         let writer = completed.iter().find(|(_, tag)| tag.starts_with("INSERT")).map(|(at, _)| *at);
@@ -56,13 +56,13 @@ impl<'w> Watched<'w> {
     }
 }
 
-/// The statements of a post: its transaction and the name of that, the head of the log, the message, event
-/// and trail with the head again, whether what ends is what has begun, and that others hear of it.
+/// The statements of a post: its transaction with its name, the head of the log, the message, event and trail
+/// with the head again, the check of the transaction, and the notification.
 const POST: [&str; 8] =
     ["BEGIN", "SET", "SELECT 1", "INSERT 0 1", "UPDATE 1", "SELECT 1", "COMMIT", "SELECT 1"];
 
-/// Those of a read of one row: its transaction and how long it may take, the head of the log, by which the
-/// connection knows what it has cached, the row, and the end.
+/// The statements of a read of one row: its transaction and time limit, the head of the log, which validates
+/// the connection's cache, the row, and the end.
 const READ: [&str; 5] = ["BEGIN", "SET", "SELECT 1", "SELECT 1", "ROLLBACK"];
 
 #[test]
@@ -77,7 +77,7 @@ fn who_addresses_nobody_and_reads_what_nobody_marked_pays_for_no_more_than_the_r
         for nobody in ["the build is green", "mail bob@corp.example", "`@bob` said\n\n> @bob, look"] {
             assert_eq!(post(nobody), POST, "{nobody}");
         }
-        // The control: who may be addressed is looked for, and who is gets an item.
+        // The control: possible receivers of a mention are looked up, and a receiver gets an item.
         assert_eq!(post("@nobody").len(), POST.len() + 1);
         assert_eq!(post("@bob, look").len(), POST.len() + 2);
 

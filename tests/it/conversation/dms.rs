@@ -1,4 +1,4 @@
-//! Direct messages: whose they are, what stays out of them, and what nobody else learns.
+//! Direct messages: their participants, their contents, and their secrecy.
 
 use serde_json::{Value, json};
 use svc_tests::client::Answer;
@@ -90,7 +90,7 @@ fn a_set_of_members_has_one_direct_message_which_nobody_else_finds() {
         for (operation, input) in hidden {
             world.call(&world.people.admin, operation, input).refused(404, "not-found");
         }
-        // Nor is it in any list of those who are not in it.
+        // Nor is it in any list of members who are not participants.
         let marks = ["quetzal".to_owned(), text(&dm["id"]), text(&dm["thread_id"]), text(&message["id"])];
         for (operation, more) in [
             ("list_channels", json!({"limit": 500})),
@@ -200,7 +200,7 @@ fn a_group_takes_members_in_and_a_pair_stays_a_pair() {
         let first = first_frame(&newcomer, world.id("workspace"), None);
         let mut ws = Ws::subscribe(world.address(), &first);
         assert_eq!(ws.frame()["type"], "subscribe_ack");
-        // Who sees the group is known to the subscription by now.
+        // The subscription knows by now who sees the group.
         post(world, agent, &group, "still without you");
         post(world, agent, &json!({"thread_id": world.id("thread")}), "for all");
         assert_eq!(ws.frame()["lsn"], world.lsn());
@@ -213,7 +213,8 @@ fn a_group_takes_members_in_and_a_pair_stays_a_pair() {
         let said = world.call(&newcomer, "list_messages", all).output();
         assert_eq!(said["items"].as_array().unwrap().len(), 3, "a newcomer sees everything");
 
-        // The set of who is left is found; where it has a direct message already, that stays the one.
+        // The remaining participants are found by their set; a direct message that they already have stays
+        // the one.
         assert_eq!(open(world, agent, &[&ids[1], &judge, &new]).output(), grown);
         leave(&newcomer, &group).output();
         world.call(&newcomer, "get_channel", json!({"channel_id": group["id"]})).refused(404, "not-found");
@@ -247,7 +248,7 @@ fn a_group_takes_members_in_and_a_pair_stays_a_pair() {
     });
 }
 
-/// An import brings the members of each, and not how they are found.
+/// An import restores the participants, and the search by their set is rebuilt.
 #[test]
 fn an_imported_direct_message_is_found_by_its_members() {
     on_both_engines(|world| {
@@ -331,7 +332,7 @@ fn a_change_in_a_direct_message_is_audited_without_ids() {
                 names_it
             );
         }
-        // A message elsewhere that cites one of a direct message is not in it.
+        // A message elsewhere that cites a direct message does not belong to it.
         let told = json!({"thread_id": dm["thread_id"], "body": "told in private"});
         let told = world.agent("post_message", told);
         let cites = json!([{"uri": told["uri"], "content_hash": told["content_hash"]}]);

@@ -1,4 +1,4 @@
-//! Follows: what is new where a member looks, and that nobody else learns where that is.
+//! Follows: new items in followed places, and the secrecy of follows.
 
 use serde_json::{Value, json};
 use svc_tests::client::Answer;

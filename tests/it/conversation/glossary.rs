@@ -1,4 +1,4 @@
-//! The glossary: terms without case, of which a workspace has so many.
+//! The glossary: terms are compared without case, and their number per workspace is limited.
 
 use serde_json::{Value, json};
 use svc_tests::client::Answer;

@@ -1,6 +1,6 @@
 //! The plaintext of messages beside their events.
 //!
-//! It is the same by every way to read the log, and absent once the message is withdrawn.
+//! It is the same on every transport, and absent once the message is withdrawn.
 
 use serde_json::{Value, json};
 use svc_core::op::Operation;
@@ -9,9 +9,9 @@ use svc_tests::{World, on_both_engines, text};
 
 use crate::op::asking::in_full;
 
-/// The events of a new thread, read in every way there is.
+/// The events of a new thread, read on every transport.
 ///
-/// All ways return the same.
+/// All return the same.
 struct Log<'w> {
     world: &'w World,
     thread: String,
@@ -54,7 +54,7 @@ impl<'w> Log<'w> {
         readings.remove(0)
     }
 
-    /// The kinds and messages of the events that have one.
+    /// Returns the kinds and messages of the events that have a message.
     fn plaintexts(&self) -> Vec<(String, Value)> {
         let spoken = self.read().into_iter().filter(|event| event.get("message").is_some());
         spoken.map(|event| (text(&event["kind"]), event["message"].clone())).collect()

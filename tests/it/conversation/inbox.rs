@@ -1,4 +1,4 @@
-//! The inbox: what is in it and why, who reads it, and how long it is kept.
+//! The inbox: its items and their reasons, reading, and retention.
 
 use std::time::Duration;
 
@@ -110,7 +110,7 @@ fn what_is_seen_no_more_is_neither_listed_nor_counted() {
         world.admin("add_channel_member", member.clone());
         assert_eq!(unread(world, &bob).len(), 3);
 
-        // Neither do very many such items hide a newer one that is seen.
+        // Nor does a large number of such items hide a newer visible one.
         let row = |id: &str| world.database.id(id.parse::<uuid::Uuid>().unwrap());
         let (bob_id, channel_id) = (row(&bob_id), row(&channel));
         let copies = "workspace_id, member_id, n.i - 5000, reasons, channel_id, thread_id, at";
@@ -347,7 +347,7 @@ fn preferences_are_set_as_a_whole_and_checked() {
     });
 }
 
-/// Returns how many rows or steps each read of mentions takes, with so many unread items of another reason.
+/// Returns how many rows or steps each read of mentions takes, with `items` unread items of another reason.
 fn cost_of_mentions(engine: svc_core::Engine, items: i64) -> Vec<(&'static str, u64)> {
     let seen = std::sync::Arc::new(std::sync::Mutex::new(0_u64));
     let sum = std::sync::Arc::clone(&seen);
@@ -357,7 +357,7 @@ fn cost_of_mentions(engine: svc_core::Engine, items: i64) -> Vec<(&'static str, 
     let world = World::with(engine, setup);
     let (bob_id, bob) = world.new_agent("bob");
     let row = |id: &str| world.database.id(id.parse::<uuid::Uuid>().unwrap());
-    // 256 is `result`: what the tasks that it has given to others have brought.
+    // 256 is `result`: the results of tasks that the member has given to others.
     world.database.insert_many(
         items,
         &format!(
@@ -369,7 +369,7 @@ fn cost_of_mentions(engine: svc_core::Engine, items: i64) -> Vec<(&'static str, 
         ),
     );
     if engine == svc_core::Engine::Postgres {
-        // As autovacuum does after so many rows.
+        // Like autovacuum after this many rows.
         world.database.execute("analyze inbox");
     }
     let thread = world.new_thread(&world.new_channel("open"), "Open");

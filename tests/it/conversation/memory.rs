@@ -1,4 +1,4 @@
-//! Memory blocks: their life, the threads that have them, and what a hold, a purge and a pack make of them.
+//! Memory blocks: their life, their threads, and their treatment by holds, purges and context packs.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn create(world: &World, token: &str, more: Value) -> Answer {
     world.call(token, "create_memory_block", input)
 }
 
-/// Does something to a block.
+/// Calls an operation on a block.
 fn on(world: &World, token: &str, operation: &str, block: &Value, more: Value) -> Answer {
     let mut input = json!({"workspace_id": world.id("workspace"), "block_id": block["id"]});
     input.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

@@ -1,19 +1,19 @@
-//! Mentions: whom a message reaches, what its author is told of that, and what an edit changes.
+//! Mentions: the receivers of a message, the report to its author, and changes by an edit.
 
 use serde_json::{Value, json};
 use svc_tests::{World, in_parallel, on_both_engines, text};
 
-/// Posts a message and returns whom it mentions by name, by their ids, and what reaches nobody.
+/// Posts a message and returns the mentioned members by id, and the names that reach no member.
 fn post(world: &World, token: &str, thread: &str, body: &str) -> Value {
     world.call(token, "post_message", json!({"thread_id": thread, "body": body})).output()
 }
 
-/// The members that an answer says are mentioned.
+/// Returns the members that an answer says are mentioned.
 fn mentioned(answer: &Value) -> Vec<String> {
     answer["mentioned"].as_array().unwrap().iter().map(|entry| text(&entry["member_id"])).collect()
 }
 
-/// The unread items of a member: for which reason, and of which message.
+/// Returns the unread items of a member: reason and message.
 pub fn unread(world: &World, token: &str) -> Vec<(String, Value)> {
     let page = world.call(token, "list_inbox", json!({"unread": true, "limit": 500})).output();
     let items = page["items"].as_array().unwrap();
@@ -39,7 +39,7 @@ fn a_message_reaches_those_whom_it_mentions_and_says_whom_it_does_not() {
         assert_eq!(found, [("mention".to_owned(), answer["id"].clone())]);
         assert!(unread(world, &gone_token).is_empty());
 
-        // Who cannot see the channel is not reached, and who is gone is not.
+        // A member who cannot see the channel or is gone is not reached.
         let private = world.new_private_channel("closed");
         world.admin("add_channel_member", json!({"channel_id": private, "member_id": world.id("agent")}));
         let closed = world.new_thread(&private, "Closed");
@@ -53,7 +53,7 @@ fn a_message_reaches_those_whom_it_mentions_and_says_whom_it_does_not() {
             answer["not_reached"],
             json!([{"text": "@hidden", "why": "cannot_see"}, {"text": "@gone", "why": "inactive"}])
         );
-        // Nobody is told of its own words.
+        // A member is not notified of its own messages.
         let agents = text(&world.agent("whoami", json!({}))["handle"]);
         let answer = post(world, agent, &thread, &format!("@{agents} notes"));
         assert_eq!((mentioned(&answer).len(), &answer["not_reached"]), (0, &json!([])));
@@ -62,7 +62,7 @@ fn a_message_reaches_those_whom_it_mentions_and_says_whom_it_does_not() {
     });
 }
 
-/// Handles are what an identity provider calls people, and people write all of them.
+/// Handles come from an identity provider, and messages may contain any of them.
 #[test]
 fn whoever_a_directory_has_made_is_reached_by_its_handle_or_told_of() {
     let names = [
@@ -211,7 +211,7 @@ fn a_channel_is_reached_by_one_word_and_a_large_one_only_by_who_administers_it()
             spoken(admin).iter().all(|(reason, _)| reason != "group_mention"),
             "it is not in the channel"
         );
-        // One is online, and it is told of that.
+        // One is online, and is notified.
         world.call(&tokens[4], "send_heartbeat", json!({"status": "active"})).output();
         let here = post(world, agent, &thread, "@here and @crowd-4, look");
         assert_eq!((&here["not_reached"], &here["mentioned"][0]["online"]), (&json!([]), &json!(true)));
@@ -221,7 +221,7 @@ fn a_channel_is_reached_by_one_word_and_a_large_one_only_by_who_administers_it()
             .collect();
         assert_eq!(heard, [4]);
 
-        // With the 16 that are in it, one too many for anybody.
+        // With the 16 items that exist, one too many for a group mention.
         let row = |id: &str| world.database.id(id.parse::<uuid::Uuid>().unwrap());
         let (workspace, channel_row) = (row(&world.id("workspace").to_string()), row(&channel));
         let (mut members, mut inside) = (Vec::new(), Vec::new());
@@ -268,7 +268,7 @@ fn an_edit_reaches_newcomers_and_takes_back_what_it_removes() {
         assert_eq!(answer["mentioned"].as_array().unwrap().len(), 1);
         assert_eq!(answer["not_reached"][0]["why"], "unknown");
         assert_eq!((reasons(&bob), reasons(&carol)), (vec![], vec!["mention".to_owned()]));
-        // A stronger reason makes the item a new one; what is read already stays read otherwise.
+        // A stronger reason makes the item unread again; otherwise a read item stays read.
         world.call(&dan, "mark_inbox_read", json!({"up_to_lsn": world.lsn()})).output();
         edit("@carol and @channel, look");
         assert!(reasons(&dan).is_empty());
@@ -284,14 +284,14 @@ fn an_edit_reaches_newcomers_and_takes_back_what_it_removes() {
 }
 
 /// An edit is drafted before the queue. A draft of a text that another edit has replaced must not count: it
-/// would tell whom nobody names any more, and bring back what the other has changed.
+/// would notify members who are no longer mentioned, and undo the other edit.
 #[test]
 fn edits_of_one_message_at_the_same_moment_leave_what_the_last_of_them_says() {
     on_both_engines(|world| {
         let thread = world.new_thread(&world.new_channel("raced"), "Raced");
         let members: Vec<(String, String)> =
             (0..6).map(|number| world.new_agent(&format!("racer-{number}"))).collect();
-        // Long texts are not searched again for mentions where others wait, so all but one may be refused.
+        // Long texts are not searched for mentions again while others wait, so all but one may be refused.
         for (round, filling) in [0, 0, 90_000].into_iter().enumerate() {
             let block = json!([{"type": "text", "text": "@racer-0 in a block"}]);
             let input = json!({"thread_id": thread, "body": "first", "content": block});

@@ -1,4 +1,4 @@
-//! Messages: sealed one by one, and destroyed when they are withdrawn.
+//! Messages: each is sealed separately, and destroyed when it is withdrawn.
 
 use serde_json::{Value, json};
 use svc_core::Engine;
@@ -125,7 +125,7 @@ fn uuid(text: &str) -> svc_core::id::MessageId {
     text.parse().unwrap()
 }
 
-/// Whether the bytes are in the database's files, or on Postgres in any of its rows.
+/// Returns whether the bytes are in the database's files, or on Postgres in any of its rows.
 fn stored_anywhere(world: &World, bytes: &[u8]) -> bool {
     let Some(file) = world.database.file() else {
         let (hexed, plain) = (hex::encode(bytes), String::from_utf8_lossy(bytes).into_owned());

@@ -1,5 +1,4 @@
-//! Channels, messages and what members keep for each other: who sees them, what is kept of them, and what a
-//! withdrawal leaves.
+//! Channels, messages and shared texts: visibility, retention, and the remains of a withdrawal.
 
 mod addresses;
 mod boot;

@@ -1,4 +1,4 @@
-//! Visibility: what happens in a private channel reaches only its members.
+//! Visibility: activity in a private channel reaches only its members.
 //!
 //! Neither dependencies nor the log show it to others.
 

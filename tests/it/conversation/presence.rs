@@ -1,4 +1,4 @@
-//! Presence: who is online, by what it says and by what it waits for, and what that leaves behind.
+//! Presence: who is online, by heartbeats and by waits, and the rows that this leaves.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::op::waits::wait_while;
 const BEAT: Duration = Duration::from_secs(10);
 const TTL: Duration = Duration::from_secs(30);
 
-/// Who is online, as the bearer of `token` is told.
+/// Returns the members that the bearer of `token` sees online.
 fn online(world: &World, token: &str) -> Vec<Value> {
     let input = json!({"workspace_id": world.id("workspace"), "limit": 1});
     let (mut found, mut cursor) = (Vec::new(), Value::Null);

@@ -1,4 +1,4 @@
-//! Reactions and pins: what they count, what refuses them, and that they go with their message.
+//! Reactions and pins: their counts, their refusals, and their removal with their message.
 
 use std::time::Duration;
 
@@ -104,7 +104,7 @@ fn pin(world: &World, message: &Value) -> Answer {
     world.call(&world.people.agent, "pin_message", json!({"message_id": message}))
 }
 
-/// What is pinned, in the order of the list.
+/// Returns the pins of a channel, in the order of the list.
 fn pinned(world: &World, channel: &str) -> Vec<Value> {
     let (mut found, mut cursor) = (Vec::new(), json!(null));
     loop {
@@ -170,7 +170,7 @@ fn nothing_is_put_on_a_message_that_is_withdrawn_or_in_an_archived_channel() {
             react(world, agent, message, "eyes").refused(409, "wrong-state");
             pin(world, message).refused(409, "wrong-state");
         }
-        // What is there stays as it is, and may go.
+        // Existing reactions stay, and can be removed.
         react(world, agent, &marked, "eyes").output();
         pin(world, &marked).output();
         assert_eq!(world.lsn(), before);
@@ -185,7 +185,8 @@ fn nothing_is_put_on_a_message_that_is_withdrawn_or_in_an_archived_channel() {
     });
 }
 
-/// However a message goes, nothing that was put on it is left; under a hold it stays, with all of it.
+/// However a message is removed, its reactions and pins go with it; under a hold the message stays, with all
+/// of them.
 #[test]
 fn reactions_and_pins_go_with_their_message() {
     let withdraw = |world: &World, message: &Value| {
@@ -228,7 +229,7 @@ fn reactions_and_pins_go_with_their_message() {
     }
 }
 
-/// Between the pruning and the removal of its rows, a message is not found, and neither is its pin.
+/// Between the pruning and the removal of its rows, neither a message nor its pin is found.
 #[test]
 fn a_pin_of_a_pruned_message_is_not_listed_while_its_row_is_there() {
     on_both_engines(|world| {
@@ -246,7 +247,7 @@ fn a_pin_of_a_pruned_message_is_not_listed_while_its_row_is_there() {
     });
 }
 
-/// A citation names the words that it means by the event that has them.
+/// A citation names the cited text by the event that contains it.
 #[test]
 fn a_message_has_the_hash_of_the_event_with_its_words() {
     on_both_engines(|world| {
@@ -271,7 +272,7 @@ fn a_message_has_the_hash_of_the_event_with_its_words() {
     });
 }
 
-/// Whoever reads messages that nobody has put anything on pays nothing for it, and a page pays once.
+/// Reading messages without reactions and pins costs nothing extra, and a page pays once.
 #[test]
 fn marks_cost_one_statement_for_all_messages_of_a_page() {
     for engine in engines().into_iter().filter(|engine| *engine == Engine::Postgres) {

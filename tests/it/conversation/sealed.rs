@@ -1,6 +1,6 @@
 //! Opens sealed bytes by the published formats alone.
 //!
-//! It has the keys and the database, as any auditor could, and uses no code of the service for it.
+//! It has the keys and the database, like an auditor, and uses no code of the service.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use svc_tests::text;
 /// The length of the prefix of sealed bytes: the id of the key-encryption key; a nonce follows.
 pub const KEK_ID_BYTES: usize = 8;
 pub const NONCE_BYTES: usize = 12;
-/// Positions on a shelf, which are the leaves of its key tree.
+/// Positions of a key segment, which are the leaves of its key tree.
 const SHELF: i64 = 4096;
 /// The levels of that tree below its root.
 pub const LEVELS: usize = 12;
@@ -28,7 +28,7 @@ pub fn message_row(database: &TestDatabase, message: &str, columns: &str) -> Vec
     database.rows(&format!("select {columns} from messages where id = {message}")).remove(0)
 }
 
-/// The row of the shelf that a message's key hangs on.
+/// The row of the key segment of a message's key.
 pub struct Shelf {
     pub workspace: uuid::Uuid,
     pub number: i64,
@@ -55,7 +55,7 @@ fn decrypt(key: &[u8], aad: &[u8], sealed: &[u8]) -> Vec<u8> {
 }
 
 impl Shelf {
-    /// The remaining nodes by number, opened with nothing but the key-encryption key.
+    /// Returns the remaining nodes by number, opened with only the key-encryption key.
     pub fn nodes(&self, kek: [u8; 32]) -> BTreeMap<u16, Vec<u8>> {
         let numbers = [self.number.to_be_bytes(), self.version.to_be_bytes()].concat();
         let aad = [b"svc.shelf/1".as_slice(), self.workspace.as_bytes(), &numbers].concat();
@@ -65,13 +65,13 @@ impl Shelf {
     }
 }
 
-/// The numbers of the nodes from a tree's root to the leaf of a position.
+/// Returns the numbers of the nodes from a tree's root to the leaf of a position.
 pub fn way_down(lsn: i64) -> Vec<u16> {
     let leaf = u16::try_from(lsn % SHELF + SHELF).unwrap();
     (0..=LEVELS).rev().map(|height| leaf >> height).collect()
 }
 
-/// The keys of the nodes from a whole tree's root to the leaf of a position.
+/// Returns the keys of the nodes from a whole tree's root to the leaf of a position.
 pub fn keys_down(root: &[u8], lsn: i64) -> Vec<Vec<u8>> {
     let mut keys = vec![root.to_vec()];
     for number in &way_down(lsn)[1..] {
@@ -82,7 +82,7 @@ pub fn keys_down(root: &[u8], lsn: i64) -> Vec<Vec<u8>> {
     keys
 }
 
-/// A message's key, opened with nothing but its leaf.
+/// Returns a message's key, opened with only its leaf.
 pub fn message_key(database: &TestDatabase, message: &str, leaf: &[u8]) -> Vec<u8> {
     let row = message_row(database, message, "workspace_id, thread_id, author_id, id, wrapped");
     let bound =

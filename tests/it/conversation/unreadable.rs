@@ -1,6 +1,6 @@
-//! What a damaged database leaves readable.
+//! The readable parts of a damaged database.
 //!
-//! A message that cannot be opened is reported as unreadable; it stops nothing and hides no other.
+//! A message that cannot be opened is reported as unreadable; it blocks nothing and hides no other.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use svc_tests::process::until;
 use svc_tests::search::Needle;
 use svc_tests::{Setup, World, on_both_engines, text};
 
-/// Whether a message reads as it was written.
+/// Returns whether a message reads as it was written.
 fn reads_as(world: &World, message: &str, body: &str) -> bool {
     let read = world.admin("get_message", json!({"message_id": message}));
     assert_eq!(read["unreadable"], json!(read["body"] != body), "{read}");
@@ -62,14 +62,14 @@ fn a_damaged_shelf_stops_neither_posts_nor_withdrawals() {
     }
 }
 
-/// The bodies of a thread's messages, and whether each is unreadable.
+/// Returns the bodies of a thread's messages, and whether each is unreadable.
 fn listed(world: &World, thread: &str) -> Vec<(String, bool)> {
     let list = world.admin("list_messages", json!({"thread_id": thread}));
     let items = list["items"].as_array().unwrap();
     items.iter().map(|item| (text(&item["body"]), item["unreadable"].as_bool().unwrap())).collect()
 }
 
-/// The plaintext beside the events of a message, and whether each is unreadable.
+/// Returns the plaintext beside the events of a message, and whether each is unreadable.
 pub fn beside_events(world: &World, message: &str) -> Vec<(String, bool)> {
     let list = world.admin("list_events", json!({"workspace_id": world.id("workspace"), "limit": 500}));
     let events = list["items"].as_array().unwrap();
@@ -139,7 +139,7 @@ fn a_message_that_cannot_be_opened_is_unreadable_and_hides_no_other() {
             let context = world.admin("get_thread_context", json!({"thread_id": thread}));
             assert_eq!(context["messages"][1]["unreadable"], true, "{name}");
             assert_eq!(context["messages"][2]["body"], "third", "{name}");
-            // Events carry their own plaintext; from the row they need only what gives the key.
+            // Events carry their own plaintext; from the row they need only the columns that give the key.
             let is_of_key = ["author_id", "wrapped", "lsn"].iter().any(|column| damage.starts_with(column));
             let then = [("second".to_owned(), false), ("second again".to_owned(), false)];
             let beside = if is_of_key { [gone.clone(), gone.clone()] } else { then };

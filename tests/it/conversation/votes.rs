@@ -1,4 +1,4 @@
-//! Votes: who chooses what, until when, and what becomes of the question's words.
+//! Votes: ballots, ends, and the removal of the question's text.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ fn read(world: &World, vote: &Value) -> Value {
     world.agent("get_vote", json!({"vote_id": vote["id"]}))
 }
 
-/// Who chooses each option.
+/// Returns the voters of each option.
 fn voters(vote: &Value) -> Vec<Vec<String>> {
     let options = vote["options"].as_array().unwrap().iter();
     let voters: Vec<Vec<String>> = options
@@ -40,12 +40,12 @@ fn voters(vote: &Value) -> Vec<Vec<String>> {
     voters
 }
 
-/// How many members have chosen each option of each vote, and how many have chosen any, from the ballots.
+/// The number of voters of each option and of each vote, from the ballots.
 const COUNTS: &str = "
     select vote_id, choice, count(*) from ballots group by vote_id, choice
     union all select vote_id, -1, count(distinct member_id) from ballots group by vote_id";
 
-/// How many counts differ from what the ballots say.
+/// Returns how many counts differ from the ballots.
 pub fn wrong_counts(world: &World) -> i64 {
     let stored = "select vote_id, choice, total from ballot_counts where total <> 0";
     world.database.number(&format!(
@@ -54,7 +54,7 @@ pub fn wrong_counts(world: &World) -> i64 {
     ))
 }
 
-/// The payload of the last event of a kind.
+/// Returns the payload of the last event of a kind.
 fn last(world: &World, kind: &str) -> Value {
     let input = json!({"thread_id": world.id("thread"), "limit": 500});
     let events = world.agent("list_thread_events", input);
@@ -141,7 +141,7 @@ fn a_vote_closes_at_its_time_and_with_its_question() {
         world.call(agent, "create_vote", past).refused(400, "malformed-request");
         cast(world, agent, &due, json!([1])).output();
         world.clock.advance(Duration::from_secs(60));
-        // It is closed before the event comes.
+        // The vote is closed before the event comes.
         let before = world.lsn();
         assert_eq!((&read(world, &due)["closed_at"], world.lsn()), (&soon, before));
         cast(world, agent, &due, json!([0])).refused(409, "wrong-state");
@@ -177,7 +177,7 @@ fn a_vote_closes_at_its_time_and_with_its_question() {
     });
 }
 
-/// Whoever finds the question pruned finds no vote, and one that was open is closed in the log.
+/// A pruned question hides its vote, and the log closes one that was open.
 #[test]
 fn a_vote_goes_with_its_pruned_question() {
     on_both_engines(|world| {
@@ -223,7 +223,7 @@ fn the_first_voters_of_an_option_are_listed_and_all_are_counted() {
         }
         assert_eq!(wrong_counts(world), 0);
         assert_eq!(read(world, &votes[0]), after);
-        // A page ends with the vote whose voters are too many for more.
+        // A page ends with the vote that has too many voters for more.
         let page = |cursor: &Value| {
             let input = json!({"thread_id": world.id("thread"), "limit": 500, "cursor": cursor});
             world.agent("list_votes", input)

@@ -1,7 +1,7 @@
-//! Withdrawing leaves nothing.
+//! A withdrawal leaves nothing.
 //!
-//! Plaintext is sealed from the beginning and is in no file at any time. Once a message is withdrawn, its key
-//! is in no file either, so that the ciphertext that is left cannot be opened.
+//! Plaintext is sealed from the beginning and is never in a file. Once a message is withdrawn, its key is not
+//! in a file either, so the remaining ciphertext cannot be opened.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use svc_tests::search::{Needle, found_below, found_in};
 use svc_tests::site::{Caller, Server, Site};
 use svc_tests::{Setup, World, in_parallel, on_both_engines, text};
 
-/// The body of the message, first and after each edit; none of it occurs anywhere else.
+/// The body of the message, at first and after each edit; these texts occur nowhere else.
 pub const PLAINTEXTS: [&str; 3] = ["zephyr-quixote-4711", "umbrella-pianoforte-4712", "wyvern-marzipan-4713"];
 /// A control: it is not sealed, so a search of the right files finds it.
 const TITLE: &str = "Rehearse the overture";
@@ -25,12 +25,12 @@ fn plaintexts() -> Vec<Needle> {
     PLAINTEXTS.iter().map(|plaintext| Needle::new(*plaintext, *plaintext)).collect()
 }
 
-/// The folder of the database's files, once all of their content is on disk.
+/// Returns the folder of the database's files, once all of their content is on disk.
 fn files(database: &TestDatabase) -> PathBuf {
     match database.engine() {
         Engine::Sqlite => database.file().unwrap().parent().unwrap().to_owned(),
         Engine::Postgres => {
-            // As the manual says: the log's present segment is closed, and a checkpoint retires it.
+            // As the manual says: close the current WAL segment, and retire it by a checkpoint.
             for statement in ["select pg_switch_wal()", "checkpoint", "checkpoint"] {
                 database.execute(statement);
             }
@@ -39,12 +39,12 @@ fn files(database: &TestDatabase) -> PathBuf {
     }
 }
 
-/// The needles that are found in the database's files.
+/// Returns the needles that are in the database's files.
 pub fn found(database: &TestDatabase, needles: &[Needle]) -> Vec<(String, PathBuf)> {
     found_below(&files(database), needles)
 }
 
-/// A message that was posted and edited twice, with others after it.
+/// Posts a message and edits it twice, with others after it. Returns its id.
 fn post_and_edit(caller: Caller<'_>, workspace_id: &str) -> String {
     let channel = caller.post(&format!("/workspaces/{workspace_id}/channels"), json!({"name": "stage"}));
     let threads = format!("/channels/{}/threads", channel["id"].as_str().unwrap());
@@ -62,7 +62,7 @@ fn post_and_edit(caller: Caller<'_>, workspace_id: &str) -> String {
     message
 }
 
-/// Whether every withdrawal is finished.
+/// Returns whether every withdrawal is finished.
 pub fn is_scrubbed(database: &TestDatabase) -> bool {
     database.number("select count(*) from scrubs") == 0
 }
@@ -73,7 +73,7 @@ fn nothing_is_left(engine: Engine) {
     let admin = server.caller(&site.founders.admin);
     let message = post_and_edit(admin, &site.founders.workspace_id);
 
-    // The engine's own statistics may take samples of what a table holds.
+    // The engine's own statistics may contain samples of a table.
     site.database.execute("analyze");
 
     let before = shelf(&site.database, &message);
@@ -141,10 +141,10 @@ pub fn post(world: &World, body: &str) -> String {
     text(&world.admin("post_message", json!({"thread_id": thread, "body": body}))["id"])
 }
 
-/// Posts a message in a world, withdraws it, and returns how to find the nodes that gave its key.
+/// Posts a message in a world, withdraws it, and returns needles for the nodes that gave its key.
 fn withdraw(world: &World) -> Vec<Needle> {
-    // The first withdrawal draws nodes that no other world has, from which worlds of one server may be
-    // copies.
+    // The first withdrawal draws nodes that no other world has; worlds of one server may be copies of each
+    // other.
     for body in [PLAINTEXTS[1], PLAINTEXTS[0]] {
         let message = post(world, body);
         let sealed = shelf(&world.database, &message).sealed;
@@ -197,7 +197,7 @@ fn snapshot(database: &TestDatabase) -> tokio_postgres::Client {
 #[test]
 fn an_open_read_transaction_delays_the_scrub_and_nothing_else() {
     for engine in engines() {
-        // With a seed of its own: worlds of one seed draw the same keys, and share a Postgres server.
+        // With a different seed: worlds with the same seed draw the same keys, and share a Postgres server.
         let world = &World::with(engine, Setup { seed: 4714, ..Setup::default() });
         world.service.housekeep().unwrap();
         let reader = OpenReader::begin(&world.database);
@@ -282,7 +282,7 @@ fn a_lock_on_the_shelves_delays_the_scrub_and_neither_posts_nor_reads() {
 fn the_notice_of_a_cancel_is_erased_with_its_message() {
     on_both_engines(|world| {
         let thread = world.new_thread(&world.id("channel").to_string(), "a bad idea");
-        // Not of PLAINTEXTS: notices are not sealed, and other tests search all of the server's files for
+        // Not one of PLAINTEXTS: notices are not sealed, and other tests search all of the server's files for
         // those.
         let reason = "superseded by a better one";
         world.admin("cancel_thread", json!({"thread_id": thread, "reason": reason}));

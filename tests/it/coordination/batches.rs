@@ -1,7 +1,7 @@
-//! Jobs that share a commit have the answers, events and refusals of the same jobs one after the other.
+//! Jobs that share a commit have the same answers, events and refusals as when they run one after another.
 //!
-//! Two worlds of one seed get the same random jobs. In one each is called alone. In the other all of a round
-//! are queued while the first job holds up the writer, and so run together.
+//! Two worlds with the same seed get the same random jobs. One calls each job alone. The other queues all
+//! jobs of a round while the first job blocks the writer, so that they run together.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, mpsc};
@@ -27,10 +27,10 @@ const JOBS: usize = 40;
 /// An operation called by a member.
 type Job = (String, &'static str, Value);
 
-/// Holds up whoever calls [`hold_up`].
+/// Blocks the callers of [`hold_up`].
 static HELD_UP: Mutex<()> = Mutex::new(());
 
-/// Waits until the test lets it go on, and with it all changes of the workspace.
+/// Waits until the test releases it, and blocks all other changes of the workspace.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct HoldUp {}
@@ -54,7 +54,7 @@ fn features() -> Vec<Feature> {
     vec![Feature::new().operations("hold-up", vec![operation])]
 }
 
-/// Runs jobs in one world, and returns their answers.
+/// A function that runs jobs in one world, and returns their answers.
 type Run = fn(&World, &[Job]) -> Vec<(u16, Value)>;
 
 fn one_by_one(world: &World, jobs: &[Job]) -> Vec<(u16, Value)> {
@@ -72,7 +72,7 @@ fn together(world: &World, jobs: &[Job]) -> Vec<(u16, Value)> {
     answers.into_iter().map(|(_, answer)| (answer.status, answer.body)).collect()
 }
 
-/// Queues jobs while the writer is held up, and returns their answers as they come, each with its number.
+/// Queues jobs while the writer is blocked, and returns their answers as they come, each with its number.
 fn submitted(world: &World, jobs: &[Job]) -> Vec<(usize, Answer)> {
     let held_up = HELD_UP.lock().unwrap();
     let (sender, receiver) = mpsc::channel();
@@ -89,10 +89,10 @@ fn submitted(world: &World, jobs: &[Job]) -> Vec<(usize, Answer)> {
     answers.into_iter().filter_map(|(number, answer)| Some((number.checked_sub(1)?, answer))).collect()
 }
 
-/// What the jobs are drawn from: the same in both worlds as long as their answers are.
+/// The source of random jobs: the same in both worlds as long as their answers are.
 ///
-/// None posts a message: its words are sealed when the call arrives, before the jobs that are ahead of it, so
-/// that in one of the worlds they would get what is random in another order.
+/// None of the jobs posts a message: its content is sealed when the call arrives, before the jobs ahead of
+/// it, so one of the worlds would draw random bytes in another order.
 struct Drawn {
     random: Random,
     members: [String; 3],
@@ -100,16 +100,16 @@ struct Drawn {
     channels: [String; 2],
     workspace: String,
     threads: Vec<String>,
-    /// Claims that were given out: the holder, the thread and the lease.
+    /// Claims that were granted: the holder, the thread and the lease.
     claims: Vec<(String, String, String)>,
     reports: usize,
     kinds: Vec<usize>,
 }
 
-/// The kinds of jobs that are drawn on an engine.
+/// Returns the kinds of jobs that are drawn on an engine.
 ///
-/// On Postgres those are left out after which the two worlds draw their ids from different places of what is
-/// random.
+/// On Postgres it omits those after which the two worlds draw their ids from different places of the random
+/// source.
 fn kinds(engine: Engine) -> Vec<usize> {
     match engine {
         Engine::Sqlite => (0..34).collect(),
@@ -248,7 +248,7 @@ impl Drawn {
     }
 }
 
-/// What a job does, as it is counted.
+/// Returns the kind of a job, for counting.
 fn kind_of((_, operation, input): &Job) -> String {
     format!("{operation} {}", input["action"].as_str().unwrap_or_default())
 }
@@ -258,8 +258,8 @@ fn merged(mut input: Value, more: Value) -> Value {
     input
 }
 
-/// Runs the rounds of a seed; returns the jobs, their answers, and the end of the log with its hash, then
-/// what is in the inboxes.
+/// Runs the rounds of a seed. Returns the jobs, their answers, and the end of the log with its hash, followed
+/// by the contents of the inboxes.
 fn course(engine: Engine, seed: u64, run: Run) -> (Vec<Job>, Vec<(u16, Value)>, [Vec<Vec<Value>>; 2]) {
     let world = World::with(engine, Setup { features, ..Setup::default() });
     let mut drawn = Drawn::begin(&world, seed);
@@ -306,7 +306,7 @@ fn jobs_of_one_commit_do_what_they_do_one_after_the_other() {
     }
 }
 
-/// Refuses the result of a thread that is called so, once everything is done for it.
+/// Refuses the result of a thread with this title, after everything else is done for it.
 fn refuse_doomed(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
     let titled = "select title from threads where id = $1";
     let is_doomed = |event: &Recorded| {
@@ -317,8 +317,7 @@ fn refuse_doomed(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
     if doomed.contains(&true) { Err(Error::wrong_state("the thread is doomed")) } else { Ok(()) }
 }
 
-/// Of jobs that share a commit, each tells those who are to be told when its turn comes; one that fails tells
-/// nobody.
+/// A job of a shared commit notifies its receivers at its turn; one that fails notifies no member.
 #[test]
 fn who_is_told_of_a_result_follows_from_the_jobs_before_it() {
     let with_doom = || {
@@ -348,7 +347,7 @@ fn who_is_told_of_a_result_follows_from_the_jobs_before_it() {
     }
 }
 
-/// A claim that looks through very much does so in steps, and does not hold up what was asked after it.
+/// A claim that examines very many threads does so in steps, and does not delay later requests.
 #[test]
 fn other_jobs_run_between_the_steps_of_a_claim() {
     for engine in engines() {
@@ -371,7 +370,7 @@ fn other_jobs_run_between_the_steps_of_a_claim() {
     }
 }
 
-/// The order in which jobs that are queued at once are answered.
+/// Returns the order in which jobs that are queued at once are answered.
 fn order_of(world: &World, jobs: &[Job]) -> Vec<usize> {
     submitted(world, jobs).into_iter().map(|(number, _)| number).collect()
 }

@@ -1,18 +1,18 @@
-//! Budgets of threads: what is used counts once, and nothing goes on once nothing is left.
+//! Budgets of threads: usage counts once, and work stops once a limit is used up.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use svc_tests::{World, on_both_engines, text};
 
-/// A thread with a budget.
+/// Returns a thread with a budget.
 pub fn limited(world: &World, channel: &str, limits: Value) -> String {
     let thread = world.new_thread(channel, "a task");
     world.admin("set_thread_budget", with(&thread, limits));
     thread
 }
 
-/// The input about a thread with more fields.
+/// Returns the input about a thread with additional fields.
 pub fn with(thread: &str, more: Value) -> Value {
     let mut input = json!({"thread_id": thread});
     input.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -112,7 +112,7 @@ fn nothing_is_claimed_renewed_or_handed_off_once_a_reported_limit_is_used_up() {
     });
 }
 
-/// The reason of the last change of a thread's holder.
+/// Returns the reason of the last change of a thread's holder.
 fn reason_of_last_change(world: &World, thread: &str) -> String {
     let events = world.agent("list_thread_events", with(thread, json!({"limit": 500})));
     let events = events["items"].as_array().unwrap();
@@ -130,7 +130,7 @@ fn attempts_are_claims_without_a_result_since_the_last_requeue() {
             let lease = claim(world, &thread, 60);
             world.agent("release_claim", with(&thread, json!({"claim_lease_id": lease})));
         };
-        // Handing over, closing and cancelling are no failures, nor is a result.
+        // Handing over, closing and cancelling are not failures, nor is a result.
         claim(world, &thread, 60);
         world.agent("hand_off_claim", with(&thread, json!({"to_member_id": world.people.bystander_id})));
         world.admin("transition_thread", with(&thread, json!({"action": "close"})));
@@ -172,7 +172,7 @@ fn attempts_are_claims_without_a_result_since_the_last_requeue() {
         };
         assert_eq!(deferred(json!({"reason": "dead-letter"})), Some(json!("dead-letter")));
         assert_eq!(deferred(json!({"reason": "skills"})), None);
-        // Only this limit is forgotten by requeuing, and 0 attempts are none however often they count anew.
+        // Requeuing resets only the count of attempts, and a maximum of 0 allows none in any case.
         world.admin("update_thread_budget", with(&thread, json!({"max_attempts": 0})));
         let refused = requeue(world, &letter).refused(409, "budget-exhausted");
         assert_eq!(refused["exceeded"], json!(["max_attempts"]));
@@ -204,7 +204,7 @@ fn wall_time_counts_once_however_a_claim_ends() {
             }),
             ("lapse", |world, thread| {
                 world.agent("renew_claim", with(thread, json!({"lease_secs": 10})));
-                // 10 of these 40 seconds are of the claim.
+                // 10 of these 40 seconds belong to the claim.
                 world.pass(Duration::from_secs(40));
             }),
             ("lapse, found by a claim", |world, thread| {
@@ -233,7 +233,7 @@ fn wall_time_counts_once_however_a_claim_ends() {
     });
 }
 
-/// The wall time that a thread has used.
+/// Returns the wall time that a thread has used.
 fn used(world: &World, thread: &str) -> i64 {
     budget(world, thread)["used"]["wall_secs"].as_i64().unwrap()
 }
@@ -255,7 +255,7 @@ fn no_lease_reaches_beyond_the_wall_time_that_is_left() {
         let to = json!({"to_member_id": world.people.bystander_id, "lease_secs": 600});
         assert_eq!(world.agent("hand_off_claim", with(&thread, to))["assignment_expires_at"], at(100));
 
-        // A new limit counts at once, and what is used already counts.
+        // A new limit applies at once, and earlier usage counts.
         let lsn = world.lsn();
         world.admin("update_thread_budget", with(&thread, json!({"max_wall_secs": 40})));
         assert_eq!(world.kinds_after(lsn), ["ThreadBudgetSet", "ClaimRenewed"]);
@@ -272,7 +272,7 @@ fn no_lease_reaches_beyond_the_wall_time_that_is_left() {
         let refused = world.call(&world.people.agent, "claim_thread", with(&thread, json!({})));
         refused.refused(409, "budget-exhausted");
 
-        // A limit below what is used ends the lease at once.
+        // A limit below the usage ends the lease at once.
         let third = limited(world, &channel, json!({"max_wall_secs": 500}));
         claim(world, &third, 400);
         world.clock.advance(Duration::from_secs(50));
@@ -308,7 +308,7 @@ fn one_notice_tells_that_a_limit_is_low() {
         let messages = world.agent("list_messages", with(&thread, json!({})));
         assert!(messages["items"].as_array().unwrap().iter().all(|message| message["author_id"].is_null()));
 
-        // The wall time of a live claim is noticed where the claim is renewed.
+        // The wall time of a live claim is checked when the claim is renewed.
         let timed = limited(world, &channel, json!({"max_wall_secs": 100}));
         claim(world, &timed, 100);
         world.clock.advance(Duration::from_secs(80));
@@ -316,7 +316,7 @@ fn one_notice_tells_that_a_limit_is_low() {
         world.agent("renew_claim", with(&timed, json!({"lease_secs": 5})));
         assert_eq!(notices(world, &timed), ["80 of 100 are used of this thread's max_wall_secs"]);
 
-        // One that does nothing has it with its lapse.
+        // The time of an idle claim is checked when it lapses.
         let idle = limited(world, &channel, json!({"max_wall_secs": 100}));
         claim(world, &idle, 1000);
         world.pass(Duration::from_secs(99));

@@ -1,11 +1,11 @@
-//! Checkpoints: what a holder leaves reaches whoever holds the claim next, however the claim ended.
+//! Checkpoints: a holder's checkpoint reaches the next holder, however the claim ended.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use svc_tests::{World, on_both_engines, text};
 
-/// How a claim ends, for a thread whose next holder is the admin. Each is given the agent's claim.
+/// The ends of a claim, for a thread whose next holder is the admin. Each gets the agent's claim.
 const ENDS: [(&str, fn(&World, &Value) -> Value); 3] = [
     ("handed off", |world, claim| {
         let more = json!({"to_member_id": world.id("admin"), "checkpoint": {"at": "handed off"}});
@@ -23,14 +23,14 @@ const ENDS: [(&str, fn(&World, &Value) -> Value); 3] = [
     }),
 ];
 
-/// The fields that name a claim, and `more`.
+/// Returns the fields that name a claim, and `more`.
 fn under(claim: &Value, more: &Value) -> Value {
     let mut input = json!({"thread_id": claim["id"], "claim_lease_id": claim["claim_lease_id"]});
     input.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     input
 }
 
-/// A thread of a channel of its own that the agent has claimed.
+/// Returns a thread in a separate channel that the agent has claimed.
 fn claimed(world: &World, channel: &str) -> Value {
     let thread = world.new_thread(&world.new_channel(channel), channel);
     world.agent("claim_thread", json!({"thread_id": thread, "lease_secs": 60}))

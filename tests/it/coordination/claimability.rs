@@ -1,4 +1,4 @@
-//! Lists of threads by whether somebody works on them and whether anybody could, and why not.
+//! Lists of threads by whether they are claimed and whether a member could claim them, with the reasons.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use svc_tests::{Person, World, on_both_engines, text};
 
 use super::footprints::{claim, thread_touching};
 
-/// All ids that a list has in pages of `limit`.
+/// Returns all ids of a list, in pages of `limit`.
 fn listed(world: &World, token: &str, operation: &str, mut input: Value, id: &str) -> Vec<String> {
     input["workspace_id"] = json!(world.id("workspace"));
     let mut found = Vec::new();
@@ -29,7 +29,7 @@ fn threads(world: &World, token: &str, filter: Value) -> BTreeSet<String> {
     set
 }
 
-/// One thread in each state that matters for a claim, and a member that has every skill.
+/// Creates one thread in each state that matters for a claim, and a member that has every skill.
 fn one_of_each(world: &World) -> Person {
     let channel = world.new_channel("queue");
     let create = |title: &str, more: Value| {
@@ -64,7 +64,7 @@ fn one_of_each(world: &World) -> Person {
     person
 }
 
-/// Why the member cannot claim a thread.
+/// Returns the reasons why the member cannot claim a thread.
 fn refusals(world: &World, token: &str, thread: &str) -> Vec<Value> {
     let context = world.call(token, "get_thread_context", json!({"thread_id": thread})).output();
     context["claim_refusals"].as_array().unwrap().clone()
@@ -124,7 +124,7 @@ fn reason(refusal: &Value) -> &str {
     refusal["reason"].as_str().unwrap_or_default()
 }
 
-/// A thread that waits is in one of the two lists: it can be claimed, or it is said what is in its way.
+/// A waiting thread is in one of the two lists: it can be claimed, or its obstacles are listed.
 #[test]
 fn what_waits_can_be_claimed_or_has_every_obstacle_named() {
     on_both_engines(|world| {
@@ -166,7 +166,7 @@ fn what_waits_can_be_claimed_or_has_every_obstacle_named() {
     });
 }
 
-/// Skills count while somebody who has them all can work.
+/// Skills count while an active member has all of them.
 #[test]
 fn skills_of_who_is_frozen_do_not_count() {
     on_both_engines(|world| {

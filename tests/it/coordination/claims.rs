@@ -7,14 +7,14 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use svc_tests::{World, on_both_engines, text};
 
-/// A thread that the agent has claimed: its id and lease.
+/// Creates a thread that the agent has claimed. Returns its id and lease.
 fn claimed(world: &World, channel: &str, lease_secs: u64) -> (String, String) {
     let thread = world.new_thread(channel, "a task");
     let claim = world.agent("claim_thread", json!({"thread_id": thread, "lease_secs": lease_secs}));
     (thread, text(&claim["claim_lease_id"]))
 }
 
-/// Every operation of a holder, with the lease id under which it is called.
+/// Returns every operation of a holder, with the lease id under which it is called.
 fn holder_calls(world: &World, thread: &str, lease: &str) -> Vec<(&'static str, Value)> {
     let fields = |more: Value| {
         let mut input = json!({"thread_id": thread, "claim_lease_id": lease});
@@ -31,7 +31,7 @@ fn holder_calls(world: &World, thread: &str, lease: &str) -> Vec<(&'static str, 
     ]
 }
 
-/// Checks that everything a holder could do with `lease` is rejected with 409 and changes nothing.
+/// Checks that every operation of a holder with `lease` is rejected with 409 and changes nothing.
 fn check_lease_is_dead(world: &World, thread: &str, lease: &str, why: &str) {
     let before = world.database.dump();
     for (operation, input) in holder_calls(world, thread, lease) {
@@ -52,7 +52,7 @@ fn an_expired_lease_fences_off_its_holder() {
         let channel = world.new_channel("queue");
         let (thread, lapsed) = claimed(world, &channel, 60);
         world.clock.advance(Duration::from_secs(61));
-        // The reaper has not run yet, and only what does not end a claim may differ.
+        // The reaper has not run yet, and only operations that do not end a claim may differ.
         for (operation, input) in holder_calls(world, &thread, &lapsed) {
             if operation != "transition_thread" {
                 world.call(&world.people.agent, operation, input).refused(409, "stale-claim");
@@ -63,7 +63,7 @@ fn an_expired_lease_fences_off_its_holder() {
         let kinds = world.kinds_after(0);
         assert_eq!(kinds.iter().filter(|kind| *kind == "ClaimExpired").count(), 1);
 
-        // The same member claims it anew: only the new lease counts.
+        // The same member claims it again: only the new lease counts.
         let again = world.agent("claim_next_thread", json!({"channel_id": channel}));
         assert_eq!(again["id"], thread);
         assert_ne!(again["claim_lease_id"], lapsed);
@@ -90,7 +90,7 @@ fn a_transferred_claim_belongs_to_its_receiver_alone() {
 
         let new = text(&handed["claim_lease_id"]);
         let result = json!({"thread_id": thread, "claim_lease_id": new, "result": {"by": "bystander"}});
-        // A lease id is a fence and no credential.
+        // A lease id is a fence, not a credential.
         let stolen = world.call(&world.people.agent, "set_thread_result", result.clone());
         stolen.refused(409, "claim-not-held");
         let set = world.call(&world.people.bystander, "set_thread_result", result).output();

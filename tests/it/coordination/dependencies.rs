@@ -1,7 +1,7 @@
-//! Dependencies between threads: which blocks which, never in a cycle, and within bounds.
+//! Dependencies between threads: blocking, cycles, and limits.
 //!
-//! The bounds are on the threads that a close changes, and on the graph that a dependency is checked against.
-//! What exceeds a bound is rejected before it exists.
+//! The limits are on the threads that a close changes, and on the graph that a dependency is checked against.
+//! A dependency that exceeds a limit is rejected before it exists.
 
 use serde_json::{Value, json};
 use svc_core::limits::{DEPENDENCY_WALK_MAX, DEPENDENTS_MAX};
@@ -52,15 +52,15 @@ fn the_search_for_a_cycle_visits_a_bounded_number_of_threads() {
             let insert = "insert into thread_dependencies (thread_id, depends_on_id, lsn) select";
             world.database.insert_many(count, &format!("{insert} {from}, {to}, 1 from n"));
         };
-        // Many wait for the first, through one. The search from the other end meets few threads, which is
-        // enough.
+        // Many threads wait for the first, through one. The search from the other end meets few threads,
+        // which is enough.
         let through = id(world, &uuid::Uuid::from_u128(0x11).to_string());
         many(1, &through, &id(world, &first));
         many(DEPENDENCY_WALK_MAX, world.database.any_id(), &through);
         wait_for(world, &first, &second).output();
         wait_for(world, &second, &first).refused(409, "dependency-cycle");
         wait_for(world, &first, &third).output();
-        // The search from the other end meets as many.
+        // The search from the other end meets as many threads.
         let fourth = new_thread(world);
         let beyond = id(world, &uuid::Uuid::from_u128(0x22).to_string());
         many(1, &id(world, &fourth), &beyond);

@@ -1,9 +1,9 @@
-//! Which events a change leaves, in their order.
+//! The events of a change, in their order.
 
 use serde_json::json;
 use svc_tests::{World, on_both_engines};
 
-/// Operations, each with the kinds of events that its example leaves first.
+/// Operations, each with the kinds of the first events of its example.
 const LEFT: [(&str, &[&str]); 9] = [
     ("claim_thread", &["ThreadAssignmentChanged"]),
     ("cancel_thread", &["ThreadStateChanged", "ThreadCancelled"]),
@@ -16,7 +16,8 @@ const LEFT: [(&str, &[&str]); 9] = [
     ("delete_message", &["MessageTombstoned"]),
 ];
 
-/// The kinds that an operation's example leaves, by the first of the world's people who may call it.
+/// Returns the kinds of the events of an operation's example, called by the first of the world's people who
+/// may.
 fn left_by(world: &World, operation: &str) -> Vec<String> {
     let input = world.operation(operation).docs().example(&world.fixture).unwrap();
     let lsn = world.lsn();

@@ -1,4 +1,4 @@
-//! All claims of a member end at once, whatever ends them.
+//! All claims of a member end at once, whatever the cause.
 
 use std::time::Duration;
 

@@ -5,7 +5,7 @@ use svc_tests::{World, on_both_engines, text};
 
 use crate::conversation::mentions::unread;
 
-/// Creates a thread in a channel, with these words if there are any.
+/// Creates a thread in a channel, with this first message if there is one.
 fn created(world: &World, token: &str, channel: &str, body: Option<&str>) -> Value {
     let mut input = json!({"channel_id": channel, "title": "Port the parser"});
     if let Some(body) = body {
@@ -39,7 +39,7 @@ fn a_thread_and_its_first_message_are_one_change() {
         assert_eq!(thread["mentioned"], json!([{"member_id": bob, "online": false}]));
         assert_eq!(thread["not_reached"], json!([{"text": "@nobody", "why": "unknown"}]));
         assert_eq!(unread(world, &bob_token), [("mention".to_owned(), first["id"].clone())]);
-        // It can be edited and withdrawn as any other.
+        // It can be edited and withdrawn like any other.
         let edit = json!({"message_id": first["id"], "body": "Start with the lexer."});
         world.call(agent, "edit_message", edit).output();
         world.call(agent, "delete_message", json!({"message_id": first["id"]})).output();

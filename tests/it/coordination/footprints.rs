@@ -1,4 +1,4 @@
-//! Footprints, slots and pauses: what keeps a thread from being claimed, and what happens once it is gone.
+//! Footprints, slots and pauses: obstacles to a claim, and their removal.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(super) fn footprint(repo: &str, mode: &str, items: &[(&str, &str)]) -> Value
     json!({"repo": repo, "mode": mode, "items": items})
 }
 
-/// The input of `set_thread_footprint`.
+/// Returns the input of `set_thread_footprint`.
 fn set(thread: &str, footprint: Value) -> Value {
     let mut input = footprint;
     input["thread_id"] = json!(thread);
@@ -34,12 +34,12 @@ fn release(world: &World, claim: &Value) {
         .agent("release_claim", json!({"thread_id": claim["id"], "claim_lease_id": claim["claim_lease_id"]}));
 }
 
-/// Claims the next thread of a channel: its title, null for none.
+/// Claims the next thread of a channel. Returns its title, or null if none is ready.
 fn next(world: &World, channel: &str) -> Value {
     world.agent("claim_next_thread", json!({"channel_id": channel, "lease_secs": 600}))["title"].clone()
 }
 
-/// The titles of the deferred threads, each with the reasons of its obstacles.
+/// Returns the titles of the deferred threads, each with the reasons of its obstacles.
 fn deferred(world: &World, more: Value) -> Vec<(String, Vec<String>)> {
     let mut input = json!({"workspace_id": world.id("workspace")});
     input.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

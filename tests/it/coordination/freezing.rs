@@ -1,4 +1,4 @@
-//! A member that is frozen is stopped at once, everywhere, and goes on once it is unfrozen.
+//! A frozen member is stopped at once, everywhere, and can continue once it is unfrozen.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use svc_tests::client::Answer;
 use svc_tests::process::until;
 use svc_tests::{World, answer_of, call, on_both_engines, text};
 
-/// The handles of the frozen members, as the admin sees them.
+/// Returns the handles of the frozen members, as the admin sees them.
 fn frozen(world: &World) -> Vec<String> {
     let page = world.admin("list_frozen_members", json!({"workspace_id": world.id("workspace")}));
     page["items"].as_array().unwrap().iter().map(|freeze| text(&freeze["handle"])).collect()
 }
 
-/// A new member and a token by which it acts for another.
+/// Returns a new member and a token by which it acts for another.
 fn delegate_of(world: &World, subject: &str, handle: &str) -> (String, String) {
     let (id, _) = world.new_agent(handle);
     let lent = world.delegated_beyond_grants(subject, &id, &["token:admin", "message:post"]);
@@ -129,7 +129,7 @@ fn nobody_freezes_itself_and_a_freeze_holds_for_subject_and_delegate() {
     });
 }
 
-/// What may make a thread ready for a member that waits: what holds it back, and what lets it go.
+/// The changes that make a thread ready for a waiting member: the obstacle, and its removal.
 const LETS_GO: [(&str, &str, &str); 2] =
     [("freeze_member", "unfreeze_member", "[]"), ("revoke_skill", "confer_skill", r#"["review"]"#)];
 

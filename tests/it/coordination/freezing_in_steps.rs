@@ -1,4 +1,4 @@
-//! A freeze of a member with very many claims, or a revocation of its token, between the steps.
+//! Changes between the steps of a freeze of a member with very many claims, or of a revocation of its token.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::op::chores::copy_claim;
 
 type AtStep = Box<dyn FnMut(&str) -> Result<()> + Send>;
 
-/// A hook that runs in each step of a change: the calls that it submits come before the next step.
+/// A hook that runs in each step of a change: the calls that it submits run before the next step.
 static AT_STEP: Mutex<Option<AtStep>> = Mutex::new(None);
 
 fn at_step(_: &Read<'_>, operation: &Operation, _: &GuardedCall) -> Result<()> {
@@ -38,7 +38,7 @@ fn submit(service: &Service, token: &str, operation: &str, input: &Value) -> Tic
     service.submit(service.operation(operation).unwrap(), request, |_| {})
 }
 
-/// 300 threads that the bearer of a token has claimed.
+/// Creates 300 threads that the bearer of a token has claimed.
 fn claimed_300_times(world: &World, token: &str) -> String {
     let thread = world.new_thread(&world.new_channel("many"), "one of many");
     world.call(token, "claim_thread", with(&thread, json!({"lease_secs": 3600}))).output();
@@ -46,7 +46,7 @@ fn claimed_300_times(world: &World, token: &str) -> String {
     thread
 }
 
-/// The steps that a freeze may take: for 300 claims, and a few more.
+/// Maximum steps of a freeze: for 300 claims, and a few more.
 const STEPS: usize = 8;
 
 #[test]
@@ -76,7 +76,7 @@ fn a_freeze_ends_however_many_claims_its_member_begins_meanwhile() {
 #[test]
 fn a_member_that_is_being_frozen_changes_nothing_between_the_steps() {
     on_each_engine(|world| {
-        // Both administer the workspace, as people and agents may.
+        // Both administer the workspace, as people and agents can.
         let administers = |handle: &str| {
             let (id, agent) = world.new_agent(handle);
             let made = world.admin(
@@ -218,7 +218,7 @@ fn of_a_freeze_and_an_unfreeze_between_its_steps_no_claim_is_left() {
         }));
         let before = world.lsn();
         let answer = world.call(&world.people.admin, "freeze_member", freeze.clone());
-        // If the unfreeze has ended first, there is no freeze to tell of, and there is not a second one.
+        // If the unfreeze has ended first, there is no freeze to report, and not a second one.
         assert!(answer.body["claims_released"] == 300 || answer.code() == "not-found", "{answer:?}");
         world.admin("unfreeze_member", freeze);
         let frozen = world.kinds_after(before).into_iter().filter(|kind| kind == "MemberFrozen").count();
@@ -231,7 +231,7 @@ fn of_a_freeze_and_an_unfreeze_between_its_steps_no_claim_is_left() {
     });
 }
 
-/// What the steps share is kept with the key, so the repeat is that freeze and no other.
+/// The shared state of the steps is kept with the key, so the repeat continues that freeze.
 #[test]
 fn the_repeat_of_a_freeze_that_was_cut_off_is_the_same_freeze() {
     for is_lifted in [false, true] {
@@ -280,7 +280,7 @@ fn with_workspace(world: &World, input: &Value) -> Value {
     input
 }
 
-/// Who may not freeze the member ends nothing of what another call with the same key has begun.
+/// A caller who may not freeze the member cannot end the freeze of another call with the same key.
 #[test]
 fn a_refusal_with_the_key_of_a_freeze_in_progress_ends_no_freeze() {
     on_each_engine(|world| {
@@ -317,7 +317,8 @@ fn a_refusal_with_the_key_of_a_freeze_in_progress_ends_no_freeze() {
     });
 }
 
-/// A worker with 300 claims, whose only token may revoke tokens: its id, the id of the token and its secret.
+/// Creates a worker with 300 claims, whose only token may revoke tokens. Returns its id, the id of the token
+/// and its secret.
 fn worker_with_300_claims(world: &World) -> (String, Value, String) {
     let (member, _) = world.new_agent("busy");
     let listed = json!({"workspace_id": world.id("workspace"), "member_id": member});
@@ -334,8 +335,8 @@ fn minted_for(world: &World, member: &str) -> Value {
            "capabilities": ["token:admin", "workspace:read", "thread:transition"]})
 }
 
-/// Revokes a token with its claims, while another operation comes between the first two steps. Checks that
-/// the answer and the audit log count the claims that ended, and returns the answer.
+/// Revokes a token with its claims, while another operation runs between the first two steps. Checks that the
+/// answer and the audit log count the claims that ended, and returns the answer.
 fn revoked_beside(world: &World, caller: &str, token: &Value, beside: (&str, &str, Value)) -> Value {
     let (service, other, operation, input) =
         (world.service.clone(), beside.0.to_owned(), beside.1.to_owned(), beside.2);

@@ -1,9 +1,9 @@
-//! Handing work in by one call: the result of a thread, and the move that follows.
+//! Submitting work by one call: the result of a thread, and the move that follows.
 
 use serde_json::{Value, json};
 use svc_tests::{Person, World, on_both_engines, text};
 
-/// A thread that the agent has claimed, and the lease.
+/// Creates a thread that the agent has claimed. Returns it and the lease.
 fn claimed(world: &World, title: &str) -> (String, Value) {
     let thread = world.new_thread(&world.id("channel").to_string(), title);
     let lease = world.agent("claim_thread", json!({"thread_id": thread}))["claim_lease_id"].clone();
@@ -30,7 +30,7 @@ fn a_result_is_followed_by_the_move() {
             let read = world.agent("get_thread", json!({"thread_id": thread}));
             assert_eq!((&read["state"], &read["has_result"]), (&json!(state), &json!(true)));
             assert_eq!((&read["result"], &read["assignee_id"]), (&json!({"done": true}), &Value::Null));
-            // What waits for it can be claimed once it is closed.
+            // A thread that waits for it can be claimed once it is closed.
             let next = world.agent("claim_next_thread", json!({"channel_id": channel}));
             let wanted = if action == "close" { waiting } else { Value::Null };
             assert_eq!(next["id"], wanted);
@@ -52,19 +52,19 @@ fn a_result_alone_leaves_the_thread_open() {
     });
 }
 
-/// What makes a problem the same as another, apart from which request it answers.
+/// Returns the parts of a problem that do not depend on the request.
 fn essence(mut problem: Value) -> Value {
     problem.as_object_mut().unwrap().remove("instance");
     problem
 }
 
-/// Checks that handing in is refused as the move alone is, and stores nothing.
+/// Checks that submitting is refused like the move alone, and stores nothing.
 fn check_refused(world: &World, thread: &str, lease: &Value, action: &str, code: &str) {
     let before = world.database.dump();
     let handed = world.call(&world.people.agent, "set_thread_result", handed_in(thread, lease, action));
     let refused = essence(handed.refused(409, code).clone());
     assert_eq!(world.database.dump(), before, "{action}: nothing is stored");
-    // The claim goes on.
+    // The claim continues.
     let claim = world.agent("get_claim", json!({"thread_id": thread}));
     assert_eq!(&claim["claim_lease_id"], lease);
     let alone = json!({"thread_id": thread, "action": action});
@@ -86,7 +86,7 @@ fn a_move_that_is_refused_undoes_the_result() {
     });
 }
 
-/// The approvals of a thread are of the work before its result: that is found only once this is set.
+/// The approvals of a thread concern the work before its result, which is found only once the result is set.
 #[test]
 fn a_result_that_the_reviews_have_not_seen_is_undone_with_the_close() {
     on_both_engines(|world| {
@@ -109,7 +109,7 @@ fn a_result_that_the_reviews_have_not_seen_is_undone_with_the_close() {
     });
 }
 
-/// A model that asks too early is told to wait, and not to doubt the thread.
+/// A model that asks too early is advised to wait, and does not doubt the thread.
 #[test]
 fn a_thread_without_a_result_says_how_to_wait_for_it() {
     on_both_engines(|world| {

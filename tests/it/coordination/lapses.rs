@@ -1,4 +1,4 @@
-//! A lapsed claim is a failed attempt, whoever comes upon it first and whatever they came for.
+//! A lapsed claim is a failed attempt, whichever request finds it first.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use svc_tests::{World, on_both_engines, text};
 use crate::coordination::budgets::{budget, claim, limited, report, with};
 use crate::op::chores::copy_claim;
 
-/// The kinds of a thread's events after a position.
+/// Returns the kinds of a thread's events after a position.
 fn kinds_of(world: &World, thread: &str, lsn: i64) -> Vec<String> {
     let events = world.admin("list_thread_events", with(thread, json!({"limit": 500})));
     let after = |event: &&Value| event["lsn"].as_i64().unwrap() > lsn;
     events["items"].as_array().unwrap().iter().filter(after).map(|event| text(&event["kind"])).collect()
 }
 
-/// The dead letters of a thread, by whether they are settled.
+/// Returns the dead letters of a thread, by whether they are settled.
 fn letters(world: &World, thread: &str) -> Vec<bool> {
     let thread = world.database.id(thread.parse::<uuid::Uuid>().unwrap());
     let sql =
@@ -53,7 +53,7 @@ fn closing_and_cancelling_count_a_lapsed_claim_as_an_attempt() {
             assert_eq!(kinds_of(world, &thread, lsn), [&lapsed[..], more].concat());
             assert_eq!((attempts(), letters(world, &thread)), (json!(1), vec![]));
 
-            // The attempt after the last one fails the thread, and what ends the thread settles that.
+            // The attempt after the last one fails the thread, and the end of the thread settles that.
             world.admin("transition_thread", with(&thread, json!({"action": "reopen"})));
             claim(world, &thread, 60);
             world.clock.advance(Duration::from_secs(60));
@@ -65,7 +65,7 @@ fn closing_and_cancelling_count_a_lapsed_claim_as_an_attempt() {
             let read = world.agent("get_thread", with(&thread, json!({})));
             assert_eq!((&read["dead"], &read["state"]), (&json!(false), &json!("closed")));
 
-            // Nobody gets round the limit by closing and reopening.
+            // Closing and reopening does not bypass the limit.
             world.admin("transition_thread", with(&thread, json!({"action": "reopen"})));
             let refused = world.call(&world.people.agent, "claim_thread", with(&thread, json!({})));
             assert_eq!(refused.refused(409, "budget-exhausted")["exceeded"], json!(["max_attempts"]));
@@ -105,7 +105,7 @@ fn a_lapsed_claim_is_judged_by_the_limits_under_which_it_was_held() {
     });
 }
 
-/// Whether a thread is listed as deferred for a reason.
+/// Returns whether a thread is listed as deferred for a reason.
 fn waits_for(world: &World, thread: &str, reason: &str) -> bool {
     let input = json!({"workspace_id": world.id("workspace"), "limit": 500, "reason": reason});
     let page = world.agent("list_deferred_threads", input);
@@ -113,7 +113,7 @@ fn waits_for(world: &World, thread: &str, reason: &str) -> bool {
     found.is_some_and(|found| found["obstacles"][0]["reason"] == json!(reason))
 }
 
-/// What `claim_thread` answers has to be what the context has said before.
+/// Checks that the answer of `claim_thread` agrees with the context before it.
 fn claims_as_the_context_says(world: &World, token: &str, thread: &str) -> Answer {
     let context = world.call(token, "get_thread_context", with(thread, json!({}))).output();
     let refusals = context["claim_refusals"].as_array().unwrap();
@@ -183,7 +183,7 @@ fn a_clock_that_is_set_back_leaves_no_refusal_without_a_limit() {
         world.clock.advance(Duration::from_secs(50));
         world.admin("update_thread_budget", with(&thread, json!({"max_wall_secs": 20})));
         world.clock.set(start.plus(Duration::from_secs(10)));
-        // Of 20 seconds 10 are left again, and the claim is live again.
+        // 10 of 20 seconds remain again, and the claim is live again.
         let held = with(&thread, json!({"claim_lease_id": lease}));
         let renewed = world.agent("renew_claim", held.clone());
         assert_eq!(renewed["lease_expires_at"], json!(start.plus(Duration::from_secs(20))));
@@ -194,7 +194,8 @@ fn a_clock_that_is_set_back_leaves_no_refusal_without_a_limit() {
     });
 }
 
-/// A thread of a new channel that the agent has claimed, and 299 like it, whose claims end in a minute.
+/// Creates a thread in a new channel that the agent has claimed, and 299 like it, whose claims end in a
+/// minute.
 fn claimed_300_times(world: &World, channel: &str) {
     let thread = world.new_thread(&world.new_channel(channel), "one of many");
     world.agent("claim_thread", with(&thread, json!({"lease_secs": 60})));

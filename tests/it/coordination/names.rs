@@ -1,11 +1,11 @@
-//! The names that footprints have: what people take for one thing is one, and what nobody sees is refused.
+//! The names in footprints: equivalent spellings are one name, and invisible characters are refused.
 
 use serde_json::{Value, json};
 use svc_tests::{World, answer_of, call, on_both_engines, text};
 
 use super::footprints::{claim, footprint, thread_touching};
 
-/// Two ways to write what is one thing, with the kind of the item and the form in which it is stored.
+/// Two spellings of the same name, with the kind of the item and the stored form.
 const SAME: [(&str, &str, &str, &str); 8] = [
     ("path", "docs/\u{fc}ber.md", "docs/u\u{308}ber.md", "docs/\u{fc}ber.md"),
     ("path", "docs/\u{d55c}", "./docs/\u{1112}\u{1161}\u{11ab}/", "docs/\u{d55c}"),
@@ -17,7 +17,7 @@ const SAME: [(&str, &str, &str, &str); 8] = [
     ("slot", "\u{e4}", "a\u{308}", "\u{e4}"),
 ];
 
-/// Names that no item of a kind has.
+/// Returns names that items of a kind cannot have.
 fn refused_names(kind: &str) -> Vec<String> {
     let hidden =
         ["\u{200b}", "\u{ad}", "\u{feff}", "\u{202e}", "\u{2066}", "\u{fe0f}", "\u{e0061}", "\u{3164}"];
@@ -37,7 +37,7 @@ fn refused_names(kind: &str) -> Vec<String> {
     names
 }
 
-/// The conflicts that a footprint would have.
+/// Returns the conflicts that a footprint would have.
 fn conflicts(world: &World, kind: &str, value: &str) -> Value {
     let footprint = footprint("acme/app", "exclusive", &[(kind, value)]);
     let input = json!({"workspace_id": world.id("workspace"), "footprint": footprint});
@@ -71,7 +71,7 @@ fn two_ways_to_write_one_thing_conflict_in_every_kind_of_item() {
                 let refusal = refusal.refused(409, "footprint-conflict");
                 assert_eq!(refusal["conflicts"][0]["item"]["value"], stored, "{refusal}");
                 assert_eq!(conflicts(world, kind, second)[0]["item"]["value"], stored);
-                // Once it is free, whoever waited for it is given it.
+                // Once it is free, the waiting thread is claimed next.
                 let next = |title: Value| {
                     let taken = world.agent("claim_next_thread", json!({"channel_id": channel}));
                     assert_eq!(taken["title"], title, "{first:?} {second:?}");
@@ -89,7 +89,7 @@ fn two_ways_to_write_one_thing_conflict_in_every_kind_of_item() {
                 }
             }
         }
-        // Case counts, but for slots.
+        // Case counts, except for slots.
         let thread = thread_touching(world, &world.new_channel("case"), "held", &[("branch", "Main")]);
         claim(world, &thread);
         assert_eq!(conflicts(world, "branch", "main"), json!([]));
@@ -153,7 +153,7 @@ fn what_nobody_sees_is_refused_wherever_a_footprint_enters() {
     });
 }
 
-/// Lets a stored footprint and a stored slot be in forms that are no longer taken.
+/// Gives a stored footprint and a stored slot forms that are no longer accepted.
 fn make_old(world: &World) {
     for (table, column, new, old) in [
         ("footprints", "items", "docs/\u{fc}ber", "docs/u\u{308}ber"),
@@ -188,7 +188,7 @@ fn what_was_stored_in_another_form_is_shown_as_it_is_and_compared_like_the_rest(
         world.agent("set_thread_result", ends);
         assert_eq!(next()["id"], json!(wanted), "it waited behind the other form");
 
-        // Another service has not cached what the capacity was.
+        // Another service has not cached the former capacity.
         let service = world.another_service(91);
         let ask = |operation: &str, input: Value| {
             answer_of(call(&service, Some(&world.people.admin), operation, &input)).output()

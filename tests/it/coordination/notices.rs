@@ -1,4 +1,4 @@
-//! Notices: what is told in a thread is one message, one event and one entry of the thread's notices.
+//! Notices: a notice in a thread is one message, one event and one entry of the thread's notices.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,13 +10,13 @@ use svc_core::{NewNotice, Result, post_notice};
 use svc_tests::database::engines;
 use svc_tests::{Setup, World};
 
-/// Tells the workers of a thread that tea is ready.
+/// Notifies the workers of a thread that tea is ready.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CallToTea {
     /// The thread.
     thread_id: ThreadId,
-    /// Who says so; the service itself if absent.
+    /// The author; the service itself if absent.
     author: Option<MemberId>,
 }
 
@@ -45,7 +45,7 @@ fn a_notice_is_a_message_an_event_and_an_entry_of_its_thread() {
         let thread = world.new_thread(&channel, "bake");
         for author in [Value::Null, json!(world.id("admin"))] {
             let before = world.lsn();
-            // Who causes it need not see the thread, as when the service ends a claim.
+            // The cause need not see the thread, as when the service ends a claim.
             let input = json!({"thread_id": thread, "author": author});
             let message =
                 world.call(&world.people.bystander, "call_to_tea", input).output()["message_id"].clone();

@@ -1,4 +1,5 @@
-//! Occupancy: who works, what limits the work, and how many threads wait, as far as the caller may see.
+//! Occupancy: the active members, the limits of work, and the number of waiting threads, as far as the caller
+//! may see.
 
 use serde_json::{Value, json};
 use svc_core::Engine;
@@ -6,19 +7,19 @@ use svc_tests::{World, on_both_engines, text};
 
 use crate::coordination::footprints::{claim, thread_touching};
 
-/// The occupancy that a caller reads, without the members and threads that the world begins with.
+/// Returns the occupancy that a caller reads, without the members and threads that the world begins with.
 fn occupancy(world: &World, token: &str) -> Value {
     world.call(token, "get_workspace_occupancy", json!({"workspace_id": world.id("workspace")})).output()
 }
 
-/// How much each count of threads has grown between two readings.
+/// Returns the growth of each count of threads between two readings.
 fn growth(before: &Value, after: &Value) -> Vec<i64> {
     let count = |of: &Value, name: &str| of["threads"][name].as_i64().unwrap();
     let names = ["ready", "deferred", "claimed", "in_review", "dead"];
     names.iter().map(|name| count(after, name) - count(before, name)).collect()
 }
 
-/// How many live claims a member holds; none if it is idle.
+/// Returns how many live claims a member holds, or `None` if it is idle.
 fn claims(of: &Value, member: &str) -> Option<i64> {
     let is_idle = of["idle"].as_array().unwrap().iter().any(|idle| idle["member_id"] == json!(member));
     let busy = of["busy"].as_array().unwrap().iter().find(|busy| busy["member_id"] == json!(member));
@@ -55,7 +56,7 @@ fn the_occupancy_counts_what_the_caller_may_see() {
         world.admin("set_slot_capacity", json!({"workspace_id": workspace, "slot": "press", "capacity": 9}));
         world.admin("pause_repo", json!({"workspace_id": workspace, "repo": "acme/paused"}));
         let after = occupancy(world, admin);
-        // The waiting one is in the queue until somebody meets it there.
+        // The waiting one is in the queue until a request examines it there.
         assert_eq!(growth(&before, &after), [1, 1, 2, 1, 1], "{after:#}");
         assert_eq!(claims(&after, &worker), Some(1));
         let seen = occupancy(world, &token);
@@ -121,7 +122,7 @@ fn threads_that_are_not_looked_at_are_said_to_be_left_out() {
     });
 }
 
-/// Claims of an import use slots that nobody has counted.
+/// Claims of an import use slots whose use was not counted.
 #[test]
 fn a_slot_whose_uses_nobody_has_counted_fills_up_too() {
     on_both_engines(|world| {
@@ -157,7 +158,7 @@ fn slots_and_pauses_of_a_workspace_are_bounded() {
             let input = json!({"workspace_id": workspace, "repo": format!("acme/{number}")});
             world.call(&world.people.admin, "pause_repo", input)
         };
-        // All but a few of those that there may be.
+        // Nearly the maximum number.
         let (row, id) = (
             world.database.id(workspace),
             match world.engine() {

@@ -1,4 +1,4 @@
-//! Which claims are in the way of a footprint, among many and however they overlap.
+//! The claims that conflict with a footprint, among many and for all kinds of overlap.
 
 use serde_json::{Value, json};
 use svc_tests::simulation::Random;
@@ -81,7 +81,7 @@ fn among_many_globs_of_a_folder_those_that_overlap_are_found() {
         let names = ["", "a", "ab", "abc", "a\u{e4}", "a\u{10ffff}", "b", "ba"];
         let values =
             folders.iter().flat_map(|folder| names.iter().map(move |name| format!("{folder}{name}")));
-        // What each begins with, and its thread.
+        // The prefix of each item, and its thread.
         let live: Vec<(String, String)> = values
             .flat_map(|value| {
                 [("glob", format!("{value}*"), value.clone()), ("path", value.clone(), value + "/")]
@@ -124,7 +124,7 @@ fn among_many_globs_of_a_folder_those_that_overlap_are_found() {
     });
 }
 
-/// Parts of paths, so few that many overlap, and some of them hostile.
+/// Components of paths, so few that many overlap, and some of them hostile.
 const PARTS: [&str; 18] = [
     "a",
     "ab",
@@ -151,7 +151,7 @@ fn any_item(random: &mut Random) -> (&'static str, String) {
     (random.of(&["path", "glob"]), parts.join(random.of(&["/", "/", "//"])))
 }
 
-/// What an item begins with, character by character.
+/// Returns the prefix of an item, character by character.
 fn prefix((kind, value): &(&str, String)) -> Vec<char> {
     let parts: Vec<&str> = value.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
     let text: Vec<char> = parts.join("/").chars().collect();

@@ -1,4 +1,4 @@
-//! Repositories by their clone URLs: every form of one meets the others, wherever a repository is named.
+//! Repositories by their clone URLs: all forms of one are equal, in every field for a repository.
 
 use serde_json::{Value, json};
 use svc_tests::state::assert_state;
@@ -64,7 +64,7 @@ fn every_form_of_a_clone_url_is_the_same_repository() {
                     .refused(409, "footprint-conflict");
                 let deferred = world.agent("list_deferred_threads", of(url, json!({})));
                 assert_eq!(deferred["items"][0]["thread_id"], json!(thread), "{url}");
-                // The name that is shown is taken for the same.
+                // The displayed name refers to the same repository.
                 world.admin("resume_repo", of(&text(&paused["repo"]), json!({})));
 
                 let claimed = claim(world, &thread);

@@ -16,7 +16,7 @@ fn number<T: std::str::FromStr>(name: &str, default: T) -> T {
     std::env::var(name).map_or(default, read)
 }
 
-/// Takes the courses, two at the same time.
+/// Runs the courses, two at the same time.
 fn simulate(courses: &[Course]) {
     in_parallel(2, |part| {
         for course in courses.iter().skip(part).step_by(2) {

@@ -24,7 +24,7 @@ fn what_is_new_is_returned_and_the_state_always() {
         let whole = read(world, &thread, None);
         assert_eq!((bodies(&whole), &whole["lsn"]), (vec![&json!("first")], &json!(world.lsn())));
         let since = &whole["lsn"];
-        // Nothing is new: all but the messages is as it was.
+        // Nothing is new: everything but the messages is unchanged.
         let mut same = read(world, &thread, Some(since));
         assert_eq!(same["messages"], json!([]));
         same["messages"] = whole["messages"].clone();

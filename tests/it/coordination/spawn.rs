@@ -1,4 +1,4 @@
-//! Spawn budgets: how far threads are divided, and what a denied child leaves.
+//! Spawn budgets: the limits of child threads, and the rows of a denied child.
 
 use serde_json::{Value, json};
 use svc_tests::{World, on_both_engines, text};
@@ -13,7 +13,7 @@ fn child(parent: &str, tools: &[&str]) -> Value {
     json!({"thread_id": parent, "title": "a part", "tools": tools})
 }
 
-/// The rows of the audit trail about creating children, the latest first.
+/// Returns the rows of the audit trail about creating children, the latest first.
 fn audited(world: &World) -> Vec<Value> {
     let rows = world.admin("list_audit", json!({"workspace_id": world.id("workspace"), "limit": 500}));
     let rows = rows["items"].as_array().unwrap().iter();
@@ -50,7 +50,7 @@ fn a_denied_child_stands_in_the_log_and_nowhere_else() {
         let second = text(&create(&parent, &["a"]).output()["id"]);
         denied(&second, &[], "max_depth", 2);
         denied(&parent, &[], "max_children", 2);
-        // Closed children count: it is how many it has ever had.
+        // Closed children count, because the limit is on all children ever.
         world.agent("transition_thread", json!({"thread_id": second, "action": "close"}));
         denied(&parent, &[], "max_children", 2);
         world.admin("verify_event_chain", json!({"workspace_id": world.id("workspace")}));

@@ -9,14 +9,14 @@ use svc_tests::{World, on_both_engines, text};
 use super::footprints::thread_touching;
 use crate::op::chores::copy_claim;
 
-/// A thread that the agent has claimed, which touches `src`: its id and lease.
+/// Creates a thread that the agent has claimed and that touches `src`. Returns its id and lease.
 fn stuck(world: &World, channel: &str) -> (String, String) {
     let thread = thread_touching(world, channel, "stuck", &[("path", "src")]);
     let claim = world.agent("claim_thread", json!({"thread_id": thread, "lease_secs": 604_800}));
     (thread, text(&claim["claim_lease_id"]))
 }
 
-/// What the last change of a holder says.
+/// Returns the payload of the last change of a holder.
 fn last_change(world: &World) -> Value {
     let after = (world.lsn() - 50).max(0);
     let input = json!({"workspace_id": world.id("workspace"), "kind": "ThreadAssignmentChanged",
@@ -42,7 +42,7 @@ fn an_administrator_takes_a_claim_by_its_lease_id_and_nobody_else_does() {
             input
         };
         let to = json!({"to_member_id": plain_id});
-        // Neither a worker nor an administrator with a narrower token.
+        // Neither a worker nor an administrator with a narrower token may do it.
         let narrow = json!({"capabilities": ["thread:transition", "workspace:read"]});
         let narrow = text(&world.admin("attenuate_token", narrow)["secret"]);
         for token in [&plain, &narrow] {
@@ -68,11 +68,11 @@ fn an_administrator_takes_a_claim_by_its_lease_id_and_nobody_else_does() {
         let lacking = json!({"thread_id": thread});
         world.call(administrator, "release_claim", lacking).refused(400, "malformed-request");
 
-        // Nobody takes what it does not see.
+        // An administrator cannot take a claim that it does not see.
         let hidden = json!({"thread_id": world.people.private_thread_id, "claim_lease_id": lease});
         world.call(administrator, "release_claim", hidden).refused(404, "not-found");
 
-        // A holder stays one: acknowledging, renewing and handing in are its own.
+        // The holder remains: only it can acknowledge, renew and submit.
         for (operation, more) in [
             ("acknowledge_claim", json!({})),
             ("renew_claim", json!({})),
@@ -127,10 +127,10 @@ fn a_taken_claim_names_the_administrator_and_its_holder_is_told() {
         assert_eq!(item["thread_id"], json!(thread));
         assert!(text(&item["preview"]).contains("has released the claim of"), "{item}");
 
-        // What it touched is free, and so is the thread.
+        // Its footprint is free, and so is the thread.
         world.admin("claim_thread", json!({"thread_id": waiting}));
         let held = world.admin("get_claim", json!({"thread_id": waiting}));
-        // To itself, too, and its own claim is taken from nobody.
+        // Handing off to itself works, too, and its own claim is not taken from another.
         let back = json!({"thread_id": waiting, "claim_lease_id": held["claim_lease_id"],
             "to_member_id": administrator});
         let handed = world.call(&world.people.bystander, "hand_off_claim", back).output();
@@ -148,7 +148,7 @@ fn a_taken_claim_names_the_administrator_and_its_holder_is_told() {
     });
 }
 
-/// A member with two claims, and the id and the secret of its token.
+/// Creates a member with two claims. Returns it with the id and the secret of its token.
 fn worker(world: &World, handle: &str) -> (String, String, String) {
     let (member, _) = world.new_agent(handle);
     let listed =
@@ -229,7 +229,7 @@ fn a_revoked_token_takes_the_claims_with_it_if_no_credential_is_left() {
                     .filter(|claim| claim["holder"] == json!(member))
                     .count()
             };
-            // By default they go on.
+            // By default they continue.
             let kept = world.admin("revoke_token", json!({"token_id": token}));
             assert_eq!(
                 (&kept["claims_released"], &kept["keeps_claims"]),
@@ -237,7 +237,7 @@ fn a_revoked_token_takes_the_claims_with_it_if_no_credential_is_left() {
                 "{beside}"
             );
             assert_eq!(live(), 2, "{beside}");
-            // Over REST in the query; it is heeded although the token was revoked before.
+            // Over REST in the query; it takes effect although the token was already revoked.
             let row = world.operation("revoke_token");
             let released = world
                 .rest()

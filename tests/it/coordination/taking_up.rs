@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use svc_tests::{World, in_parallel, on_both_engines, text};
 
-/// Each operation that claims a thread for its caller, with what it needs to find one.
+/// Returns each operation that claims a thread for its caller, with an input that finds one.
 fn ways(world: &World) -> [(&'static str, Value); 3] {
     let channel = world.new_channel("queue");
     let thread = world.new_thread(&channel, "by its id");
@@ -42,7 +42,7 @@ fn a_claim_is_acknowledged_and_comes_with_its_context() {
             assert_eq!(taken["context"], world.agent("get_thread_context", thread.clone()), "{operation}");
             assert_eq!(taken["context"]["lsn"], world.lsn());
 
-            // Acknowledging it again changes nothing, and its holder goes on as ever.
+            // Acknowledging it again changes nothing, and its holder continues as usual.
             world.agent("acknowledge_claim", thread.clone());
             assert_eq!(world.lsn(), before + 2);
             let result = with(thread, json!({"claim_lease_id": taken["claim_lease_id"], "result": {}}));
@@ -143,14 +143,14 @@ fn a_holder_that_was_cut_off_resumes_its_claim() {
             assert_eq!(taken["assignment_expires_at"], claimed["assignment_expires_at"], "its lease stays");
             assert_eq!(world.kinds_after(before), ["ThreadAssignmentChanged"], "{operation}");
 
-            // It is acknowledged once, if that is asked for.
+            // It is acknowledged once, if requested.
             let acknowledging = with(resume.clone(), json!({"acknowledge": true}));
             let acknowledged = world.agent(operation, acknowledging.clone());
             assert!(acknowledged["acknowledged_at"].is_string());
             assert_eq!(world.agent(operation, acknowledging), acknowledged);
             assert_eq!(world.kinds_after(before), ["ThreadAssignmentChanged", "ClaimAcknowledged"]);
 
-            // Whoever holds none claims as ever, and finds what is left.
+            // A member without a claim claims as usual, and finds the remaining thread.
             let other = world.call(&world.people.admin, operation, resume.clone());
             match operation {
                 "claim_thread" => drop(other.refused(409, "not-claimable")),
@@ -200,7 +200,7 @@ fn the_newest_claim_is_resumed_where_it_is_asked_for() {
         assert_eq!(of_workspace(json!({"repo": "SVC/core"})), core);
         assert_eq!(of_workspace(json!({"repo": "svc/none"})), Value::Null, "nor is there another");
 
-        // What was handed to it is its claim, too, and a lapsed one is none.
+        // A claim that was handed to it counts, too, and a lapsed one does not.
         let handed = world.new_thread(first, "handed");
         world.admin("claim_thread", json!({"thread_id": handed}));
         let hand_off = json!({"thread_id": handed, "to_member_id": world.id("agent"), "lease_secs": 60});
@@ -214,7 +214,7 @@ fn the_newest_claim_is_resumed_where_it_is_asked_for() {
         world.clock.advance(std::time::Duration::from_secs(61));
         assert_eq!(next_of(first, json!({})), web);
 
-        // Of calls at once the first claims a thread, and the others get the same answer.
+        // Of simultaneous calls the first claims a thread, and the others get the same answer.
         let (_, bob) = world.new_agent("bob");
         world.new_thread(first, "for bob");
         let answers = in_parallel(6, |_| {

@@ -13,7 +13,7 @@ const MOVES: [(&str, [&str; 5]); 4] = [
     ("archived", ["-", "-", "-", "-", "-"]),
 ];
 
-/// A new thread in `state`.
+/// Returns a new thread in `state`.
 fn thread_in(world: &World, state: &str) -> String {
     let thread = world.new_thread(&world.id("channel").to_string(), state);
     let way: &[&str] = match state {

@@ -97,7 +97,7 @@ fn models_beyond_the_first_of_a_day_are_one_sum() {
         ] {
             assert_eq!(reports(model.clone()), (52, count), "{model}");
         }
-        // What was reported on a private channel is part of the sums that another member reads.
+        // Usage in a private channel is part of the sums that another member reads.
         let seen = world.call(&world.people.agent, "list_thread_usage", with(&thread, json!({})));
         seen.refused(404, "not-found");
     });

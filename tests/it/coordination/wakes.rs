@@ -1,4 +1,4 @@
-//! Whoever waits for a thread is woken by whatever takes away what was in its way.
+//! A member who waits for a thread is woken when its obstacle is removed.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -17,10 +17,10 @@ fn thread(world: &World, channel: &str, title: &str, items: &[(&str, &str)]) -> 
     text(&world.admin("create_thread", input)["id"])
 }
 
-/// A way to free what a claim of a thread holds.
+/// A function that frees the resources of a claim.
 type Frees = fn(&World, &Value);
 
-/// Each way with its name.
+/// The ways to free resources, each with its name.
 const WAYS: [(&str, Frees); 7] = [
     ("release", |world, claim| {
         let input = json!({"thread_id": claim["id"], "claim_lease_id": claim["claim_lease_id"]});
@@ -46,7 +46,7 @@ const WAYS: [(&str, Frees); 7] = [
     ("lapse", |world, _| world.pass(Duration::from_secs(61))),
 ];
 
-/// Waits for a thread of a channel, and returns which one wakes the wait when something happens.
+/// Waits for a thread of a channel, and returns the thread that wakes the wait during `happens`.
 fn woken_by(world: &World, channel: &str, happens: impl FnOnce()) -> Option<String> {
     std::thread::scope(|scope| {
         let workspace = world.id("workspace");
@@ -67,7 +67,7 @@ fn claim(world: &World, thread: &str, lease_secs: u64) -> Value {
     world.agent("claim_thread", json!({"thread_id": thread, "lease_secs": lease_secs}))
 }
 
-/// Parks what is in a channel and cannot be claimed.
+/// Parks the threads of a channel that cannot be claimed.
 fn park(world: &World, channel: &str) {
     assert_eq!(world.admin("claim_next_thread", json!({"channel_id": channel})), json!({}));
 }
@@ -83,7 +83,7 @@ fn whoever_can_follow_a_thread_that_is_still_in_the_way_is_woken() {
         let claim_of_held = claim(world, &held, 600);
         claim(world, &other, 600);
         park(world, &queue);
-        // Of those behind the path, the first returns to the queue, but it needs the crate as well.
+        // Of the threads behind the path, the first returns to the queue, but it needs the crate as well.
         assert_eq!(woken_by(world, &queue, || (WAYS[1].1)(world, &claim_of_held)), Some(second.clone()));
         let next = world.admin("claim_next_thread", json!({"channel_id": queue}));
         assert_eq!(next["id"], json!(second));
@@ -103,7 +103,7 @@ fn a_lapsed_claim_that_nobody_has_ended_keeps_nobody_asleep() {
         world.clock.advance(Duration::from_secs(20));
         let release = json!({"thread_id": held, "claim_lease_id": claim_of_held["claim_lease_id"]});
         assert_eq!(woken_by(world, &queue, || drop(world.agent("release_claim", release))), Some(waiting));
-        // And a new thread that is parked at once, although only such a claim is in its way.
+        // A new thread is parked at once, although only such a claim blocks it.
         let queue = world.new_channel("another-queue");
         let lapsing = thread(world, &elsewhere, "lapsing too", &[("path", "c")]);
         claim(world, &lapsing, 10);

@@ -1,4 +1,4 @@
-//! The control of the witness: it finds nothing in a good log, and each fault that is planted in it.
+//! The control of the witness: it finds nothing in a good log, and each fault that is inserted into it.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use svc_core::Engine;
 use svc_tests::witness::{Clocks, events, testimony};
 use svc_tests::{World, text};
 
-/// The events of a workspace in which everything happened that the witness follows.
+/// Returns the events of a workspace with every kind of event that the witness follows.
 fn good_run() -> Vec<Value> {
     let world = &World::open(Engine::Sqlite);
     let (workspace, channel) = (world.id("workspace"), world.new_channel("work"));
@@ -48,14 +48,14 @@ fn good_run() -> Vec<Value> {
     events(&world.service, admin, &workspace.to_string(), 0)
 }
 
-/// A change of the log, and what the witness has to say of it.
+/// A change of the log, and the finding that the witness must report.
 struct Plant {
     name: &'static str,
     change: fn(&mut Vec<Value>),
     says: &'static str,
 }
 
-/// The last event of a kind in a thread of this title, or in any.
+/// Returns the last event of a kind in a thread of this title, or in any.
 fn last<'e>(events: &'e mut [Value], kind: &str, title: &str) -> &'e mut Value {
     let is_of = |event: &&Value| event["kind"] == kind;
     let created = events.iter().find(|event| event["payload"]["title"] == title);
@@ -66,7 +66,7 @@ fn last<'e>(events: &'e mut [Value], kind: &str, title: &str) -> &'e mut Value {
     events.iter_mut().find(|event| Some(&event["lsn"]) == found.as_ref()).unwrap()
 }
 
-/// Takes an event away, without a gap in the log.
+/// Removes an event, without a gap in the log.
 fn forget(event: &mut Value) {
     event["kind"] = json!("Forgotten");
 }

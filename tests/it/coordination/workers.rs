@@ -5,7 +5,7 @@ use svc_tests::{World, on_both_engines, text};
 
 use crate::coordination::budgets::{claim, limited, with};
 
-/// The workers of a thread, in the order in which they began.
+/// Returns the workers of a thread, in the order in which they began.
 fn workers(world: &World, thread: &str) -> Vec<String> {
     let thread = world.database.id(thread.parse::<uuid::Uuid>().unwrap());
     let sql =
@@ -52,7 +52,7 @@ fn claimers_receivers_and_authors_of_results_are_workers() {
     });
 }
 
-/// A member, and a token by which it acts for the agent.
+/// Returns a member, and a token by which it acts for the agent.
 fn delegate_of_the_agent(world: &World) -> (String, String) {
     let (delegate, token) = world.new_agent("delegate");
     let work = ["workspace:read", "thread:transition"];
@@ -70,7 +70,7 @@ fn a_delegate_is_a_worker_beside_the_member_it_acts_for() {
         world.call(&token, "claim_thread", json!({"thread_id": thread})).output();
         assert_eq!(workers(world, &thread), both);
 
-        // A renewal counts even if nothing is left to add to the lease.
+        // A renewal counts even if it cannot extend the lease.
         let thread = limited(world, &world.id("channel").to_string(), json!({"max_wall_secs": 60}));
         let lease = claim(world, &thread, 60);
         let until = world.agent("get_claim", with(&thread, json!({})))["lease_expires_at"].clone();

@@ -1,4 +1,4 @@
-//! Approval gates: who decides, what a decision leads to, and what blocks a close.
+//! Approval gates: deciders, effects of decisions, and blocked closes.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ fn others_accept_with_the_right_to_and_the_asker_takes_back() {
             text(&world.admin("mint_token", input)["secret"])
         };
         let lent = delegate.acting_for(world, &asker.id);
-        // No grant lends it: the right of a delegate is refused even if its token has it.
+        // No grant lends it: a delegate is refused even if its token has the capability.
         let lent_with_right = world.delegated_beyond_grants(
             &other.id,
             &delegate.id,
@@ -68,7 +68,7 @@ fn others_accept_with_the_right_to_and_the_asker_takes_back() {
         );
         let (forbidden, needs) = ((403, "forbidden"), (403, "needs-person"));
         let done = (200, "");
-        // By whom it was asked, who decides, and the outcomes of accepting and of cancelling.
+        // The requester, the decider, and the outcomes of accepting and of cancelling.
         let table: Vec<(&str, String, [(u16, &str); 2])> = vec![
             (&asker.token, world.people.admin.clone(), [done, done]),
             (&asker.token, granted(&other), [done, done]),
@@ -136,7 +136,7 @@ fn a_gate_expires_at_once_and_the_event_follows() {
     });
 }
 
-/// The gates of a thread: whether each blocks, and what becomes of it. Then the numbers of those that block.
+/// The gates of a thread: whether each blocks, and its outcome; then the numbers of those that block.
 type Case = (&'static [(bool, Option<&'static str>)], &'static [usize]);
 
 const CASES: &[Case] = &[
@@ -283,7 +283,7 @@ fn every_gate_expires_in_one_round_whatever_fails_before_it() {
         let id = world.database.any_id();
         let columns = "channel_id, thread_id, state, blocks_close, requested_by, requested_actor_id,
             requested_at, message_id, lsn";
-        // Gates of the workspace, and of as many others, which have no log: more than a step looks at.
+        // Gates of the workspace, and of as many others, which have no log: more than a step examines.
         for (workspace, end) in [("workspace_id", "2"), (id, "1")] {
             world.database.insert_many(
                 450,

@@ -1,4 +1,4 @@
-//! Backlinks: what leads to a message, in one list.
+//! Backlinks: everything that leads to a message, in one list.
 
 use serde_json::{Value, json};
 use svc_tests::{World, on_both_engines, text};

@@ -1,4 +1,4 @@
-//! Approvals that need a person: who is given a link, what it opens, and how a client of MCP waits for it.
+//! Approvals that need a person: the receiver of a link, its page, and the wait of an MCP client for it.
 
 use std::time::Duration;
 
@@ -22,28 +22,28 @@ fn accept(gate: &Value) -> Value {
     json!({"gate_id": gate["id"], "decision": "accept"})
 }
 
-/// A token of a member that may accept.
+/// Returns a token of a member that may accept.
 fn granting(world: &World, person: &Person) -> String {
     let input = json!({"workspace_id": world.id("workspace"), "member_id": person.id, "label": "x",
                        "capabilities": ["workspace:read", "thread:transition", "approval:grant"]});
     text(&world.admin("mint_token", input)["secret"])
 }
 
-/// The path of the page of a link.
+/// Returns the path of the page of a link.
 fn path_of(problem: &Value) -> String {
     let url = text(&problem["link"]["url"]);
     let at = url.find("/ui/approvals/").unwrap_or_else(|| panic!("{url}"));
     url[at..].to_owned()
 }
 
-/// The cookie of a browser that has signed in with a token.
+/// Returns the cookie of a browser that has signed in with a token.
 fn cookie(world: &World, token: &str) -> String {
     let body = json!({"token": token});
     let answer = world.rest().send(None, "POST", "/auth/session/from-token", &[], Some(&body));
     answer.headers[SET_COOKIE].to_str().unwrap().split(';').next().unwrap().to_owned()
 }
 
-/// Opens a page as a browser with this cookie, which takes JSON.
+/// Opens a page as a browser with this cookie that accepts JSON.
 fn open(world: &World, cookie: &str, path: &str) -> Answer {
     world.rest().send(None, "GET", path, &[("cookie", cookie)], None)
 }
@@ -129,7 +129,7 @@ fn a_link_gives_no_right_and_ends_with_the_decision_or_after_an_hour() {
     });
 }
 
-/// The page asks for what it shows by itself, so it is the same for everybody; its status says what that is.
+/// The page fetches its own content, so it is the same for all; the status is that of its content.
 #[test]
 fn a_browser_that_opens_a_link_gets_the_board_whoever_it_is() {
     on_both_engines(|world| {
@@ -271,7 +271,7 @@ fn other_clients_get_the_gate_with_the_link() {
         let legacy = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
         let headers = [("accept", "application/json"), ("mcp-protocol-version", "2025-11-25")];
         told(&world.rest().send(Some(&asker.token), "POST", "/mcp", &headers, Some(&legacy)).body);
-        // A pipe has no address, so there is nothing that a client could open by itself.
+        // A pipe has no address, so the client has nothing to open.
         let opens = json!({"io.modelcontextprotocol/clientCapabilities": {"elicitation": {"url": {}}}});
         let mut params = params;
         params["_meta"] = opens;

@@ -1,17 +1,17 @@
-//! The context of a workspace: each member reads there what it has to do, and nothing else.
+//! The context of a workspace: each member reads there its own work, and nothing else.
 
 use serde_json::{Value, json};
 use svc_tests::{Person, World, on_both_engines, text};
 
 use super::{go, new_thread, set_owner, work};
 
-/// The titles or ids in each list of a member's context.
+/// Returns the titles or ids in each list of a member's context.
 fn context(world: &World, person: &Person) -> Value {
     let input = json!({"workspace_id": world.id("workspace")});
     world.call(&person.token, "get_workspace_context", input).output()
 }
 
-/// Whether a list of the context has this id.
+/// Returns whether a list of the context has this id.
 fn has(context: &Value, list: &str, id: &str) -> bool {
     context[list].as_array().unwrap().iter().any(|item| item["id"] == json!(id))
 }

@@ -1,4 +1,4 @@
-//! Which approvals count, and who is asked for one.
+//! The approvals that count, and the members who are asked for one.
 
 use serde_json::{Value, json};
 use svc_core::Engine;
@@ -6,15 +6,15 @@ use svc_tests::{Person, World, on_both_engines};
 
 use super::{go, new_thread, set_owner, take_skill, unmet, work};
 
-/// A thread that requires one approval, and those who may give it.
+/// A thread that requires one approval, and the members who may give it.
 pub(super) struct Scene<'a> {
     pub world: &'a World,
     pub thread: String,
-    /// Has the skill.
+    /// A member with the skill.
     pub holder: &'a Person,
-    /// Is listed as a reviewer.
+    /// A listed reviewer.
     pub listed: &'a Person,
-    /// Is neither.
+    /// A member who is neither.
     pub other: &'a Person,
 }
 
@@ -32,13 +32,13 @@ impl Scene<'_> {
         self.world.admin("add_reviewer", json!({"thread_id": self.thread, "member_id": member.id}));
     }
 
-    /// A member of this scene alone.
+    /// Returns a member of this scene alone.
     fn newcomer(&self, skill: &str) -> Person {
         let (_, number) = self.thread.rsplit_once('-').unwrap();
         Person::with_skill(self.world, &format!("{skill}-{number}"), skill)
     }
 
-    /// Claims the thread and gives it back.
+    /// Claims the thread and releases it.
     fn touch(&self, token: &str) {
         let claim = self.world.call(token, "claim_thread", json!({"thread_id": self.thread})).output();
         let release = json!({"thread_id": self.thread, "claim_lease_id": claim["claim_lease_id"]});
@@ -54,7 +54,7 @@ impl Scene<'_> {
     }
 }
 
-/// What happens, and why the first review does not count in the end.
+/// The changes, and the reason why the first review does not count in the end.
 type Case = (&'static str, fn(&Scene<'_>), Option<&'static str>);
 
 const CASES: &[Case] = &[
@@ -272,7 +272,7 @@ const CASES: &[Case] = &[
     ),
 ];
 
-/// Approves as a new member with the skill, of whom a time is set then.
+/// Approves as a new member with the skill, and then sets a time of that member.
 fn approve_then(scene: &Scene<'_>, column: &str) {
     let person = scene.newcomer("review");
     scene.approve(&person);
@@ -308,10 +308,11 @@ fn an_approval_counts_under_the_rules_when_given_and_when_counted() {
     });
 }
 
-/// Who reads its context: a number of these people, or a delegate who acts for one of them.
+/// The readers of the context: a number of these people, or a delegate who acts for one of them.
 const READERS: [&str; 4] = ["holder", "other for holder", "listed", "holder for other"];
 
-/// A review is asked for exactly where it would be one more that counts, and changes were not requested.
+/// A member is asked for a review exactly if it would be another one that counts, and no changes were
+/// requested.
 #[test]
 fn a_member_is_asked_for_the_approvals_that_would_count() {
     on_both_engines(|world| {
@@ -323,7 +324,7 @@ fn a_member_is_asked_for_the_approvals_that_would_count() {
             listed.token.clone(),
             holder.acting_for(world, &other.id),
         ];
-        // The statement is one text for both engines: on one of them, two readers are enough.
+        // The statement is the same text for both engines: on one of them, two readers are enough.
         let readers = if world.engine() == Engine::Sqlite { READERS.len() } else { 2 };
         let mut asked_of = [0; READERS.len()];
         for (name, happens, _) in CASES {
@@ -360,7 +361,7 @@ fn is_asked(scene: &Scene<'_>, token: &str) -> bool {
     reviews.iter().any(|thread| thread["id"] == json!(scene.thread))
 }
 
-/// Whether the last verdict of one of the caller's people requests changes.
+/// Returns whether the last verdict of one of the caller's people requests changes.
 fn requested_changes(scene: &Scene<'_>, me: &Value) -> bool {
     let people = [&me["member_id"], &me["actor_id"]];
     let status = scene.status();

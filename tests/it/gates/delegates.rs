@@ -1,4 +1,5 @@
-//! Who is named: the member for whom something was judged or asked, and its delegate if one did it.
+//! The named members: the member who is represented in a decision or request, and its delegate if one made
+//! it.
 
 use serde_json::{Value, json};
 use svc_tests::{Person, on_both_engines};
@@ -58,7 +59,7 @@ fn a_delegate_is_named_and_a_member_that_acts_for_itself_is_named_once() {
                 assert_eq!(answer[by], json!(member.id), "{number}: {answer:#}");
                 assert_eq!(answer.get(who), actor.as_ref(), "{number}: {answer:#}");
             }
-            // Nobody has done it yet: there is no member, and no delegate either.
+            // It is not done yet: there is neither a member nor a delegate.
             for (answer, by, who) in [
                 (&unresolved, "resolved_by", "resolved_actor_id"),
                 (&unset, "member_id", "actor_id"),

@@ -1,4 +1,4 @@
-//! The land gate: whose pass counts, what voids it, and who may do without it.
+//! The land gate: the passes that count, the changes that void them, and the removal of the requirement.
 
 use serde_json::{Value, json};
 use svc_tests::client::Answer;
@@ -7,11 +7,11 @@ use svc_tests::{Person, Setup, World, on_both_engines, text};
 
 use super::{go, new_thread, set_owner, take_skill, unmet, work};
 
-/// A thread that requires its land gate, and those who may set it.
+/// A thread that requires its land gate, and the members who may pass it.
 struct Scene<'a> {
     world: &'a World,
     thread: String,
-    /// Has the skill.
+    /// A member with the skill.
     holder: &'a Person,
     other: &'a Person,
 }
@@ -38,7 +38,7 @@ impl Scene<'_> {
     }
 }
 
-/// What happens, and why the gate does not let the thread close in the end.
+/// The changes, and the reason why the gate does not let the thread close in the end.
 type Case = (&'static str, fn(&Scene<'_>), Option<&'static str>);
 
 const CASES: &[Case] = &[

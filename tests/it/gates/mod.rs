@@ -1,4 +1,4 @@
-//! What must be settled before a thread closes.
+//! The conditions that must be met before a thread closes.
 
 mod approvals;
 mod backlinks;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use svc_tests::client::Answer;
 use svc_tests::{World, text};
 
-/// An id as SQL.
+/// Returns an id as SQL.
 fn row_id(world: &World, id: &str) -> String {
     world.database.id(id.parse::<uuid::Uuid>().unwrap())
 }
@@ -28,12 +28,12 @@ fn set_owner(world: &World, thread: &str, owner: &str) {
     world.admin("set_thread_owner", json!({"thread_id": thread, "owner_id": owner}));
 }
 
-/// A new thread of the admin, in a channel of all.
+/// Returns a new thread of the admin, in a public channel.
 fn new_thread(world: &World) -> String {
     world.new_thread(&world.id("channel").to_string(), "under review")
 }
 
-/// Makes a move as the admin.
+/// Makes a transition as the admin.
 fn go(world: &World, thread: &str, action: &str) -> Answer {
     world.call(&world.people.admin, "transition_thread", json!({"thread_id": thread, "action": action}))
 }
@@ -44,7 +44,7 @@ fn work(world: &World, token: &str, thread: &str) {
     world.call(token, "set_thread_result", json!({"thread_id": thread, "result": {}})).output();
 }
 
-/// The conditions that prevent a close, each with its ids.
+/// Returns the conditions that prevent a close, each with its ids.
 fn unmet(world: &World, thread: &str) -> Vec<(String, Value)> {
     let refused = go(world, thread, "close").refused(409, "close-refused");
     let reasons = refused["reasons"].as_array().unwrap().iter();

@@ -1,4 +1,4 @@
-//! Relations between messages: who makes them, who learns of them, and that a refutation keeps a thread open.
+//! Relations between messages: authors, visibility, and refutations that keep a thread open.
 
 use serde_json::{Value, json};
 use svc_tests::client::Answer;
@@ -31,7 +31,7 @@ fn hold(world: &World, person: &Person, thread: &str) {
     world.call(&person.token, "release_claim", release).output();
 }
 
-/// The relations of a message as somebody sees them, a page after the other.
+/// Returns the relations of a message as a member sees them, page by page.
 fn listed(world: &World, token: &str, message: &str) -> Vec<Value> {
     let (mut found, mut cursor) = (Vec::new(), json!(null));
     loop {
@@ -69,7 +69,8 @@ fn an_author_is_told_of_replies_and_refutations_as_long_as_it_sees_them() {
         let refutation = relate(world, admin, &objection, &said, "refutes").output();
         assert_eq!(told(), [(json!("reply"), json!(reply)), (json!("refuted"), json!(objection))]);
 
-        // The channel of the refutation becomes private only when nothing of it can keep the thread open.
+        // The channel of the refutation becomes private only when none of its messages can keep the thread
+        // open.
         let hide = || world.call(admin, "update_channel", json!({"channel_id": here, "private": true}));
         assert_eq!(hide().code(), "not-visible-to-all");
         resolve(world, admin, &refutation).output();
@@ -160,7 +161,7 @@ fn a_refutation_keeps_a_thread_open_until_somebody_independent_resolves_it() {
         assert_eq!(unmet(world, &thread), open(&[&second]));
         resolve(world, &maker.token, &second).output();
 
-        // A reviewer who works on the thread afterwards has resolved nothing; a maker has.
+        // A reviewer who works on the thread afterwards has resolved nothing; the author has.
         for person in [&reviewer, &maker] {
             hold(world, person, &thread);
         }
@@ -205,7 +206,7 @@ fn relations_go_with_the_message_that_makes_them_and_lose_force_with_the_other()
     });
 }
 
-/// Whoever does not see a message learns nothing of it: not by a list, an event or an id.
+/// A member who does not see a message cannot learn of it: not by a list, an event or an id.
 #[test]
 fn nobody_learns_of_a_message_behind_a_door() {
     on_both_engines(|world| {
@@ -223,7 +224,7 @@ fn nobody_learns_of_a_message_behind_a_door() {
             let of_relations = |event: &&Value| event["kind"] == "MessageRelated";
             listed["items"].as_array().unwrap().iter().filter(of_relations).count()
         };
-        // From where to where, and in which thread the event is.
+        // Source, target, kind, and the thread of the event.
         for (from, to, kind, at) in [
             (&private, &public, "supports", &hidden),
             (&private, &elsewhere, "supports", &hidden),
@@ -261,7 +262,7 @@ fn nobody_learns_of_a_message_behind_a_door() {
         let seen = world.call(&of_one.token, "list_thread_events", json!({"thread_id": hidden})).output();
         assert!(seen.to_string().contains(&private) && !seen.to_string().contains(&elsewhere));
 
-        // What keeps a thread open stays where all who see the thread can read it.
+        // A message that keeps a thread open stays readable for all who see the thread.
         let hide = json!({"channel_id": open, "private": true});
         let outside = new_thread(world);
         let target = post(world, admin, &outside);
@@ -327,7 +328,7 @@ fn what_a_message_cites_is_related_to_it_as_long_as_the_words_are() {
         let input = json!({"message_id": citing, "body": "so it is"});
         world.call(author, "edit_message", input).output();
         assert_eq!(cited(&citing), [two.as_str()]);
-        // A relation of its own does not end with the words.
+        // A separate relation does not end with the text.
         let own = relate(world, author, &citing, &one, "cites").output();
         edit(json!({"citations": [cite(&first), cite(&second)]}));
         edit(json!(null));

@@ -1,4 +1,4 @@
-//! Reviews: what a close requires, what prevents it, and what becomes of the words.
+//! Reviews: requirements for a close, blocking findings, and the treatment of their text.
 
 use serde_json::{Value, json};
 use svc_tests::{Person, World, on_both_engines, text};
@@ -20,7 +20,8 @@ fn as_many_members_must_approve_as_are_required() {
         assert_eq!(world.admin("get_review_requirement", json!({"thread_id": scene.thread})), requirement);
         scene.approve(&one);
         scene.approve(&one);
-        // Acting for one, two's approval would be of both: it takes the place of one's, and adds nobody.
+        // If two acts for one, the approval counts for both: it replaces one's approval, and adds no
+        // reviewer.
         scene.review(&two.acting_for(world, &one.id), "approve");
         let status = scene.status();
         assert_eq!((&status["required"], &status["approvals"]), (&json!(2), &json!(1)), "{status:#}");
@@ -72,7 +73,7 @@ fn what_counts_is_found_behind_any_number_of_comments() {
         let comment = scene.review(&talker.token, "comment");
         let row = row_id(world, &text(&comment["id"]));
         let columns = "thread_id, member_id, actor_id, verdict, message_id, submitted_at";
-        // As many as one member may give.
+        // The maximum that one member may give.
         world.database.insert_many(
             999,
             &format!(
@@ -162,7 +163,7 @@ fn reviewers_are_listed_once_and_only_if_they_see_the_thread() {
     });
 }
 
-/// A review with one critical finding and another one; returns the ids of both.
+/// Posts a review with one critical finding and another one, and returns the ids of both.
 fn find(world: &World, token: &str, thread: &str) -> [String; 2] {
     let finding = |severity: &str| json!({"severity": severity, "body": "It leaks.", "path": "a.rs"});
     let input = json!({"thread_id": thread, "verdict": "approve",
@@ -215,7 +216,7 @@ fn a_finding_is_open_again_once_its_resolver_works_on_the_thread() {
         let holder = Person::with_skill(world, "holder", "review");
         let [author, delegate] = ["author", "delegate"].map(|handle| Person::new(world, handle));
         let lent = delegate.acting_for(world, &holder.id);
-        // Who resolves the finding, who works on the thread then, and who resolves it again.
+        // The resolver of the finding, the later worker on the thread, and the second resolver.
         for (resolver, worker, again) in [
             (&holder, &holder.token, &author),
             (&holder, &lent, &author),
@@ -333,7 +334,7 @@ fn a_page_of_reviews_ends_by_the_bytes_of_their_words() {
     });
 }
 
-/// Nobody gives itself a voice, nor takes another's, by setting its routing skills.
+/// A member cannot grant itself a vote, nor take that of another, by setting routing skills.
 #[test]
 fn governance_skills_are_not_set() {
     on_both_engines(|world| {

@@ -5,7 +5,7 @@ use svc_tests::{Person, World, on_both_engines, text};
 
 use super::{go, unmet};
 
-/// A thread that will touch the parser.
+/// Creates a thread that will touch the parser.
 fn thread_on_the_parser(world: &World, channel: &str, title: &str) -> String {
     let footprint = json!({"repo": "acme/app", "items": [{"kind": "path", "value": "src/parser"}]});
     let input = json!({"channel_id": channel, "title": title, "footprint": footprint});
@@ -55,7 +55,7 @@ fn a_thread_comes_from_a_conflict_past_every_gate_to_its_close() {
         world.admin("transition_thread", json!({"thread_id": thread, "action": "start_review"}));
         assert_eq!(conditions(world, &thread), ["approvals", "land-gate", "approval-gate"]);
 
-        // The review finds a leak: approved or not, the thread does not close before that is resolved.
+        // The review finds a leak: approved or not, the thread does not close before the finding is resolved.
         let finding = json!({"severity": "critical", "body": "It leaks.", "path": "src/parser/mod.rs"});
         let review = json!({"thread_id": thread, "verdict": "approve", "findings": [finding]});
         let review = call(&reviewer, "submit_review", review).output();
@@ -65,7 +65,7 @@ fn a_thread_comes_from_a_conflict_past_every_gate_to_its_close() {
         call(&second, "resolve_finding", resolve.clone()).refused(403, "forbidden");
         call(&reviewer, "resolve_finding", resolve).output();
 
-        // The approval is somebody else's to give, and so is the pass.
+        // Another member must approve, and another must pass the land gate.
         let accept = json!({"gate_id": gate["id"], "decision": "accept"});
         call(&second, "approval_decide", accept.clone()).refused(403, "needs-person");
         world.admin("approval_decide", accept);

@@ -1,4 +1,4 @@
-//! The generated tests that take long, as one test per area of the operation table and engine.
+//! The slow generated tests, as one test per area of the operation table and engine.
 //!
 //! So they run in parallel, and a failing area has a name.
 
@@ -49,7 +49,7 @@ macro_rules! by_area {
 }
 pub(crate) use by_area;
 
-/// Selects operations.
+/// A filter of operations.
 pub type Wanted<'a> = &'a (dyn Fn(&Operation) -> bool + Sync);
 
 /// Runs the test of one area, if this run can test the engine.

@@ -1,4 +1,4 @@
-//! The house rules: what must be true of the sources, of the operation table and of the API as it was agreed.
+//! The house rules: conditions on the sources, the operation table and the agreed API.
 
 mod agreed;
 pub mod areas;

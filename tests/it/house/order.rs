@@ -1,4 +1,4 @@
-//! The order inside the folders of a crate.
+//! The order in the folders of a crate.
 //!
 //! The `mod` lines of a folder are in the order of use, so that it can be read from the top, and no two of
 //! its modules need each other.
@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::house::rules::{none, sources};
 use crate::house::source::{Source, paths_in, paths_of, use_trees};
 
-/// Exceptions to that order: the file, the module that it uses, why it may.
+/// Exceptions to that order: the file, the module that it uses, and the reason.
 const USES_BELOW: &[(&str, &str, &str)] = &[
     ("svc-core/src/capability.rs", "store::value", STORED),
     ("svc-core/src/id.rs", "store::value", STORED),
@@ -87,7 +87,7 @@ impl Crate {
         Self { files, paths, folders, imports }
     }
 
-    /// The module that a path in `module` refers to.
+    /// Returns the module that a path in `module` refers to.
     fn resolved(&self, module: &[String], path: &[String], depth: usize) -> Option<Module> {
         let mut at = module.to_vec();
         let mut path = path;
@@ -113,7 +113,8 @@ impl Crate {
         Some(elsewhere.unwrap_or(at))
     }
 
-    /// Whether `user` uses `used` although it is declared above it, in the folder where their paths part.
+    /// Returns whether `user` uses `used` although it is declared above it, in the folder where their paths
+    /// part.
     fn is_below(&self, user: &[String], used: &[String]) -> bool {
         let shared = user.iter().zip(used).take_while(|(a, b)| a == b).count();
         let Some(order) = self.folders.get(&user[..shared]) else { return false };
@@ -121,7 +122,7 @@ impl Crate {
         matches!((place(user), place(used)), (Some(a), Some(b)) if b > a)
     }
 
-    /// The uses of what stands below, each once.
+    /// Returns the uses of modules that are declared below, each once.
     fn uses_below(&self) -> BTreeSet<Use> {
         let mut found = BTreeSet::new();
         for (module, code) in &self.files {
@@ -153,7 +154,7 @@ fn child_of(module: &[String], name: &str) -> Module {
     module.iter().cloned().chain([name.to_owned()]).collect()
 }
 
-/// The module that a line declares.
+/// Returns the module that a line declares.
 fn declaration(line: &str) -> Option<&str> {
     let line = line.trim_start();
     let line = line.strip_prefix("pub").map_or(line, |rest| match rest.strip_prefix('(') {
@@ -178,7 +179,7 @@ fn modules_are_declared_in_the_order_of_use() {
         uses.extend(below.map(|(file, used)| (prefix.clone() + &file, used)));
     }
     let mut findings = unexplained(&uses, USES_BELOW);
-    // A glob hides what is used, unless it is that of a module inside the file.
+    // A glob hides the used names, unless it is that of a module inside the file.
     findings.extend(sources.iter().filter(|file| file.path.contains("/src/")).flat_map(|file| {
         let lines = file.code_outside_tests().lines();
         let globs = lines.filter(|line| line.starts_with("use ") && line.contains("::*"));

@@ -1,5 +1,5 @@
-//! Content is destroyed only by permit: whoever runs a statement that does takes one. Who replaces words
-//! takes one too, or keeps what they were.
+//! Content is destroyed only by permit: a function that runs a destroying statement takes a permit. A
+//! function that replaces content takes one too, or keeps the old content.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -14,7 +14,7 @@ use crate::house::source::Source;
 /// Tables, each with some of its columns.
 type Columns = BTreeMap<&'static str, Vec<&'static str>>;
 
-/// The tables that hold what members have written, or the keys that open it, each with the columns that do.
+/// Returns the tables that hold content of members, or the keys that open it, each with these columns.
 fn content() -> &'static Columns {
     static CONTENT: LazyLock<Columns> = LazyLock::new(|| {
         let others = [("shelves", vec![]), ("events", vec![]), ("messages", vec!["wrapped"])];
@@ -23,7 +23,7 @@ fn content() -> &'static Columns {
     &CONTENT
 }
 
-/// The tables with words in the clear, each with the columns that have them.
+/// Returns the tables with unencrypted content, each with these columns.
 fn words() -> &'static Columns {
     static WORDS: LazyLock<Columns> =
         LazyLock::new(|| declared(Columns::new(), |class| class == Class::Words));
@@ -40,13 +40,13 @@ fn declared(mut columns: Columns, is_wanted: fn(Class) -> bool) -> Columns {
     columns
 }
 
-/// The functions that run such a statement and destroy nothing.
+/// The functions that run such a statement without destroying content.
 const EXCEPTIONS: [(&str, &str); 1] = [
-    // The same nodes are sealed by another key.
+    // The same nodes are sealed with another key.
     ("conversation/shelves.rs", "rewrap"),
 ];
 
-/// Whether a statement removes content, or what opens it.
+/// Returns whether a statement removes content, or its keys.
 fn destroys(statement: &str) -> bool {
     let words: Vec<&str> = statement.split_whitespace().collect();
     match words.as_slice() {
@@ -61,7 +61,7 @@ fn destroys(statement: &str) -> bool {
     }
 }
 
-/// Whether a statement writes words over others.
+/// Returns whether a statement overwrites content.
 fn replaces(statement: &str) -> bool {
     let pieces: Vec<&str> = statement.split_whitespace().collect();
     let (table, set) = match pieces.as_slice() {
@@ -83,7 +83,7 @@ struct User {
     body: String,
 }
 
-/// The functions of a file that name a constant.
+/// Returns the functions of a file that name a constant.
 fn users(source: &Source, constant: &str) -> Vec<User> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let tests = source.text.find("#[cfg(test)]\nmod tests").unwrap_or(source.text.len());
@@ -99,7 +99,7 @@ fn users(source: &Source, constant: &str) -> Vec<User> {
         let signature: String = source.code[begins..at].split('{').next().unwrap_or_default().to_owned();
         let name =
             signature["fn ".len()..].split(|c: char| !is_word(c)).next().unwrap_or_default().to_owned();
-        // It ends with the brace that is as far to the right as it is.
+        // It ends with the brace that has the same indentation.
         let line = source.code[..begins].rfind('\n').map_or(0, |end| end + 1);
         let indented = source.code[line..begins].chars().take_while(|c| c.is_whitespace()).count();
         let end = format!("\n{}}}\n", " ".repeat(indented));
@@ -109,14 +109,15 @@ fn users(source: &Source, constant: &str) -> Vec<User> {
     .collect()
 }
 
-/// The name of the constant whose value begins at a line.
+/// Returns the name of the constant whose value begins at a line.
 fn constant_at(source: &Source, line: usize) -> Option<String> {
     let before: Vec<&str> = source.text.lines().take(line).collect();
     let declared = before.iter().rev().take(3).find_map(|line| line.trim_start().split_once("const "))?;
     declared.1.split(':').next().map(str::to_owned)
 }
 
-/// What of a file destroys content without a permit, and the functions that were looked at.
+/// Returns the functions of a file that destroy content without a permit, and the number of functions
+/// examined.
 fn findings_of(source: &Source) -> (Vec<String>, usize) {
     let (mut findings, mut seen) = (Vec::new(), 0);
     for literal in source.literals.iter().filter(|literal| !literal.in_tests) {
@@ -187,7 +188,7 @@ fn a_function_that_replaces_words_and_keeps_none_is_found() {
     }
 }
 
-/// What hangs on messages is removed with them, or is said to outlive them.
+/// Rows that belong to messages are removed with them, or are declared to outlive them.
 #[test]
 fn every_table_that_names_messages_has_a_cleaner() {
     on_both_engines(|world| {

@@ -1,12 +1,12 @@
-//! What clients are promised of the event log, each promise with the tests that show it.
+//! The guarantees of the event log to clients, each with the tests that prove it.
 //!
-//! It covers what there is: REST, MCP and WebSocket. Who adds a way to read or follow the log adds its tests
-//! to the promises here.
+//! It covers REST, MCP and WebSocket. A change that adds a way to read or follow the log must add its tests
+//! here.
 
 use super::rules::none;
 use super::security::exists;
 
-/// The promises, by subject.
+/// The guarantees, by subject.
 const PROMISES: &[(&str, &[(&str, &[&str])])] = &[
     (
         "writing",
@@ -50,8 +50,8 @@ const PROMISES: &[(&str, &[(&str, &[&str])])] = &[
                 "Live frames, whole and lean, and what REST reads name kind and type; frames have the \
                  attribution beside the payload too.",
                 &[
-                    "integrity::subscriptions::a_subscriber_gets_what_the_log_lists",
-                    "integrity::subscriptions::lean_frames_have_no_payload_and_no_words",
+                    "stream::subscriptions::a_subscriber_gets_what_the_log_lists",
+                    "stream::subscriptions::lean_frames_have_no_payload_and_no_words",
                     "shells::subscriptions::live_events_follow_past_ones_without_a_gap",
                 ],
             ),
@@ -68,8 +68,8 @@ const PROMISES: &[(&str, &[(&str, &[&str])])] = &[
                 "A hash is written as sha256 and hexadecimal digits, over the canonical payload; each event \
                  links to the one before, the first to a text that never changes.",
                 &[
-                    "integrity::record::catching_up_returns_a_chain_without_gaps",
-                    "integrity::second_verifier::what_catching_up_returns_is_verified_by_itself",
+                    "stream::record::catching_up_returns_a_chain_without_gaps",
+                    "stream::second_verifier::what_catching_up_returns_is_verified_by_itself",
                 ],
             ),
             (
@@ -79,20 +79,20 @@ const PROMISES: &[(&str, &[(&str, &[&str])])] = &[
             (
                 "A pruned log begins at its floor and verifies from there.",
                 &[
-                    "integrity::retention::events_go_by_their_days_and_the_log_is_verified_from_its_floor",
-                    "integrity::histories::random_histories_verify_and_no_column_of_them_can_be_changed",
+                    "retention::policy::events_go_by_their_days_and_the_log_is_verified_from_its_floor",
+                    "audit::histories::random_histories_verify_and_no_column_of_them_can_be_changed",
                 ],
             ),
             (
                 "A log that was rewritten is refused as broken, with the first event that is.",
                 &[
-                    "integrity::events::a_broken_log_is_reported_with_its_first_broken_event",
+                    "stream::events::a_broken_log_is_reported_with_its_first_broken_event",
                     "log::verify::every_change_of_the_log_is_found_and_named",
                 ],
             ),
             (
                 "What comes in as a copy has ids and hashes of its own.",
-                &["integrity::copies::a_copy_has_everything_and_no_id_or_hash_of_its_source"],
+                &["portability::copies::a_copy_has_everything_and_no_id_or_hash_of_its_source"],
             ),
         ],
     ),
@@ -103,7 +103,7 @@ const PROMISES: &[(&str, &[(&str, &[&str])])] = &[
                 "What a message says is sealed under its own key before it is hashed.",
                 &[
                     "conversation::sealed",
-                    "integrity::record::a_key_opens_what_a_living_message_says_and_no_more",
+                    "stream::record::a_key_opens_what_a_living_message_says_and_no_more",
                 ],
             ),
             (
@@ -111,7 +111,7 @@ const PROMISES: &[(&str, &[(&str, &[&str])])] = &[
                  long as the message lives.",
                 &[
                     "conversation::in_events::a_live_frame_has_the_plaintext",
-                    "integrity::record::a_key_opens_what_a_living_message_says_and_no_more",
+                    "stream::record::a_key_opens_what_a_living_message_says_and_no_more",
                 ],
             ),
             (
@@ -125,10 +125,10 @@ const PROMISES: &[(&str, &[(&str, &[&str])])] = &[
             (
                 "Under a legal hold nothing is destroyed, and nothing is pruned.",
                 &[
-                    "integrity::holds::nothing_is_destroyed_until_the_last_hold_is_released",
-                    "integrity::retention::nothing_is_pruned_under_a_hold",
-                    "integrity::retention::a_hold_stops_pruning_between_two_steps",
-                    "integrity::erasing::a_hold_and_being_the_last_one_keep_a_workspace",
+                    "retention::holds::nothing_is_destroyed_until_the_last_hold_is_released",
+                    "retention::policy::nothing_is_pruned_under_a_hold",
+                    "retention::policy::a_hold_stops_pruning_between_two_steps",
+                    "portability::erasing::a_hold_and_being_the_last_one_keep_a_workspace",
                 ],
             ),
         ],
@@ -140,7 +140,7 @@ const PROMISES: &[(&str, &[(&str, &[&str])])] = &[
                 "Whoever is known is told how far the log of its workspace goes; who is rejected, and who \
                  asks for what is of no workspace, is not.",
                 &[
-                    "integrity::events::only_who_is_known_is_told_how_far_the_log_goes",
+                    "stream::events::only_who_is_known_is_told_how_far_the_log_goes",
                     "shells::transports",
                     "op::access",
                     "shells::subscriptions::a_handshake_with_a_credential_is_told_how_far_the_log_goes",
@@ -148,7 +148,7 @@ const PROMISES: &[(&str, &[(&str, &[&str])])] = &[
             ),
             (
                 "A position is a decimal number; one of a database's own log is refused.",
-                &["integrity::events::a_position_is_a_number_and_nothing_else_that_other_services_call_one"],
+                &["stream::events::a_position_is_a_number_and_nothing_else_that_other_services_call_one"],
             ),
         ],
     ),
@@ -158,7 +158,7 @@ const PROMISES: &[(&str, &[(&str, &[&str])])] = &[
             (
                 "A subscription is filtered by workspace, channel, thread, member and kind, past events as \
                  live ones.",
-                &["integrity::subscriptions::the_same_filter_selects_past_and_live_events"],
+                &["stream::subscriptions::the_same_filter_selects_past_and_live_events"],
             ),
             (
                 "An event is sent at most once, unless a consumer asks for at least once: then what was not \
@@ -166,14 +166,14 @@ const PROMISES: &[(&str, &[(&str, &[&str])])] = &[
                 &[
                     "shells::subscriptions::\
                      a_subscription_shows_what_its_bearer_may_see_and_resumes_where_it_stopped",
-                    "integrity::consumers::a_durable_subscription_delivers_until_it_is_acknowledged",
+                    "stream::consumers::a_durable_subscription_delivers_until_it_is_acknowledged",
                     "shells::subscriptions::a_durable_subscription_goes_on_where_it_was_acknowledged",
                 ],
             ),
             (
                 "A durable subscription gets no event too early, and finds what no notification told.",
                 &[
-                    "integrity::consumers::a_durable_subscription_delivers_until_it_is_acknowledged",
+                    "stream::consumers::a_durable_subscription_delivers_until_it_is_acknowledged",
                     "log::bus::tests::a_lost_notification_is_made_up_for_on_demand_and_by_polling",
                 ],
             ),
@@ -184,7 +184,7 @@ const PROMISES: &[(&str, &[(&str, &[&str])])] = &[
             (
                 "A replay that is too long is cut off and says so; the client says where to go on.",
                 &[
-                    "integrity::subscriptions::as_much_is_sent_ahead_as_there_may_be",
+                    "stream::subscriptions::as_much_is_sent_ahead_as_there_may_be",
                     "shells::subscriptions::a_client_that_was_sent_enough_says_where_to_go_on",
                 ],
             ),
@@ -192,8 +192,8 @@ const PROMISES: &[(&str, &[(&str, &[&str])])] = &[
                 "A position that the log does not have any more is answered with where to read its state, \
                  over REST and WebSocket.",
                 &[
-                    "integrity::snapshot::who_is_told_to_fetch_again_finds_what_to_read_and_where_to_go_on",
-                    "integrity::subscriptions::a_position_that_the_log_does_not_have_must_be_fetched_again",
+                    "stream::snapshot::who_is_told_to_fetch_again_finds_what_to_read_and_where_to_go_on",
+                    "stream::subscriptions::a_position_that_the_log_does_not_have_must_be_fetched_again",
                     "shells::subscriptions::\
                      a_position_that_the_log_does_not_have_is_told_and_ends_the_connection",
                 ],
@@ -206,14 +206,14 @@ const PROMISES: &[(&str, &[(&str, &[&str])])] = &[
             (
                 "Each page is verified before it is used, past events before live ones, without a gap.",
                 &[
-                    "integrity::subscriptions::a_broken_log_ends_subscriptions",
-                    "integrity::taps::an_index_has_each_event_once_and_is_rebuilt_where_it_cannot_go_on",
-                    "integrity::followers::a_follower_gets_every_event_once_in_order_whatever_it_does",
+                    "stream::subscriptions::a_broken_log_ends_subscriptions",
+                    "stream::taps::an_index_has_each_event_once_and_is_rebuilt_where_it_cannot_go_on",
+                    "stream::followers::a_follower_gets_every_event_once_in_order_whatever_it_does",
                 ],
             ),
             (
                 "An index that cannot go on is told to begin again, and one of a broken log that it is.",
-                &["integrity::taps::an_index_has_each_event_once_and_is_rebuilt_where_it_cannot_go_on"],
+                &["stream::taps::an_index_has_each_event_once_and_is_rebuilt_where_it_cannot_go_on"],
             ),
         ],
     ),

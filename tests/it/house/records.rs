@@ -1,4 +1,4 @@
-//! What features declare of their tables, beside the tables that there are.
+//! The declarations of features about their tables, compared with the actual tables.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use svc_tests::database::{TestDatabase, engines};
 
 use crate::house::rules::none;
 
-/// The columns of each table with their types; a partition is part of its table.
+/// Returns the columns of each table with their types; a partition is part of its table.
 fn stored(database: &TestDatabase) -> BTreeMap<String, BTreeMap<String, String>> {
     let rows = database.rows(match database.engine() {
         Engine::Sqlite => {
@@ -31,7 +31,7 @@ fn stored(database: &TestDatabase) -> BTreeMap<String, BTreeMap<String, String>>
     tables
 }
 
-/// The type of a column of a class.
+/// Returns the type of a column of a class.
 fn type_of(class: Class, engine: Engine) -> &'static str {
     let [sqlite, postgres] = match class {
         Class::Id | Class::LaterId => ["blob", "uuid"],
@@ -44,7 +44,7 @@ fn type_of(class: Class, engine: Engine) -> &'static str {
     if engine == Engine::Sqlite { sqlite } else { postgres }
 }
 
-/// What is wrong with a declaration, if these are the columns of its table.
+/// Returns the defects of a declaration, if these are the columns of its table.
 fn defects(records: &Records, columns: &BTreeMap<String, String>, engine: Engine) -> Vec<String> {
     let table = records.name();
     let mut defects = Vec::new();
@@ -97,7 +97,7 @@ fn each_column_of_each_table_is_declared() {
     }
 }
 
-/// What is wrong with the declaration of the columns that events determine.
+/// Returns the defects of the declaration of the columns that events determine.
 fn undetermined(records: &Records) -> Vec<String> {
     let (table, proven) = (records.name(), records.proven_columns());
     let unproven: BTreeMap<&str, &str> = records.unproven_columns().collect();
@@ -105,7 +105,7 @@ fn undetermined(records: &Records) -> Vec<String> {
     for (name, _) in records.columns() {
         match (proven.contains_key(name), unproven.get(name)) {
             (true, Some(_)) => defects.push(format!("{table}.{name} is proven and unproven")),
-            // It says whose the row is.
+            // This column names the owner of the row.
             (false, None) if name != "workspace_id" && !unproven.contains_key("*") => {
                 defects.push(format!("{table}.{name} is neither proven nor unproven"));
             }
@@ -122,7 +122,7 @@ fn undetermined(records: &Records) -> Vec<String> {
     defects
 }
 
-/// A column that is neither would be compared with nothing, and nobody would know.
+/// A column without a declaration would not be compared with anything, unnoticed.
 #[test]
 fn each_column_of_each_table_is_determined_by_events_or_says_why_not() {
     let table = operation_table().unwrap();
@@ -151,7 +151,8 @@ fn a_wrong_declaration_is_found() {
     assert_eq!(found(&Records::table("things", "at").stays()), ["things is ordered by at, which it has not"]);
 }
 
-/// Rows are written in the order of the tables and removed in the other. SQLite checks references at once.
+/// Rows are written in the order of the tables and removed in the reverse order. SQLite checks references at
+/// once.
 #[test]
 fn a_table_comes_after_those_that_it_references() {
     let table = operation_table().unwrap();
@@ -167,9 +168,9 @@ fn a_table_comes_after_those_that_it_references() {
             .rows(&format!("select \"table\", \"from\" from pragma_foreign_key_list('{name}')"));
         for row in rows {
             let [referenced, column] = [0, 1].map(|place| row[place].as_str().unwrap().to_owned());
-            // What a row references of its own table is older than it, and so is its position.
+            // A row is younger than the rows of its table that it references, and so is its position.
             let is_older = records.key().next() == Some("lsn") || later.contains(column.as_str());
-            // Tokens are not written, and are removed by one statement.
+            // Tokens are not written, and one statement removes them.
             let is_older = is_older || name == "tokens";
             let is_there = before.contains(&referenced) || (referenced == name && is_older);
             if !is_there {
@@ -181,7 +182,7 @@ fn a_table_comes_after_those_that_it_references() {
     none(findings);
 }
 
-/// What the server samples of a column is copied to where no purge finds it.
+/// The server's samples of a column are stored where no purge finds them.
 #[test]
 fn no_statistics_are_kept_of_words() {
     let table = operation_table().unwrap();
@@ -207,7 +208,7 @@ fn no_statistics_are_kept_of_words() {
     }
 }
 
-/// Paging and removing by a key that several rows share would leave some out.
+/// Paging and removing by a key that several rows share would skip some of them.
 #[test]
 fn rows_are_ordered_by_what_no_two_share() {
     let table = operation_table().unwrap();

@@ -1,8 +1,8 @@
-//! As much of JSON Schema 2020-12 as the table's schemas use: whether a value conforms to a schema.
+//! The part of JSON Schema 2020-12 that the table's schemas use: whether a value conforms to a schema.
 
 use serde_json::Value;
 
-/// What is wrong with `value`, and where.
+/// Returns the violations of `schema` in `value`, with their places.
 pub fn violations(schema: &Value, value: &Value) -> Vec<String> {
     let mut found = Vec::new();
     check(schema, schema, value, "", &mut found);

@@ -1,8 +1,8 @@
-//! The page of threats: what it says is shown by tests, and these exist.
+//! The manual page of threats: tests prove its statements, and these tests exist.
 
 use super::rules::{none, root};
 
-/// The tests that the page names, with the threat that each is named for.
+/// Returns the threats of the page, each with the tests that it names.
 fn named(page: &str) -> Vec<(String, Vec<String>)> {
     let mut threats: Vec<(String, Vec<String>)> = Vec::new();
     for line in page.lines() {
@@ -15,7 +15,7 @@ fn named(page: &str) -> Vec<(String, Vec<String>)> {
     threats
 }
 
-/// Whether a module or a test exists that `cargo nextest run` would select by this name.
+/// Returns whether a module or a test exists that `cargo nextest run` would select by this name.
 pub fn exists(name: &str) -> bool {
     let (module, function) = name.rsplit_once("::").unwrap_or((name, ""));
     let is_unit = module.ends_with("::tests");

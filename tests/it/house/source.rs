@@ -1,4 +1,4 @@
-//! A Rust file as the house rules read it: without comments, and literals apart from code.
+//! A Rust file for the house rules: without comments, and with literals separated from code.
 //!
 //! It knows just enough of the language for that.
 
@@ -17,12 +17,12 @@ pub struct Source {
     /// From the root of the project.
     pub path: String,
     pub text: String,
-    /// The code: comments and the insides of literals are blank.
+    /// The code: comments and the contents of literals are blank.
     pub code: String,
     pub literals: Vec<Literal>,
 }
 
-/// What a piece of the text is.
+/// A kind of piece of the text.
 enum Piece {
     Code,
     Comment,
@@ -56,18 +56,18 @@ impl Source {
         source
     }
 
-    /// Keeps the lines where they are.
+    /// Keeps the lines in place.
     fn blank(&mut self, text: &str) {
         self.code.extend(text.chars().map(|c| if c == '\n' { '\n' } else { ' ' }));
     }
 
-    /// The numbers of the lines whose code has `word`.
+    /// Returns the numbers of the lines whose code has `word`.
     pub fn lines_with_code(&self, word: &str) -> impl Iterator<Item = usize> {
         let lines = self.code.lines().enumerate();
         lines.filter(move |(_, line)| line.contains(word)).map(|(at, _)| at + 1)
     }
 
-    /// The code between the braces of each `name! { .. }`.
+    /// Returns the code between the braces of each `name! { .. }`.
     pub fn blocks<'s>(&'s self, name: &str) -> impl Iterator<Item = &'s str> {
         let after: Vec<_> = self.code.split(&format!("{name}! {{")).skip(1).collect();
         after.into_iter().map(|rest| {
@@ -80,14 +80,14 @@ impl Source {
         })
     }
 
-    /// The code without the file's unit tests.
+    /// Returns the code without the file's unit tests.
     pub fn code_outside_tests(&self) -> &str {
         self.code.split("#[cfg(test)]\nmod tests").next().unwrap()
     }
 
-    /// The paths of its own crate that the code uses, outside of unit tests.
+    /// Returns the paths of its own crate that the code uses, outside of unit tests.
     ///
-    /// That is `a::b` for `crate::a::b`, and for each of the names in `use crate::{..}`.
+    /// Such a path is `a::b` for `crate::a::b`, and for each of the names in `use crate::{..}`.
     pub fn crate_paths(&self) -> BTreeSet<String> {
         let paths = paths_in(self.code_outside_tests()).into_iter();
         let own = paths.filter(|path| path[0] == "crate").map(|path| path[1..].join("::"));
@@ -95,7 +95,7 @@ impl Source {
     }
 }
 
-/// The trees of the `use` items, without `use` and the semicolon.
+/// Returns the trees of the `use` items, without `use` and the semicolon.
 pub fn use_trees(code: &str) -> Vec<String> {
     let mut trees = Vec::new();
     let mut rest = code;
@@ -110,7 +110,7 @@ pub fn use_trees(code: &str) -> Vec<String> {
     trees
 }
 
-/// Every path of a use tree, and the name that it binds.
+/// Returns every path of a use tree, and the name that it binds.
 pub fn paths_of(tree: &str) -> Vec<(Vec<String>, String)> {
     let tree = tree.trim();
     let Some(open) = tree.find('{') else {
@@ -135,7 +135,7 @@ pub fn paths_of(tree: &str) -> Vec<(Vec<String>, String)> {
     found
 }
 
-/// Every path that begins in the crate: of the `use` items, and those in the code.
+/// Returns every path that begins in the crate: of the `use` items, and those in the code.
 pub fn paths_in(code: &str) -> Vec<Vec<String>> {
     let trees = use_trees(code);
     let mut found: Vec<_> = trees.iter().flat_map(|tree| paths_of(tree)).map(|(path, _)| path).collect();
@@ -144,7 +144,7 @@ pub fn paths_in(code: &str) -> Vec<Vec<String>> {
             let rest = &code[at..];
             let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':'));
             let path = &rest[..end.unwrap_or(rest.len())];
-            // The head of a use tree is not used itself.
+            // The head of a use tree is not a use itself.
             if !rest[path.len()..].starts_with('{') {
                 found.push(path.trim_end_matches(':').split("::").map(str::to_owned).collect());
             }
@@ -154,7 +154,7 @@ pub fn paths_in(code: &str) -> Vec<Vec<String>> {
     found
 }
 
-/// The kind of the first piece of the text, and its length.
+/// Returns the kind of the first piece of the text, and its length.
 fn next_piece(text: &str) -> (Piece, usize) {
     if text.starts_with("//") {
         return (Piece::Comment, text.find('\n').unwrap_or(text.len()));
@@ -173,12 +173,12 @@ fn next_piece(text: &str) -> (Piece, usize) {
     if let Some(length) = character(text) {
         return (Piece::Comment, length);
     }
-    // A word at once, so that the `r` of a name is not taken for a raw string.
+    // A word is read at once, so that the `r` of a name is not taken for a raw string.
     let word = text.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(text.len());
     (Piece::Code, word.max(text.chars().next().map_or(1, char::len_utf8)))
 }
 
-/// Where the inside of a raw string begins, and what ends it.
+/// Returns the start of the contents of a raw string, and its end marker.
 fn raw_string(text: &str) -> Option<(usize, String)> {
     let hashes = text.strip_prefix("br").or_else(|| text.strip_prefix('r'))?;
     let count = hashes.len() - hashes.trim_start_matches('#').len();
@@ -200,7 +200,7 @@ fn end_of_string(text: &str) -> usize {
     text.len()
 }
 
-/// The length of a character literal; a lifetime is none.
+/// Returns the length of a character literal, or `None` for a lifetime.
 fn character(text: &str) -> Option<usize> {
     let inside = text.strip_prefix('\'')?;
     let mut chars = inside.char_indices();

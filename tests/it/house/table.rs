@@ -1,4 +1,4 @@
-//! What must be true of every operation of the operation table.
+//! Conditions on every operation of the operation table.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ const OPTIONAL_VARIABLES: &[(&str, &str)] = &[("rotate_token", "over MCP it rota
 /// The path variable that is always optional in an input without a path: a token has one workspace.
 const OF_CALLER: &str = "workspace_id";
 
-/// Lists that are returned whole, and what bounds them.
+/// Lists that are returned as a whole, and their limits.
 const WHOLE_LISTS: &[(&str, &str)] = &[
     ("list_capability_sets", "they are in the code"),
     ("get_kind_census", "the kinds are in the code"),
@@ -32,7 +32,7 @@ const WHOLE_LISTS: &[(&str, &str)] = &[
     ("set_thread_footprint", "a footprint has 100 items at the most"),
 ];
 
-/// The built-in table.
+/// Returns the built-in table.
 fn table() -> Table {
     svc_core::operation_table().unwrap()
 }
@@ -102,8 +102,8 @@ fn a_route_is_of_one_operation() {
 
 /// A path variable is a required field of the input, in every path.
 ///
-/// Over MCP there is no path, so a caller that follows the schema would leave out a variable that is not
-/// required. An alias that names other variables would put the same call into other fields.
+/// Over MCP there is no path, so a caller that follows the schema would omit a variable that is not required.
+/// An alias that names other variables would put the same call into other fields.
 #[test]
 fn every_path_variable_is_a_required_field() {
     each_operation(|operation, schema| {
@@ -124,9 +124,9 @@ fn every_path_variable_is_a_required_field() {
     });
 }
 
-/// No operation asks for a workspace that its caller's credential says already.
+/// No operation requires a workspace that its caller's credential determines.
 ///
-/// A caller would have to look the id up with a call of its own, and send it with each.
+/// A caller would have to look up the id with a separate call, and send it with each request.
 #[test]
 fn no_operation_requires_the_workspace_of_its_caller() {
     each_operation(|operation, schema| {
@@ -136,8 +136,7 @@ fn no_operation_requires_the_workspace_of_its_caller() {
 
 /// No field is nullable and required.
 ///
-/// Such a field makes callers write `null` for what they do not want to say, and rejects those that leave it
-/// out.
+/// Such a field makes callers write `null` for an absent value, and rejects requests that omit it.
 #[test]
 fn every_field_that_may_be_absent_says_so() {
     each_operation(|operation, schema| {
@@ -153,9 +152,9 @@ fn every_field_that_may_be_absent_says_so() {
     });
 }
 
-/// Every list can be asked for less or more detail.
+/// Every list can return less or more detail.
 ///
-/// A list that cannot costs a model many times what it has to know.
+/// Otherwise a list costs a model many times the tokens that it needs.
 #[test]
 fn every_list_is_detailed() {
     each_operation(|operation, schema| {
@@ -168,7 +167,7 @@ fn every_list_is_detailed() {
 /// Inputs have no combinators and no references, are closed, and describe every field.
 ///
 /// Combinators and references at the top of an input schema make some model providers reject the whole tool
-/// list. An open input ignores a misspelt field, and a model guesses at what nothing explains.
+/// list. An open input ignores a misspelt field, and a model guesses at an undocumented one.
 #[test]
 fn inputs_are_flat_closed_and_explained() {
     each_operation(|operation, schema| {
@@ -206,7 +205,7 @@ fn outputs_are_objects_whose_fields_are_explained() {
     });
 }
 
-/// A list that is returned whole grows with its workspace until it exceeds what a client takes.
+/// A list that is returned as a whole grows with its workspace until it exceeds its client's limit.
 #[test]
 fn a_list_is_read_in_pages() {
     each_operation(|operation, schema| {
@@ -220,7 +219,7 @@ fn a_list_is_read_in_pages() {
     });
 }
 
-/// Answers that are short, although their schema does not say so, and why.
+/// Answers that are short, although their schema does not show it, and the reason.
 const SHORT: &[(&str, &str)] = &[
     ("export_workspace", "it is a file"),
     ("get_kind_census", "the kinds are in the code"),
@@ -229,10 +228,10 @@ const SHORT: &[(&str, &str)] = &[
     ("verify_workspace_export", "an export has as many sections as there are tables"),
 ];
 
-/// An answer that is too long for its client is lost, and what it was about with it.
+/// An answer that is too long for its client is lost, and so is its effect for the client.
 ///
-/// Each fits into what a client takes by itself, or it is cut: then a caller may ask for more, and what stays
-/// fits into the least that it may ask for.
+/// Each fits into the default limit of a client, or it is cut: then a caller may request more, and the uncut
+/// part fits into the minimum that it may request.
 #[test]
 fn an_answer_is_short_or_is_cut() {
     let mut findings = Vec::new();
@@ -284,7 +283,7 @@ fn examples_name_only_fields_and_every_path_variable() {
     }
 }
 
-/// An example that names a sample which worlds lack would send a name in place of an id.
+/// An example with a sample that worlds lack would send a name in place of an id.
 #[test]
 fn a_world_has_the_samples_that_the_documentation_shows() {
     let world = World::open(Engine::Sqlite);
@@ -334,10 +333,10 @@ fn every_problem_type_is_the_address_of_its_page() {
     get("/problems/nonsense", "*/*").refused(404, "not-found");
 }
 
-/// These speak of what is no field of an input: parameters of OAuth, whose errors have a form of their own.
+/// These errors do not concern a field of an input but parameters of OAuth, whose errors have another form.
 const NAMES_NO_FIELD: [&str; 1] = ["svc-core/src/identity/apps/tokens.rs"];
 
-/// A program that learns which field is wrong from words alone cannot show it beside the field.
+/// A program that learns the wrong field only from the text cannot show the error beside the field.
 #[test]
 fn a_rule_about_a_field_names_it_apart_from_the_words() {
     let mut findings = Vec::new();
@@ -355,7 +354,7 @@ fn a_rule_about_a_field_names_it_apart_from_the_words() {
     none(findings);
 }
 
-/// The one type that the schema of an argument has beside null, if it has one.
+/// Returns the only type of an argument's schema beside null, if there is one.
 fn one_type(schema: &Value) -> Option<&str> {
     let is_null = |kind: &&Value| *kind == "null";
     match (&schema["type"], schema["anyOf"].as_array()) {
@@ -376,7 +375,7 @@ fn one_type(schema: &Value) -> Option<&str> {
     }
 }
 
-/// The arguments within a schema that have no type, or more than one.
+/// Collects the arguments within a schema that have no type, or more than one.
 fn without_one_type(schema: &Value, at: &str, found: &mut Vec<String>) {
     for (name, field) in properties(schema) {
         let at = format!("{at}.{name}");
@@ -393,7 +392,7 @@ fn without_one_type(schema: &Value, at: &str, found: &mut Vec<String>) {
     }
 }
 
-/// A model that is told no type guesses one, and many models send JSON as text then.
+/// A model without a type guesses one, and many models then send JSON as text.
 #[test]
 fn each_argument_of_a_tool_has_one_type() {
     let table = table();

@@ -1,7 +1,8 @@
-//! Which code names which table: each table has an owner, and whatever else names it in SQL is listed.
+//! The tables that each module names: each table has an owner, and all other modules that name it in SQL are
+//! listed.
 //!
-//! A *place* is a file or a folder of the core, such as `identity/tokens`, or a whole layer. It covers what
-//! is below it.
+//! A *place* is a file or a folder of the core, such as `identity/tokens`, or a whole layer. It covers
+//! everything below it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,17 +11,17 @@ use crate::house::rules::{none, root, sources};
 
 /// Each table, the place that owns it, and the other places that name it.
 ///
-/// `channels` is joined wherever `visible!` decides who sees what is in one.
+/// `channels` is joined wherever `visible!` decides who may see an object in a channel.
 const TABLES: &[(&str, &str, &[&str])] = &[
-    // The caller is found by its token, which ends with its installation.
+    // The caller is looked up by its token, which ends with its installation.
     ("app_installations", "identity/apps", &["op/call"]),
     ("apps", "identity/apps", &[]),
     ("approval_gates", "gates/approvals", &[]),
-    ("audit", "log/batch", &["log/verify", "integrity/audit"]),
+    ("audit", "log/batch", &["log/verify", "audit"]),
     ("ballot_counts", "conversation/votes", &[]),
     ("ballots", "conversation/votes", &[]),
     ("boots", "conversation/boot", &["conversation/channels"]),
-    ("channel_members", "conversation/channels", &["conversation/places", "integrity/snapshot"]),
+    ("channel_members", "conversation/channels", &["conversation/places", "stream/snapshot"]),
     (
         "channels",
         "conversation/channels",
@@ -48,28 +49,28 @@ const TABLES: &[(&str, &str, &[&str])] = &[
             "gates/context",
             "gates/relations",
             "gates/reviews",
-            "integrity/audit",
-            "integrity/census",
-            "integrity/events",
-            "integrity/sharing",
-            "integrity/snapshot",
-            "integrity/tombstones",
+            "audit",
+            "stream/census",
+            "stream/events",
+            "sharing",
+            "stream/snapshot",
+            "stream/tombstones",
         ],
     ),
-    ("checkpoints", "integrity/checkpoints", &[]),
-    ("census_at", "integrity/census", &[]),
-    ("charged_imports", "integrity/portability", &[]),
+    ("checkpoints", "stream/checkpoints", &[]),
+    ("census_at", "stream/census", &[]),
+    ("charged_imports", "portability", &[]),
     ("claim_checkpoints", "coordination/checkpoint", &[]),
-    ("consumers", "integrity/subscriptions", &[]),
+    ("consumers", "stream/subscriptions", &[]),
     ("dead_letters", "coordination/dead_letters", &[]),
-    // The caller is found by its token, which ends with its grant.
+    // The caller is looked up by its token, which ends with its grant.
     ("delegation_grants", "identity/delegation", &["op/call"]),
     ("delegation_policies", "identity/delegation", &[]),
-    // What is to be mailed is known where somebody is told.
+    // The inbox knows whether an item is to be mailed.
     ("delivery_addresses", "outreach/delivery_address", &["conversation/inbox", "outreach/mail"]),
     ("delivery_codes", "outreach/delivery_address", &[]),
     ("dm_sets", "conversation/channels", &[]),
-    ("erased", "integrity/portability", &[]),
+    ("erased", "portability", &[]),
     (
         "events",
         "log",
@@ -79,17 +80,17 @@ const TABLES: &[(&str, &str, &[&str])] = &[
             "conversation/addresses",
             "conversation/messages",
             "coordination/views",
-            "integrity/catch_up",
-            "integrity/census",
-            "integrity/checkpoints",
-            "integrity/events",
-            "integrity/portability",
-            "integrity/retention",
-            "integrity/state",
-            "integrity/tombstones",
+            "stream/catch_up",
+            "stream/census",
+            "stream/checkpoints",
+            "stream/events",
+            "portability",
+            "retention",
+            "audit/state",
+            "stream/tombstones",
         ],
     ),
-    // The head's position is read where the caller is found, and where logs are read.
+    // The head's position is read where the caller is looked up, and where logs are read.
     (
         "heads",
         "log",
@@ -100,12 +101,12 @@ const TABLES: &[(&str, &str, &[&str])] = &[
             "conversation/addresses",
             "conversation/messages",
             "coordination/views",
-            "integrity/audit",
-            "integrity/checkpoints",
-            "integrity/portability",
-            "integrity/retention",
-            "integrity/snapshot",
-            "integrity/state",
+            "audit",
+            "stream/checkpoints",
+            "portability",
+            "retention",
+            "stream/snapshot",
+            "audit/state",
         ],
     ),
     ("follows", "conversation/follows", &[]),
@@ -116,9 +117,9 @@ const TABLES: &[(&str, &str, &[&str])] = &[
     ),
     ("findings", "gates/reviews", &[]),
     ("glossary", "conversation/glossary", &[]),
-    ("idempotency_keys", "op/run", &["integrity/idempotency_keys"]),
-    ("imports", "integrity/portability", &[]),
-    // Who waits for an inbox is woken by what is new there.
+    ("idempotency_keys", "op/run", &["retention/idempotency_keys"]),
+    ("imports", "portability", &[]),
+    // New items wake a wait for an inbox.
     (
         "inbox",
         "conversation/inbox",
@@ -126,15 +127,15 @@ const TABLES: &[(&str, &str, &[&str])] = &[
     ),
     ("inbox_rules", "outreach/preferences", &["conversation/inbox"]),
     ("key_checks", "log/keys", &[]),
-    ("kind_counts", "integrity/census", &[]),
+    ("kind_counts", "stream/census", &[]),
     ("land_gates", "gates/land_gate", &[]),
     ("leases", "op/declare/chore", &[]),
-    // Nothing is destroyed while there is one, and what is replaced is kept.
-    ("held_texts", "integrity/holds", &["op/run"]),
-    ("legal_holds", "integrity/holds", &["op/run"]),
+    // Nothing is destroyed under a hold, and replaced texts are kept.
+    ("held_texts", "retention/holds", &["op/run"]),
+    ("legal_holds", "retention/holds", &["op/run"]),
     ("live_items", "coordination/obstacles", &["coordination/queue", "coordination/slots"]),
     ("member_skills", "identity/members", &[]),
-    // The caller is found by its token, with its member.
+    // The caller is looked up by its token, with its member.
     (
         "members",
         "identity/members",
@@ -146,7 +147,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
             "conversation/mentions",
             "conversation/notifications",
             "conversation/presence",
-            "integrity/snapshot",
+            "stream/snapshot",
             "outreach/mail",
             "outreach/push",
         ],
@@ -163,7 +164,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
             "conversation/votes",
             "gates/backlinks",
             "gates/relations",
-            "integrity/snapshot",
+            "stream/snapshot",
         ],
     ),
     ("mutes", "conversation/inbox", &[]),
@@ -173,42 +174,42 @@ const TABLES: &[(&str, &str, &[&str])] = &[
     ("pins", "conversation/messages", &["gates/backlinks"]),
     ("preferences", "outreach/preferences", &[]),
     ("presence", "conversation/presence", &["conversation/inbox", "conversation/mentions"]),
-    ("purges", "integrity/purge", &[]),
+    ("purges", "retention/purge", &[]),
     ("rate_windows", "store/rate_windows", &[]),
     ("reactions", "conversation/messages", &["gates/backlinks"]),
     ("ready", "coordination/queue", &[]),
     // A channel does not become private while its messages refute others elsewhere.
     ("relations", "gates/relations", &["conversation/channels", "conversation/messages", "gates/backlinks"]),
     ("repo_pauses", "coordination/pauses", &["coordination/obstacles", "coordination/queue"]),
-    ("resource_subscriptions", "integrity/resource_subscriptions", &[]),
+    ("resource_subscriptions", "stream/resource_subscriptions", &[]),
     ("results", "coordination/results", &[]),
-    ("retention", "integrity/retention", &[]),
+    ("retention", "retention", &[]),
     ("review_requirements", "gates/reviews", &[]),
     ("reviewers", "gates/reviews", &[]),
     ("reviews", "gates/reviews", &[]),
     ("scim_group_members", "identity/scim", &[]),
     ("scim_groups", "identity/scim", &[]),
     ("scrubs", "conversation/scrub", &[]),
-    // The caller is found by its session.
+    // The caller is looked up by its session.
     ("sessions", "identity/sessions", &["op/call"]),
-    // The caller is found by its ticket.
-    ("share_tickets", "integrity/sharing", &["op/call"]),
+    // The caller is looked up by its ticket.
+    ("share_tickets", "sharing", &["op/call"]),
     ("shelves", "conversation/shelves", &["conversation/scrub"]),
     ("slots", "coordination/slots", &["coordination/obstacles", "coordination/queue"]),
     ("slot_uses", "coordination/obstacles", &[]),
     ("skill_sets", "coordination/skill_sets", &["coordination/queue", "coordination/thread"]),
     ("spawn_budgets", "coordination/budgets", &[]),
-    ("taps", "integrity/taps", &[]),
+    ("taps", "stream/taps", &[]),
     ("thread_budgets", "coordination/budget", &[]),
     (
         "thread_dependencies",
         "coordination/dependencies",
-        &["conversation/channels", "coordination/queue", "integrity/snapshot"],
+        &["conversation/channels", "coordination/queue", "stream/snapshot"],
     ),
     ("thread_memory_blocks", "conversation/memory", &[]),
     ("thread_notices", "coordination/notices", &[]),
     ("thread_workers", "coordination/workers", &[]),
-    // Each feature of threads has columns of its own in the row of a thread.
+    // Each feature of threads has separate columns in the row of a thread.
     (
         "threads",
         "coordination/thread",
@@ -238,16 +239,16 @@ const TABLES: &[(&str, &str, &[&str])] = &[
             "gates/context",
             "gates/approvals",
             "gates/reviews",
-            "integrity/snapshot",
+            "stream/snapshot",
         ],
     ),
     ("tokens", "identity/tokens", &["op/call", "identity/sessions", "identity/setup"]),
     ("usage_reports", "coordination/budgets", &[]),
     ("usage_totals", "coordination/budgets", &[]),
     ("votes", "conversation/votes", &["gates/backlinks"]),
-    // What is to be pushed is known where somebody is told.
+    // The inbox knows whether an item is to be pushed.
     ("web_push", "outreach/web_push", &["conversation/inbox"]),
-    // The first one is found for who acts where authentication is off.
+    // With authentication turned off, the first person is looked up as the caller.
     (
         "workspaces",
         "identity/workspaces",
@@ -255,8 +256,8 @@ const TABLES: &[(&str, &str, &[&str])] = &[
             "log/keys",
             "log/verify",
             "identity/setup",
-            "integrity/snapshot",
-            "integrity/state",
+            "stream/snapshot",
+            "audit/state",
             "op/call",
             "op/declare",
             "conversation/presence",
@@ -266,7 +267,7 @@ const TABLES: &[(&str, &str, &[&str])] = &[
     ),
 ];
 
-/// The words of a text, and its commas and parentheses.
+/// Returns the tokens of a text: its keywords and names, its commas and parentheses.
 fn tokens(sql: &str) -> Vec<&str> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let mut found = Vec::new();
@@ -282,13 +283,13 @@ fn tokens(sql: &str) -> Vec<&str> {
     found
 }
 
-/// The words before the name of a table.
+/// The keywords before the name of a table.
 const NAMES_A_TABLE: &[&str] = &["from", "join", "into", "update", "using", "table", "truncate"];
 
-/// The words that may come between.
+/// The keywords that may come between.
 const BETWEEN: &[&str] = &["if", "not", "exists", "only", "or", "ignore", "main"];
 
-/// The tables that a statement names: after a keyword, or after a comma, as in a list.
+/// Returns the tables that a statement names: after a keyword, or after a comma, as in a list.
 fn named_in(sql: &str) -> BTreeSet<String> {
     let sql = sql.to_lowercase();
     let tokens = tokens(&sql);
@@ -307,7 +308,7 @@ fn named_in(sql: &str) -> BTreeSet<String> {
     named
 }
 
-/// The tables that exist after the migrations of an engine; a partition is part of its table.
+/// Returns the tables that exist after the migrations of an engine; a partition is part of its table.
 fn migrated(engine: &str) -> BTreeSet<String> {
     let folder = root().join("migrations").join(engine);
     let files: BTreeSet<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -335,12 +336,12 @@ fn after_statements(sql: &str) -> BTreeSet<String> {
     tables
 }
 
-/// Whether the place covers the file, both from `svc-core/src`.
+/// Returns whether the place covers the file, both from `svc-core/src`.
 fn covers(place: &str, file: &str) -> bool {
     Path::new(&file).with_extension("").starts_with(place)
 }
 
-/// What is wrong with what each file names: tables it may not name, and entries that are no longer needed.
+/// Returns the violations of each file: tables that it may not name, and entries that are no longer needed.
 fn findings(named: &BTreeMap<String, BTreeSet<String>>, tables: &[(&str, &str, &[&str])]) -> Vec<String> {
     let mut findings = Vec::new();
     for (table, owner, others) in tables {
@@ -356,7 +357,7 @@ fn findings(named: &BTreeMap<String, BTreeSet<String>>, tables: &[(&str, &str, &
     findings
 }
 
-/// A statement two layers away breaks at run time when a column changes that its author did not know of.
+/// A statement two layers away breaks at run time when the author of a column's change does not know of it.
 #[test]
 fn a_table_is_named_only_by_its_owner_and_the_listed_places() {
     let listed: BTreeSet<String> = TABLES.iter().map(|(table, ..)| (*table).to_owned()).collect();

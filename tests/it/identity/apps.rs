@@ -1,4 +1,4 @@
-//! Apps: how they are installed, how they get tokens, and how everything ends with the installation.
+//! Apps: their installation, their tokens, and the end of everything with the installation.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use svc_tests::{World, answer_of, call, on_both_engines, text};
 
 const TOKEN: &str = "/oauth/app/token";
 
-/// An input about the world's workspace, with these fields.
+/// Returns an input about the world's workspace, with these fields.
 fn of_workspace(world: &World, fields: Value) -> Value {
     let mut input = json!({"workspace_id": world.id("workspace")});
     input.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
@@ -45,7 +45,7 @@ fn revoke(world: &World, installation: &Value) -> Value {
     world.admin("revoke_app_installation", of_workspace(world, input))
 }
 
-/// Asks for a token by HTTP, with these parameters beside those of the installation.
+/// Requests a token over HTTP, with these parameters beside those of the installation.
 fn ask(world: &World, installation: &Value, changes: Value) -> Answer {
     let mut body = json!({
         "grant_type": "client_credentials", "client_id": installation["client_id"],
@@ -158,7 +158,8 @@ fn nobody_takes_the_handle_of_an_app_or_of_a_peer() {
     });
 }
 
-/// Each failure of the token endpoint: what is changed, the status, the problem and the error of RFC 6749.
+/// Returns each failure of the token endpoint: the changed parameters, the status, the problem and the error
+/// of RFC 6749.
 fn failures() -> Vec<(Value, u16, &'static str, &'static str)> {
     let (request, client) = ((400, "malformed-request"), (401, "unauthenticated"));
     let row = |changes, (status, code), error| (changes, status, code, error);

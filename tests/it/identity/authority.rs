@@ -1,12 +1,10 @@
-//! Authority over others.
-//!
-//! Who sees a channel, whose authority a token may carry, and what only the service writes.
+//! Authority over others: visibility of channels, capabilities of tokens, and notices of the service.
 
 use serde_json::{Value, json};
 use svc_tests::client::Answer;
 use svc_tests::{World, on_both_engines, text};
 
-/// A worker token of another member, which administers nothing.
+/// Returns a worker token of another member without administrative rights.
 fn worker(world: &World, handle: &str) -> (String, String) {
     world.new_agent(handle)
 }
@@ -49,7 +47,7 @@ fn only_its_creator_and_the_administrators_control_a_channel() {
     });
 }
 
-/// A token of the admin's with these capabilities: its secret and its id.
+/// Returns a token of the admin with these capabilities: its secret and its id.
 fn token(world: &World, capabilities: &[&str]) -> (String, String) {
     let made = world.admin(
         "mint_token",

@@ -1,10 +1,10 @@
-//! Members: how they are listed and read, what they are called, and what others confer on them.
+//! Members: lists, reads, names, and skills that others grant.
 
 use serde_json::{Value, json};
 use svc_tests::on_both_engines;
 use svc_tests::{World, text};
 
-/// The handles that a list returns.
+/// Returns the handles that a list returns.
 fn handles(world: &World, filter: &Value) -> Vec<String> {
     let mut input = json!({"workspace_id": world.id("workspace")});
     input.as_object_mut().unwrap().extend(filter.as_object().cloned().unwrap());
@@ -121,7 +121,7 @@ fn governance_skills_are_conferred_and_revoked_by_others_alone() {
         assert_eq!(world.kinds_after(lsn), kinds);
         assert_eq!(world.admin("get_member", json!({"member_id": id})), member);
 
-        // A routing skill cannot be revoked by the same path, nor can another be conferred.
+        // The same path can neither revoke a routing skill nor grant another.
         world.call(&token, "set_skills", json!({"skills": ["rust"]})).output();
         let me = json!({"member_id": world.id("admin"), "skill": "review"});
         for operation in ["confer_skill", "revoke_skill"] {
@@ -132,7 +132,7 @@ fn governance_skills_are_conferred_and_revoked_by_others_alone() {
             world.call(&world.people.admin, operation, me.clone()).refused(403, "forbidden");
             world.call(&world.people.outsider, operation, about("review")).refused(404, "not-found");
         }
-        // A delegate confers nothing on itself by the rights of another.
+        // A delegate cannot grant itself a skill by the rights of another.
         let minted = world.admin(
             "mint_token",
             json!({"workspace_id": world.id("workspace"), "member_id": id, "label": "lent",

@@ -1,4 +1,4 @@
-//! Quotas of tokens: who sets them, and that a token and all that come from it stay within them.
+//! Quotas of tokens: who can set them, and that a token and all derived from it stay within them.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn secret(token: &Value) -> String {
     text(&token["secret"])
 }
 
-/// How many of so many requests are admitted.
+/// Returns how many of this many requests are admitted.
 fn admitted(world: &World, token: &str, tries: usize) -> usize {
     (0..tries).filter(|_| world.call(token, "whoami", json!({})).status == 200).count()
 }
@@ -61,7 +61,7 @@ fn a_limited_administrator_mints_nothing_less_limited() {
     });
 }
 
-/// Whatever makes a token for a limited caller, or hands one over, makes it at most as limited.
+/// A token that is created for or handed over to a limited caller is limited at least as much.
 #[test]
 fn no_way_to_another_token_leads_around_a_quota() {
     on_both_engines(|world| {
@@ -87,7 +87,7 @@ fn no_way_to_another_token_leads_around_a_quota() {
             assert_eq!(taken.status, code, "{quotas}: {}", taken.body);
         }
 
-        // What the client credentials of an app are worth is up to who has installed it.
+        // The member who installed an app determines the quota of its client credentials.
         let app = json!({"workspace_id": workspace, "slug": "limited", "name": "Limited"});
         let app = world.admin("create_app", app)["id"].clone();
         let install = json!({"workspace_id": workspace, "app_id": app,
@@ -119,7 +119,7 @@ fn what_is_derived_counts_towards_the_quota_that_it_comes_from() {
         assert_eq!(same["quotas"], json!({"requests": 12}));
         let narrow = attenuate(world, &secret(&same), json!({"requests": 3})).output();
         attenuate(world, &secret(&narrow), json!({"requests": 4})).refused(403, "forbidden");
-        // Three derivations and two refusals have counted, the narrow one's towards all.
+        // Three derivations and two refusals have counted, the narrow one's towards all quotas.
         assert_eq!(admitted(world, &secret(&narrow), 5), 2);
         assert_eq!(admitted(world, &secret(&same), 9), 6);
         assert_eq!(admitted(world, &root, 1), 0);
@@ -168,7 +168,7 @@ fn a_token_of_an_app_has_its_quota() {
     });
 }
 
-/// Otherwise an app could ask for another token whenever its limit is reached.
+/// Otherwise an app could request another token whenever it reaches its limit.
 #[test]
 fn the_tokens_of_an_app_are_one_client() {
     for engine in engines() {
@@ -190,7 +190,7 @@ fn servers_share_a_quota() {
         for _ in 0..12 {
             total += admitted(world, &token, 1) + usize::from(ask());
         }
-        // Each request is told, since a twentieth of ten is less than one.
+        // Each request is reported, since a twentieth of ten is less than one.
         let wanted = if world.engine() == Engine::Postgres { 10 } else { 20 };
         assert_eq!(total, wanted);
     });

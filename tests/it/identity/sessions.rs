@@ -1,4 +1,4 @@
-//! Sessions of browsers: whom they act as, and how they end.
+//! Sessions of browsers: their member, and their end.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ fn is_live(world: &World, session: SessionId) -> bool {
     ask(world, session, "whoami", &json!({})).is_success()
 }
 
-/// A bearer token beside a session.
+/// Returns the answer to a bearer token beside a session.
 fn both(world: &World, token: &Value, session: SessionId, operation: &str, input: &Value) -> Answer {
     let bearer = SecretString::from(text(&token["secret"]));
     world.call_by(Credential::Both(bearer, session), operation, input)

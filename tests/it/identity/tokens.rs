@@ -1,6 +1,7 @@
-//! Tokens.
+//! Tokens: capabilities, lifetimes, and bounded revocations.
 //!
-//! None carries more than its parent, none outlives it, and one revocation ends a bounded number.
+//! A derived token carries no more than its parent and does not outlive it, and one revocation ends a bounded
+//! number.
 
 use std::time::Duration;
 
@@ -195,7 +196,7 @@ fn a_token_that_had_expired_when_its_parent_was_revoked_stays_dead() {
     });
 }
 
-/// Who can write to the database gives no token more than the log says that it was granted.
+/// A writer of the database cannot give a token more than the log says that it was granted.
 #[test]
 fn a_token_with_more_than_its_event_has_granted_is_rejected() {
     on_both_engines(|world| {
@@ -209,7 +210,7 @@ fn a_token_with_more_than_its_event_has_granted_is_rejected() {
         let (less, more) = (mint(&["workspace:read"]), mint(&["workspace:read", "token:admin"]));
         let secret = text(&less["secret"]);
         let [less, more] = [&less, &more].map(|token| id(world, &text(&token["id"])));
-        // Another server has nothing cached of it.
+        // Another server has not cached it.
         let answer = || answer_of(call(&world.another_service(3), Some(&secret), "whoami", &json!({})));
         let set = |column: &str, value: &str| {
             world.database.execute(&format!("update tokens set {column} = {value} where id = {less}"));
@@ -221,7 +222,7 @@ fn a_token_with_more_than_its_event_has_granted_is_rejected() {
         assert!(answer().is_success());
         set("capabilities", &of("capabilities", &more).to_string());
         answer().refused(401, "unauthenticated");
-        // Nor does it help to name the event of another token, or none.
+        // Naming the event of another token, or no event, does not help either.
         for other in [of("lsn", &more), world.lsn() + 1000, 1, 0, -1] {
             set("lsn", &other.to_string());
             answer().refused(401, "unauthenticated");
@@ -230,7 +231,7 @@ fn a_token_with_more_than_its_event_has_granted_is_rejected() {
         answer().refused(401, "unauthenticated");
         set("capabilities", &capabilities.to_string());
         assert!(answer().is_success());
-        // Less is no harm, and what was pruned proves nothing.
+        // Fewer capabilities do no harm, and in a pruned log this proves nothing.
         set("capabilities", "0");
         assert!(answer().is_success());
         set("capabilities", &of("capabilities", &more).to_string());

@@ -1,4 +1,4 @@
-//! Workspaces: the name and handle of one's own, and no sight of any other.
+//! Workspaces: the name and handle of the caller's own, and no access to others.
 
 use serde_json::json;
 use svc_core::op::Effect;
@@ -29,7 +29,7 @@ fn who_has_one_workspace_need_not_name_it() {
         for operation in world.service.table().operations() {
             let named = operation.docs().example(&world.fixture).unwrap();
             let mut short = named.clone();
-            // Erased, a workspace is there no more.
+            // Once erased, a workspace no longer exists.
             if short.as_object_mut().unwrap().remove("workspace_id").is_none()
                 || operation.effect() == Effect::Destructive
             {
@@ -48,7 +48,7 @@ fn who_has_one_workspace_need_not_name_it() {
     });
 }
 
-/// The workspace of the bearer, with a handle.
+/// Returns the workspace of the bearer, with this handle.
 fn with_handle(world: &World, token: &str, handle: &str) -> serde_json::Value {
     let workspace = world.call(token, "whoami", json!({})).output()["workspace_id"].clone();
     json!({"workspace_id": workspace, "handle": handle})

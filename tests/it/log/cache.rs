@@ -1,8 +1,8 @@
 //! Caches of connections, and the events that invalidate them.
 //!
-//! Whatever changes a row from which something is cached emits an event whose kind invalidates it. Nothing
-//! else invalidates, so that nobody can make connections read everything again. Both are tested from two
-//! sides: by what the operations do, and by the statements in the source.
+//! A change of a row from which data is cached emits an event whose kind invalidates it. Nothing else
+//! invalidates, so that no request can make connections read everything again. Both are tested from two
+//! sides: by the effects of operations, and by the statements in the source.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,9 +17,9 @@ use svc_tests::{Setup, World, on_both_engines, text};
 
 use crate::house::rules::{none, sources};
 
-/// Tables whose rows are cached, what invalidates them, and whether the absence of a row is cached too.
+/// Tables whose rows are cached, the kind of invalidation, and whether the absence of a row is cached too.
 ///
-/// Where it is, adding a row is a change like any other. Of threads only the channel is cached, which never
+/// If it is, adding a row is a change like any other. Of threads only the channel is cached, which never
 /// changes.
 const CACHED: &[(&str, Invalidates, bool)] = &[
     ("tokens", Invalidates::Access, false),
@@ -27,11 +27,11 @@ const CACHED: &[(&str, Invalidates, bool)] = &[
     ("channels", Invalidates::Access, false),
     ("channel_members", Invalidates::Access, false),
     ("member_skills", Invalidates::Rules, true),
-    // Nothing invalidates them: rows are added and never changed.
+    // Not invalidated: rows are added and never changed.
     ("skill_sets", Invalidates::Rules, false),
 ];
 
-/// Every statement that changes such a row, by its file and how it begins, and the kinds of its events.
+/// Every statement that changes such a row, by its file and its beginning, and the kinds of its events.
 const CHANGES: &[(&str, &str, &[&str])] = &[
     ("identity/tokens/revoke.rs", "update tokens set revoked_at", &["TokenRevoked"]),
     ("identity/tokens/rotate.rs", "update tokens set secret_hash", &["TokenRotated"]),
@@ -55,7 +55,7 @@ const CHANGES: &[(&str, &str, &[&str])] = &[
     ("conversation/channels/members.rs", "delete from channel_members", &["ChannelMemberRemoved"]),
 ];
 
-/// The cached kind of data that a statement changes.
+/// Returns the cached kind of data that a statement changes.
 fn changes_cached(statement: &str) -> Option<Invalidates> {
     let begins = |prefix: &str, table: &str| {
         statement.strip_prefix(prefix).and_then(|rest| rest.strip_prefix(table)).is_some_and(|rest| {
@@ -110,7 +110,7 @@ fn statements_are_classified() {
     }
 }
 
-/// The epochs of all workspaces together.
+/// Returns the sums of the epochs of all workspaces.
 fn epochs(world: &World) -> (i64, i64) {
     let sum =
         |column: &str| world.database.number(&format!("select cast(sum({column}) as bigint) from heads"));
@@ -125,7 +125,8 @@ fn rows(world: &World) -> BTreeMap<&'static str, BTreeSet<String>> {
     CACHED.iter().map(|(table, _, _)| (*table, rows_of(table))).collect()
 }
 
-/// The tables whose cached rows the admin's call changed without an event; nothing if the call is rejected.
+/// Returns the tables whose cached rows the admin's call changed without an event, or `None` if the call is
+/// rejected.
 fn silent_changes(world: &World, operation: &Operation, input: &Value) -> Option<Vec<&'static str>> {
     let (before, was) = (rows(world), epochs(world));
     if !world.call(&world.people.admin, operation.name(), input.clone()).is_success() {
@@ -156,7 +157,7 @@ fn no_example_changes_cached_rows_without_an_event() {
             }
             let Some(input) = world.operation(name).docs().example(&world.fixture) else { continue };
             let silent = silent_changes(&world, world.operation(name), &input).unwrap_or_else(|| {
-                // An earlier example has used up its object.
+                // An earlier example has used up the object of this one.
                 world = World::open(engine);
                 silent_changes(&world, world.operation(name), &input)
                     .expect("an example succeeds in a new world")

@@ -1,4 +1,4 @@
-//! Checkpoints: what was signed of a log is proven later, pruned or not, and read by others.
+//! Checkpoints: a signed state of a log can be proven later, pruned or not, and be read by other programs.
 
 use std::time::Duration;
 
@@ -66,7 +66,7 @@ fn a_log_holds_what_was_signed_of_it_pruned_or_not() {
     });
 }
 
-/// The content hashes of the events after a position.
+/// Returns the content hashes of the events after a position.
 fn hashes_after(world: &World, lsn: i64) -> Vec<[u8; 32]> {
     let (mut hashes, mut after): (Vec<[u8; 32]>, i64) = (Vec::new(), lsn);
     loop {
@@ -84,7 +84,7 @@ fn hashes_after(world: &World, lsn: i64) -> Vec<[u8; 32]> {
     }
 }
 
-/// The root of RFC 6962, section 2.1, by its definition.
+/// Returns the root of RFC 6962, section 2.1, by its definition.
 fn root(hashes: &[[u8; 32]]) -> [u8; 32] {
     let hash = |parts: &[&[u8]]| Sha256::digest(parts.concat()).into();
     match hashes {
@@ -121,7 +121,7 @@ fn a_log_that_was_rewritten_does_not_hold_what_was_signed() {
     let world = World::open(Engine::Sqlite);
     post(&world, 3);
     let copy = Database::Sqlite(world.database.copy_file("copy.db"));
-    // Two histories of one beginning.
+    // Two histories with the same beginning.
     post(&world, 2);
     let checkpoint = sign(&world);
     let report = verify_checkpoint(&copy, &checkpoint.note, &keys()).unwrap();

@@ -1,4 +1,4 @@
-//! The event log: what it proves about its own past, and what its events invalidate in caches.
+//! The event log: its proof of the past, and the cache invalidations by its events.
 
 mod cache;
 mod checkpoints;

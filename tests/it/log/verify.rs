@@ -1,8 +1,8 @@
 //! Tampering with the stored log.
 //!
-//! Whatever somebody changes in it behind the service's back, `svc verify` exits with code 3 and names the
-//! workspace and the first event that differs. What a hash chain cannot show by itself, a log cut off or
-//! rewritten up to its head, shows against a head that somebody has kept.
+//! Whatever is changed in it without the service, `svc verify` exits with code 3 and names the workspace and
+//! the first event that differs. Changes that a hash chain cannot show by itself, such as a log that was cut
+//! off or rewritten up to its head, show against a head that was kept.
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -11,9 +11,9 @@ use svc_tests::database::{TestDatabase, engines};
 use svc_tests::process::Exited;
 use svc_tests::site::{Site, done};
 
-/// The exit code for a log that is not whole.
+/// The exit code for a broken log.
 const BROKEN: Option<i32> = Some(3);
-/// An id that nothing in the database has.
+/// An id that does not exist in the database.
 const FORGED_ID: uuid::Uuid = uuid::Uuid::from_u128(0xbad);
 
 /// A stored event.
@@ -57,13 +57,13 @@ impl Log {
         self.events.iter().find(|event| event.lsn == lsn).unwrap()
     }
 
-    /// The head that somebody would have kept when the log ended at `lsn`.
+    /// Returns the head to keep when the log ended at `lsn`.
     fn head(&self, lsn: i64) -> String {
         format!("{lsn}:sha256:{}", self.at(lsn).content_hash)
     }
 }
 
-/// Two logs, and the site that they are in.
+/// Two logs, and their site.
 struct Prepared {
     site: Site,
     logs: [Log; 2],
@@ -75,7 +75,7 @@ const KEEP: &str = "
     create table kept_audit as select * from audit; create table kept_workspaces as select *
         from workspaces;";
 
-/// Puts everything back as it was.
+/// Restores everything.
 const RESTORE: &str = "
     begin;
     delete from events; insert into events select * from kept_events;
@@ -110,7 +110,7 @@ fn prepare(engine: Engine) -> Prepared {
     Prepared { site, logs }
 }
 
-/// Some work, so that there is something to tamper with.
+/// Creates events to tamper with.
 fn fill(service: &svc_core::Service, token: &str, workspace_id: &str) {
     let call = |operation, input| done(service, token, operation, input);
     let channel = call("create_channel", json!({"workspace_id": workspace_id, "name": "general"}));
@@ -131,13 +131,13 @@ fn literal_id(database: &TestDatabase, id: &str) -> String {
     database.id(id.parse::<uuid::Uuid>().unwrap())
 }
 
-/// One way to tamper, and where it must be found.
+/// One kind of tampering, and where it must be found.
 struct Case {
     name: String,
     sql: String,
-    /// The workspaces that are broken, by their place in [`Prepared::logs`], and the positions.
+    /// The broken workspaces, by their place in [`Prepared::logs`], and the positions.
     broken: Vec<(usize, i64)>,
-    /// The head to expect of the first workspace; without it, the tampering must pass unnoticed.
+    /// The expected head of the first workspace; without it, the tampering must pass unnoticed.
     kept_head: Option<String>,
 }
 
@@ -167,7 +167,7 @@ impl Forger<'_> {
         }
     }
 
-    /// The condition that finds an event.
+    /// Returns the condition that finds an event.
     fn event(&self, log: usize, lsn: i64) -> String {
         format!("workspace_id = {} and lsn = {lsn}", self.id(&self.logs[log].workspace_id))
     }
@@ -180,13 +180,13 @@ impl Forger<'_> {
         format!("update heads set {change} where workspace_id = {};", self.id(&self.logs[0].workspace_id))
     }
 
-    /// Replaces the payload of an event, and its hash with it.
+    /// Replaces the payload of an event, and updates its hash.
     fn rewrite(&self, lsn: i64, payload: &str) -> String {
         let hash = self.bytes(&hash(payload));
         self.update(lsn, &format!("payload = '{}', content_hash = {hash}", payload.replace('\'', "''")))
     }
 
-    /// Every column of the first, a middle and the last event.
+    /// Returns a case for every column of the first, a middle and the last event.
     fn columns(&self) -> Vec<Case> {
         let (forged, zeros) = (self.id(&FORGED_ID.to_string()), self.bytes(&"00".repeat(32)));
         let changes = [
@@ -291,12 +291,12 @@ impl Forger<'_> {
     }
 }
 
-/// Another payload that is as good as the first.
+/// Returns another valid payload.
 fn forge(payload: &str) -> String {
     format!("{},\"zz\":\"forged\"}}", payload.strip_suffix('}').unwrap())
 }
 
-/// The payload of an event that comes after another one than it did.
+/// Returns the payload of an event with another predecessor.
 fn relink(event: &Stored, before: &str) -> String {
     let link = |hash: &str| format!("\"prev_hash\":\"sha256:{hash}\"");
     assert!(event.payload.contains(&link(&event.prev_hash)), "{}", event.payload);
@@ -307,7 +307,7 @@ fn hash(payload: &str) -> String {
     hex::encode(Sha256::digest(payload.as_bytes()))
 }
 
-/// What `svc verify --json` reported of a workspace.
+/// Returns the report of `svc verify --json` on a workspace.
 fn report_of<'a>(output: &'a Value, workspace_id: &str) -> Option<&'a Value> {
     match output {
         Value::Object(members) if members.get("workspace_id") == Some(&json!(workspace_id)) => Some(output),
@@ -385,10 +385,10 @@ fn an_untouched_log_passes_with_its_head_and_with_every_earlier_one() {
     }
 }
 
-/// The instance, as if it were a workspace.
+/// The id of the instance, which has a log like a workspace.
 const INSTANCE: &str = "00000000-0000-0000-0000-000000000000";
 
-/// Something that is missing or too much: the workspace whose log must be named for it, where, and as what.
+/// A missing or surplus item: the workspace whose log must be named for it, the position, and the defect.
 struct Gone<'a> {
     name: &'a str,
     sql: String,

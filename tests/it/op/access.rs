@@ -1,7 +1,7 @@
 //! Authorisation: every row of the table, operations and framed ones, against every kind of caller.
 //!
-//! It is called on every path and over MCP. What must become of the request follows from the declaration of
-//! the row, and no refusal leaves anything behind but the decision about a delegate.
+//! Each row is called on every path and over MCP. The expected outcome follows from the declaration of the
+//! row, and a refusal leaves nothing behind but the decision about a delegate.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,12 +16,13 @@ use svc_tests::{Setup, World, on_both_engines, session_key};
 use crate::house::areas::{Wanted, by_area};
 use crate::op::callers::{self, Kind, Outcome, Way};
 
-/// Operations that name nothing which another workspace could hide.
+/// Operations that do not name an object which another workspace could hide.
 ///
 /// All others return 404 to its admin.
 const NAMES_NOTHING: &[(&str, &str)] = &[];
 
-/// Operations whose channel, thread or message only filters or prefers, so that a private one is no error.
+/// Operations with a channel, thread or message that only filters or prefers, so a private one is not an
+/// error.
 const ONLY_FILTERS: &[(&str, &str)] = &[
     ("list_events", "filters: what the caller may not see is left out of a page"),
     ("wait_for_event", "filters: what the caller may not see does not wake it"),
@@ -32,7 +33,7 @@ struct Matrix {
     world: World,
     /// Tokens by the capability that they lack; they have all others.
     lacking: BTreeMap<String, String>,
-    /// One of each kind of caller.
+    /// A caller of each kind.
     kinds: Vec<Kind>,
 }
 
@@ -52,7 +53,7 @@ impl Matrix {
         Self { world, lacking, kinds }
     }
 
-    /// The number of all events and all audit rows.
+    /// Returns the number of all events and all audit rows.
     fn recorded(&self) -> (i64, i64) {
         let count = |table: &str| self.world.database.number(&format!("select count(*) from {table}"));
         (count("events"), count("audit"))
@@ -80,10 +81,10 @@ impl Matrix {
         assert_eq!(self.recorded(), wanted, "{row:?}: a rejection or a read left something behind");
     }
 
-    /// Checks that what becomes of a request is what the declaration says; returns its decisions.
+    /// Checks that the outcome of a request follows from the declaration; returns its decisions.
     ///
-    /// Whoever is to be rejected sends what would succeed. Whoever is not sends what no operation takes, and
-    /// is told so.
+    /// A caller that must be rejected sends an input that would succeed. Any other sends an invalid input,
+    /// which must be rejected as such.
     fn check_kind(&self, row: &Operation, way: Way, input: &Value, kind: &Kind) -> i64 {
         let Kind { who, .. } = kind;
         let broken = json!({"unknown": true});
@@ -102,7 +103,7 @@ impl Matrix {
                 let found = (answer.status, answer.code());
                 let is_admitted = !matches!(answer.status, 401 | 403 | 429 | 500..);
                 assert!(is_admitted, "{who} calls {row:?} by {way:?}: {:#}", answer.body);
-                // What a file or a body of another protocol may be, its row says.
+                // The row defines the contents of a file or a body of another protocol.
                 let is_other = row.http().frame.is_some() || row.http().takes_file;
                 let is_told = is_other || found == (400, "malformed-request");
                 assert!(is_told, "{who} calls {row:?} by {way:?}: {:#}", answer.body);
@@ -130,7 +131,7 @@ impl Matrix {
     /// Refuses a token that has every capability but those that the operation needs.
     ///
     /// An operation that was copied with the capability of its neighbour works in every test of its author,
-    /// who calls it as an administrator. An agent that was given reading alone would change others' work.
+    /// who calls it as an administrator. An agent that was only allowed to read would change others' work.
     fn check_lacking(&self, operation: &Operation, way: Way, input: &Value) {
         if let Some(token) = self.lacking.get(&operation.access().needs.expression()) {
             let answer = way.call(&self.world, Some(token), operation, input);
@@ -141,8 +142,8 @@ impl Matrix {
 
     /// Refuses the administrator of another workspace, who may do everything there.
     ///
-    /// A function that selects a row by its id alone, past the loaders, returns it to whoever knows the id.
-    /// Teams that share a server would read and close each other's threads.
+    /// A function that selects a row by its id alone, without the loaders, returns it to every caller that
+    /// knows the id. Teams that share a server would read and close each other's threads.
     fn check_outsider(&self, operation: &Operation, way: Way, input: &Value) {
         let names_an_object = input.as_object().unwrap().keys().any(|name| name.ends_with("_id"));
         if !names_an_object || NAMES_NOTHING.iter().any(|(name, _)| *name == operation.name()) {
@@ -154,8 +155,8 @@ impl Matrix {
 
     /// Refuses a member of the workspace who is not in the private channel.
     ///
-    /// A loader that compares only the workspace is right for everything but private channels. Whoever was
-    /// left out of one on purpose would read its messages and post among them.
+    /// A loader that compares only the workspace is right for everything but private channels. A member who
+    /// was excluded on purpose would read its messages and post among them.
     fn check_bystander(&self, operation: &Operation, way: Way, input: &Value) {
         let people = &self.world.people;
         let private = [
@@ -180,7 +181,7 @@ impl Matrix {
 
     /// Lets a frozen member read.
     ///
-    /// One that only reads and was added with `write` takes from a frozen member what it may still see.
+    /// A read that was added with `write` hides data that a frozen member may still see.
     fn check_frozen(&self, operation: &Operation, way: Way, input: &Value) {
         if operation.access().needs == Needs::Nothing || !operation.effect().changes_nothing() {
             return;
@@ -194,7 +195,7 @@ impl Matrix {
     }
 }
 
-/// Checks the operations of a table that `wanted` chooses.
+/// Checks the operations of a table that `wanted` selects.
 pub fn unauthorized_callers_are_rejected(engine: Engine, features: fn() -> Vec<Feature>, wanted: Wanted<'_>) {
     let matrix = Matrix::open(engine, features, wanted);
     let mut operations =
@@ -205,15 +206,15 @@ pub fn unauthorized_callers_are_rejected(engine: Engine, features: fn() -> Vec<F
 
 /// Callers without the right to an operation are rejected.
 ///
-/// An operation that forgets to check a capability, or whose object it is, works for its author, who may do
-/// everything.
+/// An operation that forgets to check a capability, or the owner of its object, works for its author, who may
+/// do everything.
 fn strangers_are_rejected(engine: Engine, wanted: Wanted<'_>) {
     unauthorized_callers_are_rejected(engine, Vec::new, wanted);
 }
 
 by_area!(every_operation_rejects_unauthorized_callers, strangers_are_rejected);
 
-/// The same for the rows that are no operations.
+/// The same for the rows that are not operations.
 #[test]
 fn every_framed_row_rejects_unauthorized_callers() {
     on_both_engines(|world| {
@@ -231,7 +232,8 @@ fn every_framed_row_rejects_unauthorized_callers() {
     });
 }
 
-/// A control: with its signature and from its own page the cookie is a credential, and beside it the token.
+/// A control: with its signature and from its own page the cookie is a credential, and the token beside it,
+/// too.
 #[test]
 fn a_cookie_that_counts_is_a_credential() {
     on_both_engines(|world| {
@@ -247,7 +249,7 @@ fn a_cookie_that_counts_is_a_credential() {
     });
 }
 
-/// An exception for an operation that was removed would hold for the next of that name.
+/// An exception for a removed operation would apply to the next one with that name.
 #[test]
 fn exceptions_name_operations_that_exist() {
     let table = svc_core::operation_table().unwrap();

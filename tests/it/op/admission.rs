@@ -40,7 +40,7 @@ fn ask_from(world: &World, peer: &str, token: Option<&str>, operation: &str, inp
     answer_of(world.service.call(world.service.operation(operation).unwrap(), Request { head, input }))
 }
 
-/// The statuses of `count` requests for the same operation.
+/// Returns the statuses of `count` requests for the same operation.
 fn statuses(world: &World, count: i64, peer: &str, token: impl Fn(i64) -> Option<String>) -> Vec<u16> {
     let ask = |number| ask_from(world, peer, token(number).as_deref(), "whoami", json!({})).status;
     (0..count).map(ask).collect()
@@ -63,7 +63,7 @@ fn a_caller_without_a_live_token_is_limited_by_its_address() {
         ] {
             let seen = statuses(world, PER_CLIENT + 3, peer, token);
             assert_eq!(seen, [times(401, PER_CLIENT), times(429, 3)].concat(), "{peer}");
-            // A token that was never seen before is admitted although its address is not.
+            // A token that was never used before is admitted although its address is not.
             assert_eq!(ask_from(world, peer, Some(&world.people.bystander), "whoami", json!({})).status, 200);
         }
         world.clock.advance(Duration::from_secs(60));
@@ -112,7 +112,7 @@ fn a_request_for_no_operation_counts_against_its_live_token() {
                 .refused(401, "unauthenticated");
         }
         for path in ["/nowhere", "/openapi.json", "/problems/not-found"] {
-            // A token that is in no cache yet.
+            // A token that is not cached yet.
             let token = world.new_token(vec!["workspace:read"]);
             let seen: Vec<u16> =
                 (0..=PER_CLIENT).map(|_| rest.send(Some(&token), "GET", path, &[], None).status).collect();
@@ -180,7 +180,7 @@ fn derived_tokens_share_one_limit() {
     });
 }
 
-/// The decisions in the audit trail, the latest first.
+/// Returns the decisions in the audit trail, the latest first.
 fn decisions(world: &World) -> Vec<(String, String, Value)> {
     let action = "authorization.decision";
     let input = json!({"workspace_id": world.id("workspace"), "action": action, "limit": 200});
@@ -192,7 +192,7 @@ fn decisions(world: &World) -> Vec<(String, String, Value)> {
     rows["items"].as_array().unwrap().iter().map(decision).collect()
 }
 
-/// A token by which the admin acts for the agent, and its grant.
+/// Returns a token by which the admin acts for the agent, and its grant.
 fn lent(world: &World, capabilities: &[&str]) -> (String, String) {
     let [subject, delegate] = ["agent", "admin"].map(|sample| world.id(sample).to_string());
     let grant = world.new_grant(&subject, &delegate, capabilities);
@@ -226,7 +226,7 @@ fn each_delegated_request_leaves_one_decision() {
             (wide, "get_thread", thread, None),
             (wide, "wait_for_event", wait, None),
         ] {
-            // A token that is in no cache yet, and the same once more.
+            // A token that is not cached yet, and the same once more.
             let token = delegated(world, held);
             for _ in 0..2 {
                 let before = decisions(world).len();
@@ -240,7 +240,7 @@ fn each_delegated_request_leaves_one_decision() {
     });
 }
 
-/// Messages that call no operation, and the status that each returns to a live token.
+/// Returns messages that call no operation, and the status that each returns to a live token.
 fn messages_without_a_call() -> Vec<(Value, &'static [(&'static str, &'static str)], u16)> {
     let request =
         |method: &str, params: Value| json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
@@ -334,7 +334,7 @@ fn an_unreadable_delegated_subscription_leaves_one_decision() {
     });
 }
 
-/// What ends a request before its operation is run, and what it leaves.
+/// The events that end a request before its operation runs, and the decisions that it leaves.
 #[test]
 fn a_delegated_request_that_ends_early_leaves_a_decision() {
     on_both_engines(|world| {
@@ -346,11 +346,11 @@ fn a_delegated_request_that_ends_early_leaves_a_decision() {
             ("GET", "/scim/v2/Nothing", 404, Some(("", "unknown-route"))),
             ("DELETE", "/me", 405, Some(("", "method-not-allowed"))),
             ("GET", "/ws/subscribe", 400, Some(("wait_for_event", "malformed-request"))),
-            // What asks for no credential decides nothing by it.
+            // Routes that need no credential decide nothing by it.
             ("GET", "/openapi.json", 200, None),
             ("OPTIONS", "/me", 204, None),
         ] {
-            // A token that is in no cache yet, and the same once more.
+            // A token that is not cached yet, and the same once more.
             let token = delegated(world, held);
             for _ in 0..2 {
                 let before = decisions(world).len();

@@ -1,4 +1,4 @@
-//! Asking: the ways to call an operation, and all that one which reads returns.
+//! The ways to call an operation, and to get everything that a read returns.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use svc_core::op::{Effect, Operation};
 use svc_tests::World;
 use svc_tests::client::Answer;
 
-/// The input with the shortest timeout that a wait can have.
+/// Returns the input with the shortest timeout that a wait can have.
 pub fn with_short_timeout(operation: &Operation, mut input: Value) -> Value {
     if operation.effect() == Effect::Wait {
         let schema = operation.input_schema();
@@ -18,7 +18,8 @@ pub fn with_short_timeout(operation: &Operation, mut input: Value) -> Value {
     input
 }
 
-/// The input of a call that returns the same over every way: with all detail, as many items and bytes.
+/// Returns the input of a call that returns the same over every transport: with all detail, as many items and
+/// bytes.
 pub fn in_full(operation: &Operation, input: &Value) -> Value {
     let mut input = with_detail(operation, input, "full", 50);
     if operation.input_schema()["properties"].get("max_bytes").is_some() {
@@ -27,7 +28,7 @@ pub fn in_full(operation: &Operation, input: &Value) -> Value {
     input
 }
 
-/// The input with this detail and most items, if the operation has these and they are not given.
+/// Returns the input with this detail and this limit, if the operation has these and they are not given.
 pub fn with_detail(operation: &Operation, input: &Value, detail: &str, limit: i64) -> Value {
     let (mut input, schema) = (input.clone(), operation.input_schema());
     for (name, value) in [("detail", json!(detail)), ("limit", json!(limit))] {
@@ -51,13 +52,13 @@ impl Way {
         [Self::Rest, Self::Mcp].into_iter().filter(|way| *way != Self::Mcp || !operation.http().rest_only)
     }
 
-    /// All ways; in process only where a request costs little.
+    /// Returns all ways; in process only where a request costs little.
     pub fn of(operation: &Operation, engine: Engine) -> impl Iterator<Item = Way> {
         let core = (engine == Engine::Sqlite).then_some(Self::Core);
         core.into_iter().chain(Self::over_the_wire(operation))
     }
 
-    /// Calls it, and lets the time of a wait pass.
+    /// Calls it, and lets the timeout of a wait pass.
     pub fn ask(self, world: &World, token: &str, operation: &Operation, input: &Value) -> Answer {
         let ask = || match self {
             Self::Core => world.call(token, operation.name(), input.clone()),
@@ -68,7 +69,7 @@ impl Way {
             (Effect::Wait, Some(secs)) => world.once_time_is_over(Duration::from_secs(secs), ask),
             _ => loop {
                 let answer = ask();
-                // A workspace is verified once at a time.
+                // A workspace allows one verification at a time.
                 if answer.code() != "rate-limited" {
                     return answer;
                 }
@@ -78,7 +79,7 @@ impl Way {
     }
 }
 
-/// An example of an operation that only reads, with as few filters as possible.
+/// Returns an example of an operation that only reads, with as few filters as possible.
 pub fn fewest_filters(operation: &Operation, mut example: Value) -> Value {
     let schema = operation.input_schema();
     let required: Vec<&str> =
@@ -93,7 +94,7 @@ pub fn fewest_filters(operation: &Operation, mut example: Value) -> Value {
     with_short_timeout(operation, example)
 }
 
-/// All responses of an operation that only reads, on all its pages.
+/// Returns all responses of an operation that only reads, on all its pages.
 pub fn all_pages(
     world: &World,
     way: Way,

@@ -1,8 +1,8 @@
-//! Borders: to a caller that may not see an object, it is like one that does not exist.
+//! Borders: for a caller that may not see an object, it does not exist.
 //!
 //! Every id field of every operation gets the ids of hidden objects and one that no object has, over REST and
-//! MCP and in process; the responses are equal to the last header. And no list, event page, socket, wait or
-//! audit page has a hidden id in it. Each search has a control: an insider that finds them.
+//! MCP and in process; the responses are equal to the last header. No list, event page, socket, wait or audit
+//! page may contain a hidden id. Each search has a control: an insider that finds them.
 
 use std::collections::BTreeSet;
 
@@ -28,9 +28,9 @@ struct Border {
     world: World,
     /// The secrets of the callers: one with every capability, a worker, and one that only reads.
     callers: Vec<(&'static str, String)>,
-    /// Ids of what is in the private channel.
+    /// Ids of objects in the private channel.
     private: Vec<(&'static str, String)>,
-    /// Ids of what is in another workspace.
+    /// Ids of objects in another workspace.
     foreign: Vec<(&'static str, String)>,
 }
 
@@ -45,9 +45,9 @@ impl Border {
         Self { world, callers, private, foreign }
     }
 
-    /// The hidden objects that are tried in a field; over the wire only those that its name could mean.
+    /// Returns the hidden objects to try in a field; over the wire only those that its name could mean.
     fn hidden(&self, way: Way, operation: &Operation, field: &str) -> Vec<&(&'static str, String)> {
-        // Who reads the audit rows of the instance selects them by workspace and by member.
+        // A reader of the instance's audit rows selects them by workspace and by member.
         let foreign = self.foreign.iter().filter(|_| operation.name() != "list_operator_audit");
         let all: Vec<_> = self.private.iter().chain(foreign).collect();
         let mut kinds =
@@ -61,7 +61,7 @@ impl Border {
         }
     }
 
-    /// The hidden ids in `text` that its reader may not see.
+    /// Returns the hidden ids in `text` that its reader may not see.
     fn found_in(&self, text: &str, who: &str) -> BTreeSet<&str> {
         // An operator of the instance sees that there are other workspaces.
         let foreign = self.foreign.iter().filter(|_| who != self.callers[0].0);
@@ -69,7 +69,7 @@ impl Border {
         ids.chain([SECRET]).filter(|hidden| text.contains(hidden)).collect()
     }
 
-    /// The example of an operation, with objects that everybody sees.
+    /// Returns the example of an operation, with objects that all members see.
     fn example(&self, operation: &Operation) -> Value {
         let world = &self.world;
         let input = operation.docs().example(&world.fixture).unwrap().to_string();
@@ -148,7 +148,7 @@ fn fill_private(world: &World) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// The same for the other workspace.
+/// Puts one of everything into the other workspace.
 fn fill_foreign(world: &World) -> Vec<(&'static str, String)> {
     let call = |name: &str, input: Value| world.call(&world.people.outsider, name, input).output();
     let me = call("whoami", json!({}));
@@ -181,7 +181,7 @@ fn fill_foreign(world: &World) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// The input fields that take ids, and whether each takes a list.
+/// Returns the input fields that take ids, and whether each takes a list.
 fn id_fields(operation: &Operation) -> Vec<(String, bool)> {
     let schema = operation.input_schema();
     let properties = schema["properties"].as_object().cloned().unwrap_or_default();
@@ -193,14 +193,14 @@ fn id_fields(operation: &Operation) -> Vec<(String, bool)> {
     properties.into_iter().filter_map(taking).collect()
 }
 
-/// The input with `id` in one field.
+/// Returns the input with `id` in one field.
 fn with_id(operation: &Operation, example: &Value, (field, list): &(String, bool), id: &str) -> Value {
     let mut input = example.clone();
     input[field] = if *list { json!([id]) } else { json!(id) };
     with_short_timeout(operation, input)
 }
 
-/// What a caller can distinguish in a response, apart from the id itself and the date.
+/// Returns the parts of a response that a caller can distinguish, without the id itself and the date.
 fn seen(answer: &Answer, id: &str) -> (u16, BTreeSet<(String, String)>, String) {
     let plain = |text: &str| text.replace(id, "the id");
     let headers = answer.headers.iter().filter(|(name, _)| *name != "date");
@@ -208,7 +208,7 @@ fn seen(answer: &Answer, id: &str) -> (u16, BTreeSet<(String, String)>, String) 
     (answer.status, headers.collect(), plain(&answer.body.to_string()))
 }
 
-/// Where the response to a hidden id differs from that to an id that no object has.
+/// Returns the differences between the responses to a hidden id and to an id that no object has.
 fn differences(border: &Border, token: &str, wanted: impl Fn(&&Operation) -> bool) -> Vec<String> {
     let Border { world, .. } = border;
     let mut differences = Vec::new();
@@ -240,7 +240,8 @@ fn differences(border: &Border, token: &str, wanted: impl Fn(&&Operation) -> boo
     differences
 }
 
-/// Nobody can distinguish a hidden object from none, by any operation that `wanted` selects.
+/// Checks that callers cannot distinguish a hidden object from a missing one, by any operation that `wanted`
+/// selects.
 pub fn hidden_objects_look_unknown(engine: Engine, features: fn() -> Vec<Feature>, wanted: Wanted<'_>) {
     let border = Border::open(engine, features);
     let lsn = border.world.lsn();
@@ -253,7 +254,7 @@ pub fn hidden_objects_look_unknown(engine: Engine, features: fn() -> Vec<Feature
         differences(&border, &callers[number].1, reads)
     });
     callers.iter().zip(found).for_each(|((who, _), found)| check(who, found));
-    // One after the other: time passes for all waits at once.
+    // One after another, because time passes for all waits at once.
     for (who, token) in callers {
         check(
             who,
@@ -263,7 +264,7 @@ pub fn hidden_objects_look_unknown(engine: Engine, features: fn() -> Vec<Feature
     assert_eq!(border.world.lsn(), lsn, "and nothing was changed");
 }
 
-/// Hidden and unknown ids are indistinguishable in every response.
+/// Checks that hidden and unknown ids are indistinguishable in every response.
 ///
 /// If a single field or header differs, a caller that tries ids learns which of them exist in a private
 /// channel or in another workspace.
@@ -273,9 +274,9 @@ fn hidden_objects_look_unknown_by_area(engine: Engine, wanted: Wanted<'_>) {
 
 by_area!(hidden_and_unknown_ids_are_indistinguishable_in_every_field, hidden_objects_look_unknown_by_area);
 
-/// The control: whoever sees the things gets other answers than for none.
+/// The control: a caller that sees the objects gets other answers than for missing ones.
 ///
-/// A comparison whose requests are all refused as unreadable finds equal answers everywhere, and the rule
+/// A comparison whose requests are all refused as malformed finds equal answers everywhere, and the rule
 /// above would hold for an operation that shows everything.
 #[test]
 fn an_insider_distinguishes_them() {
@@ -285,7 +286,7 @@ fn an_insider_distinguishes_them() {
     assert!(found.len() > 40, "the comparison finds too little: {found:#?}");
 }
 
-/// What they say, with their headers.
+/// Returns all its answers, with their headers.
 fn everything(border: &Border, way: Way, token: &str, operation: &Operation) -> String {
     let input = fewest_filters(operation, border.example(operation));
     let mut all = String::new();
@@ -297,15 +298,14 @@ fn everything(border: &Border, way: Way, token: &str, operation: &Operation) -> 
     all
 }
 
-/// The log as a chain, and what is evidence, have no gaps for who administers the workspace, and show nothing
-/// of another.
+/// The log as a chain, and evidence, have no gaps for a caller who administers the workspace, and show
+/// nothing of another workspace.
 const WHOLE: [&str; 2] = ["catch_up_events", "export_workspace"];
 
-/// No answer of a reading operation has a hidden id or word in it.
+/// No answer of a reading operation contains a hidden id or text.
 ///
 /// A list whose author forgets `visible!` is right in every workspace without private channels, such as that
-/// of its own tests. In others, members who were left out would read the titles of what is planned without
-/// them.
+/// of its own tests. In others, excluded members would read the titles of hidden plans.
 #[test]
 fn no_list_shows_what_is_hidden() {
     for engine in engines() {
@@ -351,7 +351,7 @@ fn no_list_shows_what_is_hidden() {
     }
 }
 
-/// Something happens behind the border, and then in public.
+/// Changes something behind the border, and then in public.
 ///
 /// Returns the position of the latter.
 fn act(border: &Border) -> i64 {
@@ -364,10 +364,10 @@ fn act(border: &Border) -> i64 {
     posted["lsn"].as_i64().unwrap()
 }
 
-/// No subscription and no wait tells somebody of a hidden event.
+/// No subscription and no wait reveals a hidden event.
 ///
-/// A wait that returns by the filter alone, without reading the events as their reader, wakes with what it
-/// was woken by. Whoever listens to a workspace would follow the work in its private channels live.
+/// A wait that returns by the filter alone, without reading the events as their reader, returns the event
+/// that woke it. A subscriber of a workspace would follow the work in its private channels live.
 #[test]
 fn no_socket_and_no_wait_shows_what_is_hidden() {
     for engine in engines() {
@@ -416,7 +416,7 @@ fn no_socket_and_no_wait_shows_what_is_hidden() {
     }
 }
 
-/// The last event up to `lsn` that is in no private channel.
+/// Returns the last event up to `lsn` outside of private channels.
 fn last_public(world: &World, lsn: i64) -> i64 {
     let workspace = world.database.id(world.id("workspace"));
     world.database.number(&format!(

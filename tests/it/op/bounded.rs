@@ -1,4 +1,4 @@
-//! Answers in bytes: each fits into what its caller takes, and by cursors and offsets nothing of it is lost.
+//! Answers with limited bytes: each fits into its caller's limit, and cursors and offsets lose nothing of it.
 
 use serde_json::{Map, Value, json};
 use svc_core::limits::{ANSWER_BYTES, ANSWER_MCP_BYTES, BOOT_MAX, DEFINITION_MAX, MESSAGE_MAX, REVIEW_MAX};
@@ -7,13 +7,13 @@ use svc_tests::{World, on_both_engines, text};
 
 use crate::op::asking::{Way, all_pages, fewest_filters};
 
-/// The bytes that callers ask for: the fewest, what they get unless they ask, and the most.
+/// The bytes that callers request: the minimum, the default, and the maximum.
 const SIZES: [usize; 3] = [4096, ANSWER_MCP_BYTES, 1_048_576];
 
-/// Long messages of a thread: together they have more bytes than a client takes.
+/// Long messages of a thread: together they exceed the limit of a client.
 const MESSAGES: usize = 6;
 
-/// A text of so many characters, of which some take several bytes or are escaped.
+/// Returns a text of this many characters, some of which take several bytes or are escaped.
 fn long(length: usize) -> String {
     "All \"lanes\" of the H\u{f6}he are \u{6f22}\u{5b57},\n\u{1f600} and \\free. "
         .chars()
@@ -22,12 +22,12 @@ fn long(length: usize) -> String {
         .collect()
 }
 
-/// A line of so many characters.
+/// Returns a line of this many characters.
 fn line(length: usize) -> String {
     long(length).replace('\n', " ")
 }
 
-/// The threads and other things that are long.
+/// The long threads and other objects.
 struct Long {
     channel: String,
     thread: String,
@@ -35,9 +35,9 @@ struct Long {
     block: String,
     /// Threads with the same long footprint.
     wide: Vec<String>,
-    /// By the names of the fields that name them.
+    /// Their ids, by the names of the fields for them.
     ids: Map<String, Value>,
-    /// The same for operations whose own things are long.
+    /// The ids for operations with separate long objects.
     of: Vec<(&'static str, Value)>,
 }
 
@@ -118,7 +118,7 @@ impl Long {
         Self { channel, thread, messages, block, wide, ids, of }
     }
 
-    /// The input of an operation that only reads, about what is long.
+    /// Returns the input of an operation that only reads, about a long object.
     fn input(&self, world: &World, operation: &Operation) -> Value {
         let mut input = fewest_filters(operation, operation.docs().example(&world.fixture).unwrap());
         for (name, value) in input.as_object_mut().unwrap() {
@@ -143,7 +143,7 @@ fn has(operation: &Operation, field: &str) -> bool {
     operation.input_schema()["properties"].get(field).is_some()
 }
 
-/// Calls a tool whose answer has at most so many bytes.
+/// Calls a tool whose answer has up to `size` bytes.
 fn within(world: &World, size: usize, operation: &Operation, input: &Value) -> Value {
     let mut input = input.clone();
     let is_asked = has(operation, "max_bytes");
@@ -156,7 +156,7 @@ fn within(world: &World, size: usize, operation: &Operation, input: &Value) -> V
     answer
 }
 
-/// What an item is known by: all that is short in it.
+/// Returns the parts that identify an item: all its short members.
 fn known_by(item: &Value) -> Value {
     let is_short = |value: &Value| match value {
         Value::String(text) => text.len() < 200,
@@ -176,7 +176,7 @@ fn items(answer: &Value) -> &[Value] {
     answer["items"].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// The operations that read and are tools, apart from those whose answers are never cut.
+/// Returns the operations that read and are tools, apart from those whose answers are never cut.
 fn reads(world: &World) -> Vec<&Operation> {
     let whole = ["export_workspace", "get_log_snapshot"];
     let rows = world.service.table().operations();
@@ -239,7 +239,7 @@ fn check_text(world: &World, operation: &Operation, input: &Value, wanted: &str)
     assert!(parts > 1, "{operation:?}");
 }
 
-/// What is refused because of a long footprint fits, too.
+/// Checks that a refusal because of a long footprint fits, too.
 fn check_refusal(world: &World, of: &Long) {
     world.admin("claim_thread", json!({"thread_id": of.wide[0]}));
     let params = json!({"name": "claim_thread", "arguments": {"thread_id": of.wide[1]}});
@@ -256,7 +256,7 @@ fn check_refusal(world: &World, of: &Long) {
     assert!(bytes <= SIZES[0] && refused["error"]["data"]["conflicts"].is_array(), "{bytes}: {refused}");
 }
 
-/// A claim and the newest messages stay.
+/// Checks that a claim and the newest messages stay.
 fn check_claims(world: &World, of: &Long) {
     for size in SIZES {
         let pack =
@@ -288,7 +288,7 @@ fn check_claims(world: &World, of: &Long) {
     assert_eq!((&kept["truncated"], &kept["version"]), (&json!(true), &json!(2)), "what changed is cut, too");
 }
 
-/// A wait returns what fits, and goes on from there.
+/// Checks that a wait returns the items that fit, and continues from there.
 fn check_wait(world: &World, of: &Long, from: i64) {
     let wait = world.operation("wait_for_event");
     for size in SIZES {

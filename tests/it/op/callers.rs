@@ -1,6 +1,6 @@
-//! Who calls: every kind of credential, and what a row's declaration makes of it.
+//! The callers: every kind of credential, and its outcome by a row's declaration.
 //!
-//! The kinds that have ended worked a moment ago.
+//! The kinds that have ended were valid just before.
 
 use serde_json::{Value, json};
 use svc_core::capability::{Capabilities, Capability, CapabilitySet, Needs, Right, Rights};
@@ -16,7 +16,7 @@ pub enum Way {
 }
 
 impl Way {
-    /// All ways to call it.
+    /// Returns all ways to call it.
     pub fn of(row: &Operation) -> Vec<Way> {
         let mcp = (!row.http().rest_only).then_some(Way::Mcp);
         row.http().paths().map(Way::Rest).chain(mcp).collect()
@@ -41,7 +41,7 @@ impl Way {
         }
     }
 
-    /// Which credentials count.
+    /// Returns the credentials that are accepted.
     fn takes(self, row: &Operation) -> Takes {
         match self {
             Self::Rest(_) => row.http().frame.map_or(Takes::All, Frame::takes),
@@ -50,16 +50,16 @@ impl Way {
     }
 }
 
-/// What a request brings.
+/// The credentials of a request.
 #[derive(Clone, Copy)]
 enum Brings {
-    /// No credential, or none any more.
+    /// No credential, or one that has ended.
     Nothing,
-    /// A token that can do this much.
+    /// A token with these capabilities.
     Bearer(Capabilities),
-    /// The session of a browser that can do this much, and no token.
+    /// The session of a browser with these capabilities, and no token.
     Session(Capabilities),
-    /// Such a token beside the session of another member: none, unless only the token is looked at.
+    /// Such a token beside the session of another member: invalid, unless only the token is checked.
     Contradiction(Capabilities),
     /// A share ticket.
     Ticket,
@@ -67,7 +67,7 @@ enum Brings {
 
 /// A kind of caller.
 pub struct Kind {
-    /// What it is.
+    /// Its name.
     pub who: &'static str,
     token: Option<String>,
     headers: Vec<(&'static str, String)>,
@@ -76,10 +76,10 @@ pub struct Kind {
     is_frozen: bool,
 }
 
-/// What becomes of a request.
+/// The expected outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The row asks for no credential: whatever is sent, it is as if it had not been.
+    /// The row needs no credential, and ignores one.
     Unasked,
     /// It is refused with this status and code.
     Refused(u16, &'static str),
@@ -98,7 +98,7 @@ impl Kind {
         Self::new(who, Brings::Bearer(can)).with_token(token)
     }
 
-    /// A token that is none any more.
+    /// Returns a kind with a token that has ended.
     fn ended(who: &'static str, token: &str) -> Self {
         Self::new(who, Brings::Nothing).with_token(token)
     }
@@ -124,7 +124,7 @@ impl Kind {
         Self { is_frozen: true, ..self }
     }
 
-    /// Its token, if it has one, to be sent where it is no header.
+    /// Returns its token, if it has one, for places other than a header.
     pub fn token(&self) -> Option<&str> {
         self.token.as_deref()
     }
@@ -142,7 +142,7 @@ impl Kind {
         way.call_by(world, None, &page, row, input)
     }
 
-    /// What the declaration of a row says of it.
+    /// Returns the outcome by the declaration of a row.
     pub fn outcome(&self, row: &Operation, way: Way) -> Outcome {
         let (access, takes) = (row.access(), way.takes(row));
         if access.needs == Needs::Nothing || takes == Takes::Nothing {
@@ -169,18 +169,19 @@ impl Kind {
         }
     }
 
-    /// How many decisions a request leaves that asks for its credential.
+    /// Returns how many decisions a request leaves that needs its credential.
     pub fn decisions(&self) -> i64 {
         i64::from(self.is_delegated)
     }
 
-    /// The status of a sign-in with its token.
+    /// Returns the status of a sign-in with its token.
     pub fn signs_in(&self) -> u16 {
         if matches!(self.brings, Brings::Nothing) { 401 } else { 200 }
     }
 }
 
-/// One of each kind. Those that can do something can do everything, as far as such a credential can.
+/// Returns one caller of each kind. Those that can do something can do everything, as far as such a
+/// credential can.
 pub fn all(world: &World) -> Vec<Kind> {
     let mut kinds = live(world);
     kinds.extend(ended(world));
@@ -222,7 +223,7 @@ fn live(world: &World) -> Vec<Kind> {
     ]
 }
 
-/// What is no credential, or was one a moment ago.
+/// Returns invalid credentials, and some that were valid just before.
 fn ended(world: &World) -> Vec<Kind> {
     let mut ended = of_a_deactivated_person(world);
     let out = session_key().cookie(signed_out(world));
@@ -238,7 +239,7 @@ fn ended(world: &World) -> Vec<Kind> {
     ended
 }
 
-/// Cookies that no page of this service sends, or that this service has not signed.
+/// Returns cookies that no page of this service sends, or that this service has not signed.
 fn no_cookies(world: &World) -> Vec<Kind> {
     let session = world.sign_in(&world.people.bystander);
     let good = session_key().cookie(session);
@@ -265,7 +266,8 @@ fn a_ticket(world: &World) -> String {
     format!("ShareTicket {}", text(&ticket["secret"]))
 }
 
-/// The token that an app has asked for by its secret, and what it can do: no app grants an approval.
+/// Returns the token that an app has requested with its secret, and its capabilities: no app grants an
+/// approval.
 fn an_app(world: &World) -> (String, Capabilities) {
     let can = Capabilities::all().without(Capability::ApprovalGrant);
     let made = installed(world, "asking", &json!(can));
@@ -280,8 +282,8 @@ fn installed(world: &World, slug: &str, capabilities: &Value) -> Value {
     world.admin("install_app", of_workspace(world, install))
 }
 
-/// The person's own token and its session, a token by which it acts for another, and one by which another
-/// acts for it.
+/// Returns the person's own token and its session, a token by which it acts for another, and one by which
+/// another acts for it.
 fn of_a_deactivated_person(world: &World) -> Vec<Kind> {
     let scim = |method, path: &str, body: Value| {
         world.rest().send(Some(&world.people.admin), method, path, &[], Some(&body)).output()

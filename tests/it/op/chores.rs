@@ -1,6 +1,7 @@
 //! Chores: periodic work, done by one process at a time.
 //!
-//! Another process takes over soon after that one ends. What fails for one workspace is done for the others.
+//! Another process takes over soon after that one ends. A failure in one workspace does not affect the
+//! others.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -13,14 +14,14 @@ use svc_tests::process::until;
 use svc_tests::site::Site;
 use svc_tests::{Setup, World, on_both_engines, text};
 
-/// A thread of the workspace whose claim lapses in `secs` seconds.
+/// Creates a thread of the workspace whose claim lapses in `secs` seconds.
 fn lapsing(world: &World, secs: i64) -> String {
     let thread = world.new_thread(&world.id("channel").to_string(), "soon over");
     world.agent("claim_thread", json!({"thread_id": thread, "lease_secs": secs}));
     thread
 }
 
-/// Whether the thread's row has a holder, lapsed or not.
+/// Returns whether the thread's row has a holder, lapsed or not.
 fn is_held(world: &World, thread: &str) -> bool {
     let thread = world.database.id(thread.parse::<uuid::Uuid>().unwrap());
     let sql = format!("select count(*) from threads where id = {thread} and assignee_id is not null");
@@ -42,7 +43,7 @@ fn a_leader_is_alone_and_replaced_at_once_when_it_shuts_down() {
         world.clock.advance(Duration::from_secs(3));
         housekeep(&world.service);
         assert!(is_held(world, &second), "another process holds the lease");
-        // Its last handle is dropped inside a runtime, which must not block on a database.
+        // The last handle is dropped inside a runtime, which must not block on a database.
         tokio::runtime::Runtime::new().unwrap().block_on(async move { drop(leader) });
         housekeep(&world.service);
         assert!(!is_held(world, &second), "it released its lease");
@@ -107,7 +108,7 @@ fn a_lease_that_ends_in_the_far_future_is_ignored() {
 
 /// Copies the row of a claimed thread `count` times.
 ///
-/// The copies have positions of their own after the thread's, and claims until `until`.
+/// The copies have different positions after the thread's, and claims until `until`.
 pub fn copy_claim(world: &World, thread: &str, count: i64, until: i64) {
     let columns =
         "workspace_id, channel_id, depth, title, state, priority, skill_set, blocked, has_result, assignee_id,
@@ -121,7 +122,7 @@ pub fn copy_claim(world: &World, thread: &str, count: i64, until: i64) {
     ));
 }
 
-/// A workspace whose log cannot be extended, with `count` claims that lapsed before any other.
+/// Creates a workspace whose log cannot be extended, with `count` claims that lapsed before any other.
 fn broken_workspace(world: &World, count: i64) {
     let made = world.admin("create_workspace", json!({"name": "Broken", "admin_handle": "eve"}));
     let (workspace, token) = (text(&made["workspace"]["id"]), text(&made["token"]["secret"]));
@@ -155,7 +156,7 @@ fn more_workspaces_that_fail_than_a_tick_handles_stop_the_reaper_for_no_other() 
         let columns =
             "channel_id, depth, title, state, priority, skill_set, blocked, has_result, assignee_id,
             claim_lease_id, claimed_at, worked_micros, created_at";
-        // Each is of a workspace of its own, which has no log, and lapsed before any other.
+        // Each is in a separate workspace, which has no log, and lapsed before any other.
         world.database.insert_many(
             svc_core::limits::REAP_MAX + 100,
             &format!(
@@ -193,7 +194,7 @@ fn a_tick_of_the_reaper_ends_no_more_claims_than_it_may() {
 
 static ROUNDS: AtomicUsize = AtomicUsize::new(0);
 
-/// A chore of three steps that writes under its lease, and one that fails.
+/// Returns a chore of three steps that writes under its lease, and one that fails.
 fn features() -> Vec<Feature> {
     let count = Chore {
         name: "count",

@@ -1,6 +1,6 @@
-//! One more operation, registered the way the built-in ones are.
+//! An additional operation, registered like the built-in ones.
 //!
-//! It is in every projection of the table, and the generated tests hold for it without further code.
+//! It is in every projection of the table, and the generated tests cover it without further code.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,13 +16,13 @@ use crate::op::access::unauthorized_callers_are_rejected;
 use crate::op::borders::hidden_objects_look_unknown;
 use crate::shells::transports::examples_succeed_alike;
 
-/// Waves at everybody in a channel.
+/// Waves at all members of a channel.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct WaveAtChannel {
     /// The channel.
     channel_id: ChannelId,
-    /// How often.
+    /// Number of waves.
     times: Option<u8>,
 }
 
@@ -31,13 +31,13 @@ struct WaveAtChannel {
 struct Wave {
     /// The channel.
     channel_id: ChannelId,
-    /// How often.
+    /// Number of waves.
     times: u8,
     /// Its position in the log.
     lsn: i64,
 }
 
-/// A wave has no words, so all of it is kept for repeats.
+/// A wave has no text, so repeats keep all of it.
 impl Answer<WaveAtChannel> for Wave {
     type Kept = Self;
 
@@ -51,10 +51,10 @@ impl Answer<WaveAtChannel> for Wave {
     }
 }
 
-/// Somebody waved.
+/// A member waved.
 #[derive(Serialize, JsonSchema)]
 struct ChannelWaved {
-    /// How often.
+    /// Number of waves.
     times: u8,
 }
 

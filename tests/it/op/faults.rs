@@ -1,4 +1,4 @@
-//! Faults of an input: all are told at once, each with its field, and in the terms of JSON.
+//! Faults of an input: all are reported at once, each with its field, and in the terms of JSON.
 
 use serde_json::{Value, json};
 use svc_core::Engine;
@@ -7,17 +7,17 @@ use svc_tests::{Setup, World, call};
 
 use crate::house::schema::violations;
 
-/// What no caller is told: words for the types of the language that the service is written in.
+/// Terms that no caller may see: types of the implementation language.
 const FOREIGN: [&str; 7] =
     ["UUID parsing", "invalid type", "invalid value", "i64", "unknown variant", "a map", "struct "];
 
 /// A field that no operation has; no call with it is run.
 const UNKNOWN: &str = "no_such_field";
 
-/// Most faults that are told at once.
+/// Maximum faults that are reported at once.
 const MOST: usize = 8;
 
-/// Calls an operation with an input that is rejected, and returns the text of that and the fields in it.
+/// Calls an operation with an input that is rejected, and returns the error text and the fields in it.
 fn rejected(world: &World, operation: &Operation, input: &Value) -> (String, Vec<String>) {
     let refused = call(&world.service, Some(&world.people.admin), operation.name(), input);
     let error = refused.err().unwrap_or_else(|| panic!("{operation:?} takes {input}"));
@@ -34,7 +34,7 @@ fn rejected(world: &World, operation: &Operation, input: &Value) -> (String, Vec
     (text, fields)
 }
 
-/// The names of the fields that an object must have.
+/// Returns the names of the fields that an object must have.
 pub fn required(schema: &Value) -> impl Iterator<Item = &str> {
     schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str)
 }
@@ -55,7 +55,7 @@ fn whatever_is_wrong_with_a_field_is_told_in_the_terms_of_json() {
                 assert!(foreign.is_none(), "{operation:?} says {foreign:?} of {field}: {wrong}\n{text}");
                 assert!(fields.iter().any(|named| named == UNKNOWN), "{text}");
                 let is_named = fields.iter().any(|named| named.starts_with(field.as_str()));
-                // Null leaves out what may be left out.
+                // Null omits an optional field.
                 let is_left_out = wrong.is_null() && !required(&schema).any(|name| name == field.as_str());
                 if is_left_out {
                     assert!(!is_named, "{operation:?} does not take null for {field}\n{text}");

@@ -1,4 +1,4 @@
-//! Changes whose workspace their input determines: no credential says where they belong.
+//! Changes whose workspace is determined by their input instead of a credential.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ use svc_tests::{Setup, World};
 struct Knock {
     /// The channel.
     channel_id: ChannelId,
-    /// Who knocks.
+    /// The member who knocks.
     member_id: MemberId,
 }
 
@@ -26,7 +26,7 @@ struct Knocked {
     lsn: i64,
 }
 
-// Nobody has a credential here, so nobody has keys.
+// Without a credential there are no idempotency keys.
 svc_tests::keeps_nothing!(Knock => Knocked);
 
 impl Event for Knocked {

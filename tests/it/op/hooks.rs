@@ -1,6 +1,7 @@
 //! The hooks of a feature, shown by one that is not built in.
 //!
-//! They are a guard before changes, a projector over events, and a condition before a thread moves.
+//! They are a guard before changes, a projector over events, and a condition before a thread changes its
+//! state.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -17,7 +18,7 @@ use svc_tests::{Setup, World, text};
 /// A bell was rung.
 #[derive(Serialize, JsonSchema)]
 struct BellRung {
-    /// How often it will echo.
+    /// Number of echoes.
     echoes: i64,
 }
 
@@ -64,7 +65,7 @@ fn ring_bell(cx: &mut Write<'_>, input: &RingBell) -> Result<Value> {
     Ok(json!({}))
 }
 
-/// No bell rings in a private channel, and nothing happens in the attic.
+/// Rejects bells in private channels.
 fn keep_quiet(cx: &Read<'_>, operation: &Operation, call: &GuardedCall) -> Result<()> {
     let Some(channel) = call.id::<ChannelId>("channel_id") else { return Ok(()) };
     let found: Option<(bool,)> = cx.one("select private from channels where id = $1", &[&channel])?;
@@ -84,7 +85,7 @@ fn project(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
     Ok(())
 }
 
-/// A thread that is not named after the bell does not close.
+/// Returns a reason if a thread is not named after the bell.
 fn unnamed(cx: &Read<'_>, thread: ThreadId) -> Result<Vec<Unmet>> {
     let named: Option<(i64,)> =
         cx.one("select cast(1 as bigint) from threads where id = $1 and title like '%bell%'", &[&thread])?;
@@ -158,7 +159,7 @@ fn a_projector_gets_the_events_of_its_kinds_by_workspace() {
         assert_eq!(found[0]["kinds"], json!(["BellRung", "BellRung"]));
         assert_eq!(found[0]["first"], json!(before + 1));
 
-        // One job, two logs: the instance's and the new workspace's.
+        // One job changes two logs: the instance's and the new workspace's.
         let made = world.admin("create_workspace", json!({"name": "Tower", "admin_handle": "quasimodo"}));
         for workspace in [text(&made["workspace"]["id"]), WorkspaceId::INSTANCE.to_string()] {
             let found = projected(world, &workspace);
@@ -202,7 +203,7 @@ fn a_condition_is_checked_before_a_thread_moves_and_in_its_next_actions() {
     });
 }
 
-/// How often a condition was asked.
+/// Number of evaluations of a condition.
 static ASKED: AtomicUsize = AtomicUsize::new(0);
 
 #[test]

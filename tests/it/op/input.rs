@@ -1,11 +1,11 @@
-//! Input: single-line and multi-line text, and outputs that show what is stored.
+//! Input: single-line and multi-line text, and outputs that show the stored value.
 
 use serde_json::{Value, json};
 use svc_core::limits::JSON_MAX_BYTES;
 use svc_tests::client::Answer;
 use svc_tests::{World, on_both_engines, text};
 
-/// The operations with a single-line field, and their inputs with `line` in it.
+/// Returns the operations with a single-line field, and their inputs with `line` in it.
 fn one_liners(world: &World, line: &str) -> Vec<(&'static str, Value)> {
     let w = &world.fixture;
     let member = json!({"workspace_id": w.id("workspace"), "member_id": w.id("agent"), "label": line});
@@ -79,7 +79,7 @@ fn the_output_is_what_is_stored() {
     });
 }
 
-/// Changes to inputs that succeed otherwise, and the fields that are wrong then. Null takes a field away.
+/// Returns changes that make valid inputs fail, and the wrong fields. Null removes a field.
 fn wrong_fields(world: &World) -> Vec<(&'static str, Value, &'static [&'static str])> {
     let past = "2001-01-01T00:00:00Z";
     let beyond = json!({"n": 9_007_199_254_740_993_i64});
@@ -134,7 +134,7 @@ fn wrong_fields(world: &World) -> Vec<(&'static str, Value, &'static [&'static s
 
 const EXPIRY: [&str; 2] = ["expires_at", "expires_in_secs"];
 
-/// A program finds the field that is wrong without reading words, whichever rule it has broken.
+/// A program finds the wrong field without parsing text, whichever rule it has broken.
 #[test]
 fn a_field_that_is_wrong_is_named_in_errors() {
     on_both_engines(|world| {

@@ -1,4 +1,4 @@
-//! Idempotency keys: a request is run once, and its repeats are answered as it was.
+//! Idempotency keys: a request runs once, and its repeats get the same answer.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use super::cost::changes::{in_order, renewed};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// Removals that answer what they remove, or hide it from their caller, so that a repeat finds nothing.
+/// Removals that return or hide the removed object, so that a repeat finds nothing.
 const GONE: &[&str] = &[
     "delete_glossary_term",
     "delete_memory_block",
@@ -55,13 +55,13 @@ fn keyed_call(world: &World, token: &str, key: &str, row: &Operation, input: &Va
     (Answer { status, body, headers: answer.headers }, is_repeated)
 }
 
-/// How many events and audit rows there are in all logs.
+/// Returns the number of events and audit rows in all logs.
 fn written(world: &World) -> (i64, i64) {
     let count = |table: &str| world.database.number(&format!("select count(*) from {table}"));
     (count("events"), count("audit"))
 }
 
-/// Inputs that differ from this one in a field.
+/// Returns inputs that differ from this one in a field.
 fn variants(input: &Value) -> Vec<Value> {
     let none = Map::new();
     let fields = input.as_object().unwrap_or(&none);
@@ -153,7 +153,7 @@ fn every_change_with_a_key_is_run_once() {
     });
 }
 
-/// The texts in an answer that are no ids, times or names of states.
+/// Returns the texts in an answer other than ids, times and names of states.
 fn words_in(answer: &Value) -> Vec<String> {
     match answer {
         Value::String(text) if text.parse::<Uuid>().is_ok() => Vec::new(),
@@ -193,7 +193,7 @@ fn a_key_is_kept_for_a_day_over_tokens_and_servers() {
         assert!(reply.is_repeated);
         assert_eq!(answer_of(Ok(reply)).body, first.body);
         assert_eq!(threads(), count);
-        // It is told as it is now.
+        // The repeat shows the current object.
         let thread = text(&first.body["id"]);
         world.admin("update_thread", json!({"thread_id": thread, "title": "Changed"}));
         assert_eq!(keyed(world, admin, "one", "create_thread", &input).output()["title"], "Changed");
@@ -241,7 +241,7 @@ fn what_is_refused_is_refused_again_and_what_could_not_be_read_is_not_kept() {
         let thread = world.new_thread(&channel, "Task");
         let (admin, agent) = (&world.people.admin, &world.people.agent);
         let rows = || world.database.number("select count(*) from idempotency_keys");
-        // 409: once the state has changed, the first answer stands.
+        // 409: once the state has changed, the first answer stays.
         let claim = json!({"thread_id": thread});
         let taken = world.agent("claim_thread", claim.clone());
         let refused = keyed(world, admin, "a", "claim_thread", &claim);
@@ -275,13 +275,13 @@ fn what_is_refused_is_refused_again_and_what_could_not_be_read_is_not_kept() {
             let lacks = keyed(world, &world.people.reader, "e", "claim_thread", &claim);
             assert_eq!((lacks.code(), is_repeated(&lacks)), ("missing-capability", false));
         }
-        // Nor does looking for a task where there is none.
+        // Nor does a claim that finds no task.
         let empty = json!({"channel_id": world.new_channel("Empty")});
         for _ in 0..2 {
             let nothing = keyed(world, admin, "f", "claim_next_thread", &empty);
             assert_eq!((nothing.body.clone(), is_repeated(&nothing)), (json!({}), false));
         }
-        // Nor do refusals before the function runs, wherever it begins.
+        // Nor do refusals before the function runs, at any entry point.
         let (member, token) = world.new_agent("frosty");
         let said = world.call(&token, "post_message", json!({"thread_id": thread, "body": "x"})).output();
         let edit = json!({"message_id": said["id"], "body": "y"});
@@ -330,13 +330,13 @@ fn a_repeat_sees_what_its_caller_sees_now() {
             let hidden = keyed(world, &token, key, operation, input);
             assert_eq!((hidden.code(), is_repeated(&hidden)), ("not-found", true), "{operation}");
         }
-        // Who may do nothing any more is told nothing.
+        // A caller without rights gets no repeat.
         world.admin("freeze_member", json!({"workspace_id": world.id("workspace"), "member_id": member}));
         assert_eq!(keyed(world, &token, "p", "post_message", &post).code(), "member-frozen");
     });
 }
 
-/// Whoever ends what a request made, and makes the same anew, has made another thing.
+/// If the caller removes the object and creates it again, it is another object.
 #[test]
 fn a_later_object_of_the_same_name_is_another() {
     on_both_engines(|world| {
@@ -366,7 +366,7 @@ fn a_later_object_of_the_same_name_is_another() {
             world.admin(make, input.clone());
             ask().refused(404, "not-found");
         }
-        // A task tells of its first message as that is now.
+        // A task shows its first message as it is now.
         world.new_agent("helper");
         let input = json!({"channel_id": channel, "title": "T", "body": "hello @helper"});
         let first = keyed(world, &world.people.admin, "first", "create_thread", &input).output();
@@ -388,7 +388,7 @@ fn callers_at_once_with_one_key_make_one_change() {
         assert!(answers.iter().all(|answer| answer.status == 201 && answer.body == *first));
         assert_eq!(answers.iter().filter(|answer| !is_repeated(answer)).count(), 1);
         assert_eq!(world.kinds_after(before), ["MessagePosted"]);
-        // So is a change in steps.
+        // A change in steps also runs once.
         let next = json!({"workspace_id": world.id("workspace")});
         let answers = in_parallel(16, |_| {
             keyed(world, &world.people.admin, "next", "claim_next_workspace_thread", &next)
@@ -398,7 +398,7 @@ fn callers_at_once_with_one_key_make_one_change() {
     });
 }
 
-/// A refusal is kept after whatever was written is taken back, and others may come in between.
+/// The refusal is stored after the change is rolled back, and other requests may run in between.
 #[test]
 fn callers_at_once_with_one_key_get_one_answer_although_it_may_be_a_refusal() {
     on_both_engines(|world| {
@@ -461,7 +461,7 @@ fn keys_are_visible_ascii_and_reads_ignore_them() {
     });
 }
 
-/// What a request runs that has no key is what it ran before there were keys.
+/// A request without a key runs the same statements as before keys existed.
 #[test]
 fn a_key_costs_a_look_up_and_a_row() {
     for engine in engines() {

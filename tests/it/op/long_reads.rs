@@ -1,7 +1,7 @@
-//! Long reads: a verification, or whatever else reads more than a page, delays nobody.
+//! Long reads: a verification, or another read of more than a page, delays no other request.
 //!
-//! Each of its pages is a transaction of its own, in which its caller is authenticated again. A workspace has
-//! one long read at a time, and each has a maximum length.
+//! Each of its pages is a separate transaction, in which its caller is authenticated again. A workspace has
+//! one long read at a time, and each has a time limit.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -23,27 +23,27 @@ use svc_tests::{Setup, World, text};
 
 use crate::conversation::withdraw::is_scrubbed;
 
-/// Reads page after page until a workspace has so many messages.
+/// Reads page after page until a workspace has this many messages.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct FollowMessages {
     /// The workspace.
     workspace_id: WorkspaceId,
-    /// How many there must be.
+    /// The number of messages to wait for.
     messages: i64,
 }
 
-/// The number of messages that there were in the end.
+/// The number of messages in the end.
 #[derive(Serialize, JsonSchema)]
 struct Followed {
-    /// How many.
+    /// Number of messages.
     messages: i64,
 }
 
-/// Pages that were read since this was set to 0.
+/// Pages read since this was set to 0.
 static PAGES: AtomicUsize = AtomicUsize::new(0);
 
-/// The end of all following, because the test is over or has failed.
+/// Ends all following, because the test is over or has failed.
 static OVER: AtomicBool = AtomicBool::new(false);
 
 fn follow(cx: &Read<'_>, input: &FollowMessages, (): &mut ()) -> Result<Option<Followed>> {
@@ -75,7 +75,7 @@ fn post(world: &World) -> Value {
     world.admin("post_message", json!({"thread_id": world.id("thread"), "body": "news"}))
 }
 
-/// Follows as the holder of `token` until there is one message more, and does `meanwhile` between two pages.
+/// Follows as the holder of `token` until there is one message more, and runs `meanwhile` between two pages.
 ///
 /// Returns the outcome of following.
 fn following(world: &World, token: &str, meanwhile: impl FnOnce()) -> Answer {
@@ -99,7 +99,7 @@ fn each_page_is_a_transaction_of_its_own() {
         let message = post(world);
         world.service.housekeep().unwrap();
         let followed = following(world, admin, || {
-            // Another workspace takes turns with it, and its own has one long read at a time.
+            // Another workspace takes turns with it, and has its own long read.
             let whose = world.call(&world.people.outsider, "whoami", json!({})).output();
             let other = json!({"workspace_id": whose["workspace_id"], "messages": 0});
             world.call(&world.people.outsider, "follow_messages", other).output();
@@ -138,7 +138,7 @@ fn a_token_revoked_meanwhile_gets_nothing_and_a_long_read_ends() {
 /// An event of which the log gets many.
 #[derive(Serialize, JsonSchema)]
 struct MemberThought {
-    /// About what.
+    /// The subject of the thought.
     matter: String,
 }
 
@@ -150,7 +150,7 @@ impl Event for MemberThought {
     }
 }
 
-/// Makes a log longer by `count` events, as the service would have written them.
+/// Extends a log by `count` events, as the service would have written them.
 fn lengthen(world: &World, count: i64) {
     let (workspace_id, database) = (WorkspaceId::from(world.id("workspace")), &world.database);
     let workspace = database.id(workspace_id);
@@ -181,13 +181,13 @@ fn lengthen(world: &World, count: i64) {
     database.execute(&sql);
 }
 
-/// The size of SQLite's write-ahead log; none on Postgres.
+/// Returns the size of SQLite's write-ahead log, or 0 on Postgres.
 fn log_bytes(database: &TestDatabase) -> u64 {
     let log = database.file().map(|file| file.with_extension("db-wal"));
     log.and_then(|log| std::fs::metadata(log).ok()).map_or(0, |log| log.len())
 }
 
-/// Ends what is repeated, also when the test fails.
+/// Ends a repeated task, also when the test fails.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {

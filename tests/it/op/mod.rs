@@ -1,4 +1,4 @@
-//! Operations: authorisation and visibility, and how requests are read, run, awaited and paged.
+//! Operations: authorisation and visibility, and the reading, running, waiting and paging of requests.
 
 mod access;
 mod admission;

@@ -1,4 +1,4 @@
-//! Null in an input: it leaves a field out, in every operation; what null clears, the schema says.
+//! Null in an input: it omits a field, in every operation; the schema defines the fields that null clears.
 
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
@@ -12,7 +12,7 @@ use svc_tests::{World, on_both_engines, runtime, text};
 use crate::op::asking::with_short_timeout;
 use crate::op::faults::required;
 
-/// Whether null says something in a field.
+/// Returns whether null is a value of a field.
 fn takes_null(field: &Value) -> bool {
     let is_null = |kind: &Value| kind == "null";
     let forms = field["anyOf"].as_array().into_iter().flatten();
@@ -57,19 +57,19 @@ fn with_nulls(schema: &Value, value: &Value, count: &mut usize) -> Value {
     }
 }
 
-/// Returns the output of a read, or the code with which it is refused; of a change the code alone.
+/// Returns the output of a read, or the code of its refusal; of a change only the code.
 fn outcome(world: &World, name: &str, input: &Value) -> Value {
     let operation = world.operation(name);
     let answer = world.call(&world.people.admin, name, with_short_timeout(operation, input.clone()));
     match answer.is_success() && operation.effect().changes_nothing() {
-        // Requests leave rows in the trails that they read, and exports have them.
+        // Requests leave rows in the trails that these operations read, and exports have them.
         true if !name.contains("audit") && !name.contains("export") => answer.body,
         true => Value::Null,
         false => answer.code().into(),
     }
 }
 
-/// Changes are called by a frozen member: the input is decoded, and then it may not change anything.
+/// A frozen member calls the changes: the input is decoded, and then the change is refused.
 #[test]
 fn null_leaves_out_every_optional_field_of_every_operation() {
     let world = World::open(Engine::Sqlite);
@@ -91,7 +91,7 @@ fn null_leaves_out_every_optional_field_of_every_operation() {
     assert!(count > 300 && changed > 60, "{count} fields, {changed} changes");
 }
 
-/// Within objects, too, that no example has.
+/// This includes optional fields in objects that no example has.
 #[test]
 fn null_leaves_out_optional_fields_within_fields() {
     let world = World::open(Engine::Sqlite);
@@ -142,7 +142,7 @@ fn null_is_absent_over_rest_and_mcp_and_clears_where_the_schema_says_so() {
     });
 }
 
-/// Sends the text of a body, and returns the status and what comes back.
+/// Sends the text of a body, and returns the status and the response.
 fn send(world: &World, target: &str, body: &str) -> (u16, Value) {
     let (rest, body) = (world.rest(), Bytes::copy_from_slice(body.as_bytes()));
     runtime().block_on(async {

@@ -1,6 +1,6 @@
-//! Pages: a cursor skips nothing, however many write at the same time.
+//! Pages: a cursor skips nothing, however many callers write at the same time.
 //!
-//! However long the objects of a list, a page has at most one MiB of them and one more, and all pages
+//! However long the objects of a list are, a page has up to one MiB of them and one more, and all pages
 //! together have each object once.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -17,12 +17,12 @@ use crate::shells::costs::tokens;
 const WRITERS: usize = 8;
 const EACH: usize = 40;
 
-/// The number of these that fill a page of messages.
+/// Number of long messages that fill a page.
 const LONG: usize = 3;
-/// Much shorter ones after them; then one more long one.
+/// Number of short messages after them, followed by one more long message.
 const SHORT: usize = 3;
 
-/// The whole list, page by page.
+/// Returns the whole list, page by page.
 fn traverse(world: &World, operation: &str, input: &Value) -> Vec<Value> {
     let mut items = Vec::new();
     let mut input = input.clone();
@@ -127,7 +127,7 @@ fn a_page_reads_a_bounded_part_and_returns_its_cursor() {
         assert!(!page["next_cursor"].is_null(), "a page without visible items is not the end");
         let found = world.agent("wait_for_event", after(from));
         assert_eq!(found["items"].as_array().unwrap().len(), 1, "a wait goes on by itself");
-        // A wait without time returns how far the log was read, and skips nothing.
+        // A wait without time returns the last position read, and skips nothing.
         let mut hasty = after(from);
         hasty["timeout_secs"] = json!(0);
         let first = loop {
@@ -199,7 +199,7 @@ fn a_list_of_claims_reads_a_bounded_part_and_returns_its_cursor() {
         world.admin("claim_thread", json!({"thread_id": hidden}));
         let far = world.clock.now().plus(std::time::Duration::from_secs(3600));
         copy_claim(world, &hidden, PAGE_SCAN_MAX + 1, far.micros());
-        // Positions from now on are after those of the copies.
+        // Later positions come after those of the copies.
         let behind = format!(
             "update heads set lsn = lsn + 10000 where workspace_id = {}",
             world.database.id(workspace)
@@ -235,7 +235,7 @@ fn a_list_of_claims_reads_a_bounded_part_and_returns_its_cursor() {
     });
 }
 
-/// About 360 kB.
+/// Returns an input of about 360 kB.
 fn long_message(thread: &str) -> Value {
     let body = "x".repeat(MESSAGE_MAX);
     let metadata = json!({"long": "x".repeat(JSON_MAX_BYTES - 11)});
@@ -246,9 +246,9 @@ fn bytes(value: &Value) -> usize {
     value.to_string().len()
 }
 
-/// Reads a list to its end, where `next` prepares the input of the next page.
+/// Reads a list to its end; `next` prepares the input of the next page.
 ///
-/// No page is longer than its bound, and a page without an item is the last.
+/// No page exceeds its limit, and a page without an item is the last.
 fn read(
     world: &World,
     operation: &str,
@@ -413,7 +413,7 @@ fn what_was_said_and_done_in_a_thread_is_listed_from_either_end() {
     });
 }
 
-/// From where one page ends, what is before it and after it are the rest of the list.
+/// From the end of a page, the pages before and after it are the rest of the list.
 #[test]
 fn a_cursor_serves_a_list_in_either_direction() {
     on_both_engines(|world| {
@@ -453,9 +453,9 @@ fn the_newest_threads_of_a_workspace_are_found_behind_many_others() {
     });
 }
 
-/// Most tokens that a page costs a model which asks for nothing else.
+/// Maximum tokens of a page for a model with default parameters.
 const PAGE_TOKENS: usize = 3_000;
-/// The same of what a thread comes to, which has its last messages.
+/// Maximum tokens of the context of a thread, which has its last messages.
 const PACK_TOKENS: usize = 4_000;
 
 #[test]

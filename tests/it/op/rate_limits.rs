@@ -1,4 +1,4 @@
-//! Rate limits across servers, and what responses say of them.
+//! Rate limits across servers, and their headers in responses.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use svc_tests::{Setup, World, answer_of, call};
 
 /// Requests of a client in a window.
 const PER_CLIENT: i64 = 100;
-/// Requests that a server may admit before it tells the others.
+/// Requests that a server may admit before it reports to the others.
 const SHARE: i64 = PER_CLIENT / 20;
 const WINDOW: Duration = Duration::from_secs(3600);
 
@@ -20,7 +20,7 @@ fn world(engine: Engine) -> World {
     World::with(engine, Setup { rates, ..Setup::default() })
 }
 
-/// The status of a request of the agent.
+/// Returns the status of a request of the agent.
 fn status(world: &World, service: &Service) -> u16 {
     answer_of(call(service, Some(&world.people.agent), "whoami", &json!({}))).status
 }
@@ -43,7 +43,7 @@ fn rows(world: &World) -> i64 {
     world.database.number("select count(*) from rate_windows")
 }
 
-/// On SQLite, where nothing is shared, is the control.
+/// SQLite, where nothing is shared, is the control.
 #[test]
 fn a_client_of_two_servers_has_one_limit() {
     for engine in engines() {
@@ -78,7 +78,7 @@ fn a_client_below_a_share_of_its_limit_costs_no_statement() {
         assert_eq!(status(&world, &world.service), 200);
         let told = i64::from(engine == Engine::Postgres);
         assert_eq!(rows(&world), told);
-        // What is whole again is nobody's concern.
+        // A limit that has recovered is no longer shared.
         world.clock.advance(WINDOW * 2);
         world.service.housekeep().unwrap();
         for _ in 1..SHARE {
@@ -87,20 +87,20 @@ fn a_client_below_a_share_of_its_limit_costs_no_statement() {
     }
 }
 
-/// What `reads` of the agent cost in statements, by a service with such limits.
+/// Returns how many statements `reads` of the agent cost, by a service with such limits.
 fn cost(world: &World, per_client: i64, reads: i64) -> usize {
     let proxy = Proxy::start(&world.database.url());
     let rates = RateSettings { per_client, per_workspace: 0, window: WINDOW };
     let service = world.another_service_at(Database::Postgres(proxy.url(&[]).into()), rates);
     let ask = |count: i64| (0..count).for_each(|_| assert_eq!(status(world, &service), 200));
-    // What is cached from then on.
+    // Everything is cached from then on.
     ask(2);
     let before = proxy.statements();
     ask(reads);
     proxy.statements() - before
 }
 
-/// Every statement is counted, whatever its table. Above a share, where others are told, is the control.
+/// Every statement counts, whatever its table. Reads above a share, which is reported, are the control.
 #[test]
 fn reads_below_a_share_of_a_limit_cost_no_statement_more_than_without_limits() {
     for engine in engines().into_iter().filter(|engine| *engine == Engine::Postgres) {
@@ -113,7 +113,7 @@ fn reads_below_a_share_of_a_limit_cost_no_statement_more_than_without_limits() {
     }
 }
 
-/// The connection that rate limits are told by is the only one that has ever named their table.
+/// The connection for reports of rate limits is the only one that has ever named their table.
 const OWN_CONNECTION: &str = "select pg_terminate_backend(pid) from pg_stat_activity
     where datname = current_database() and pid <> pg_backend_pid() and query like '%rate_windows%'";
 
@@ -128,7 +128,7 @@ fn without_the_database_each_server_limits_by_itself() {
         world.database.execute("delete from rate_windows");
         ask(2 * SHARE);
         assert_eq!(rows(&world), 0, "it has told nobody");
-        // From then on it tells the others again, first of all that it has not told them yet.
+        // Then it reports to the others again, including the requests that it has not reported yet.
         world.clock.advance(RATE_LIMIT_SHARING_RETRY);
         let tries = (0..PER_CLIENT - 3 * SHARE).find(|_| {
             ask(1);
@@ -168,7 +168,7 @@ fn an_authenticated_response_says_what_is_left() {
             ("PUT", "/me", None, 405, r#""client";r=2;t=40, "workspace";r=8;t=20"#),
             ("GET", "/nothing", None, 404, r#""client";r=1;t=50, "workspace";r=7;t=25"#),
             ("POST", "/workspaces/0/agents", None, 403, r#""client";r=0;t=60, "workspace";r=6;t=30"#),
-            // What was rejected for the client's sake does not count for the workspace.
+            // Requests that were rejected by the client's limit do not count for the workspace.
             ("GET", "/me", None, 429, r#""client";r=0;t=60"#),
             ("POST", "/mcp", Some(&list), 429, r#""client";r=0;t=60"#),
             ("GET", "/scim/v2/Users", None, 429, r#""client";r=0;t=60"#),

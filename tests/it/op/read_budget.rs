@@ -1,4 +1,5 @@
-//! The budget of a read: a page ends early and goes on, any other read fails, and so does a poll of a wait.
+//! The budget of a read: a page ends early and can be continued, and any other read fails, as does a poll of
+//! a wait.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,12 +14,12 @@ use svc_core::{Engine, EventFilter, Result};
 use svc_tests::database::engines;
 use svc_tests::{Setup, World};
 
-/// Several times what one item takes, and little of what all items take.
+/// Several times the time of one item, and a fraction of that of all items.
 const BUDGET: Duration = Duration::from_millis(400);
 /// The items of the list.
 const ITEMS: i64 = 12;
 
-/// Reads what has no end.
+/// Runs an endless read.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Endless {}
@@ -27,14 +28,14 @@ struct Endless {}
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SlowList {
-    /// Whether the items are left out.
+    /// Whether the items are omitted.
     hidden: bool,
-    /// Where to continue.
+    /// The position to continue from.
     cursor: Option<Cursor>,
     limit: Option<Limit>,
 }
 
-/// Runs a statement that takes as long as it is left to.
+/// Runs a statement that takes as long as it may.
 fn endless(cx: &Read<'_>, _: &Endless) -> Result<Value> {
     let engines =
         ["select cast(count(*) as bigint) from generate_series(1, 100) where pg_sleep(1) is null", COUNT];
@@ -97,7 +98,7 @@ fn world(engine: Engine, read_budget: Option<Duration>) -> World {
     World::with(engine, Setup { features: slow_feature, read_budget, ..Setup::default() })
 }
 
-/// Does something, and returns the diagnostic log that it writes on this thread.
+/// Runs a function, and returns the diagnostic log that it writes on this thread.
 fn logged(run: impl FnOnce()) -> String {
     let file = tempfile::NamedTempFile::new().unwrap();
     let writer = Arc::new(file.reopen().unwrap());

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use svc_tests::{World, on_both_engines, text};
 
-/// What is archived stays as it is.
+/// Archived objects do not change.
 #[test]
 fn archived_objects_reject_changes() {
     on_both_engines(|world| {

@@ -1,4 +1,4 @@
-//! Waits end with the credential of their caller, and cost nothing while nobody loses access.
+//! Waits end with the credential of their caller, and cost nothing while no member loses access.
 
 use std::time::Duration;
 
@@ -49,7 +49,8 @@ fn a_wait_ends_soon_after_its_credential() {
     });
 }
 
-/// While the epoch of the workspace stands nobody is looked up again, and then only who may have lost access.
+/// While the epoch of the workspace does not change, no caller is looked up again; then only those who may
+/// have lost access are.
 #[test]
 fn a_parked_wait_costs_nothing_while_nobody_loses_access() {
     on_both_engines(|world| {

@@ -15,7 +15,7 @@ use svc_tests::database::engines;
 use svc_tests::process::until;
 use svc_tests::{Setup, World, on_both_engines, runtime, text};
 
-/// Waits on a thread of its own, does `meanwhile`, and returns the outcome of the wait.
+/// Waits on a separate thread, runs `meanwhile`, and returns the outcome of the wait.
 pub fn wait_while(
     world: &World,
     token: &str,
@@ -126,7 +126,7 @@ impl Crowd {
         Self { tickets: Vec::new(), sender, receiver }
     }
 
-    /// Submits `count` waits of agents, each of which has at most its share of them.
+    /// Submits `count` waits of agents, up to its share for each agent.
     fn gather(world: &World, count: usize, operation: &str, input: &Value) -> Self {
         let agents: Vec<String> = (0..count.div_ceil(limits::WAITS_OF_CLIENT_MAX))
             .map(|number| world.new_agent(&format!("waiting-{number}")).1)
@@ -136,12 +136,12 @@ impl Crowd {
         crowd
     }
 
-    /// One more wait of the agent.
+    /// Adds a wait of the agent.
     fn add(&mut self, world: &World, operation: &str, input: &Value) {
         self.add_of(world, &world.people.agent, operation, input);
     }
 
-    /// One more wait of the bearer of `token`.
+    /// Adds a wait of the bearer of `token`.
     fn add_of(&mut self, world: &World, token: &str, operation: &str, input: &Value) {
         let credential = Some(SecretString::from(token));
         let request = Request::json(Surface::Rest, credential, input.to_string());
@@ -155,14 +155,14 @@ impl Crowd {
         self.tickets.push(ticket);
     }
 
-    /// The next outcome, which must be a success.
+    /// Returns the next outcome, which must be a success.
     fn next(&self) -> (usize, Value) {
         let (number, outcome) = self.receiver.recv_timeout(Duration::from_secs(60)).unwrap();
         (number, serde_json::from_str(&outcome.unwrap()).unwrap())
     }
 
-    /// The next outcome after the clock has jumped: a poll that was queued then has been queued for too long,
-    /// so polling goes on only when some more time has passed.
+    /// Returns the next outcome after the clock has jumped: a poll that was queued then has been queued for
+    /// too long, so polling continues only when some more time has passed.
     fn next_after_jump(&self, world: &World) -> Result<String> {
         let mut next = None;
         until("the next outcome", || {
@@ -212,7 +212,7 @@ fn one_new_thread_wakes_one_of_thousands_of_waits() {
         assert_eq!(after.asked - before.asked, 1);
         assert!(crowd.is_silent());
 
-        // It is released, and nobody claims it: after a second the next wait is polled, and so on.
+        // It is released, and not claimed: after a second the next wait is polled, and so on.
         let lease = &claim["claim_lease_id"];
         world.agent("release_claim", json!({"thread_id": thread, "claim_lease_id": lease}));
         assert_eq!(crowd.next().0, 1);
@@ -241,7 +241,7 @@ fn one_new_thread_wakes_one_of_thousands_of_waits() {
             late += usize::from(outcome == r#"{"timed_out":true}"#);
         }
         // A wait that was being polled when the thread was claimed may still have returned it: one in each
-        // second that passed until then.
+        // second until then.
         let returned = CROWD - number - late;
         assert!(
             returned <= 1 + usize::try_from(passed.as_secs()).unwrap(),
@@ -276,7 +276,7 @@ fn only_a_client_with_too_many_waits_is_rejected() {
         let before = world.service.parked_waits();
         crowd.add_of(world, &world.people.admin, "wait_for_event", &event);
         until("another one waits", || world.service.parked_waits() == before + 1);
-        // One is cancelled, and its slot is free.
+        // Cancelling one frees its slot.
         drop(crowd.tickets.swap_remove(0));
         crowd.add(world, "wait_for_event", &event);
         until("it waits", || world.service.parked_waits() == before + 1);
@@ -334,16 +334,16 @@ fn readiness_reports_that_the_thread_which_wakes_waits_hangs() {
     assert_eq!(ended.output()["timed_out"], true);
 }
 
-/// Holds a reader until the gate opens.
+/// Blocks a reader until the gate opens.
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct HoldReader {}
 
-/// Nothing.
+/// An empty output.
 #[derive(serde::Serialize, schemars::JsonSchema)]
 struct Held {}
 
-/// How many readers are held, and whether they may go on.
+/// The number of blocked readers, and whether they may continue.
 static GATE: (Mutex<(usize, bool)>, Condvar) = (Mutex::new((0, true)), Condvar::new());
 
 fn hold_reader(_: &Read<'_>, _: &HoldReader) -> svc_core::Result<Held> {
@@ -364,7 +364,7 @@ fn holding() -> Vec<Feature> {
     vec![Feature::new().operations("holding", vec![operation])]
 }
 
-/// Releases the readers, also when the test fails: closing the service waits for them.
+/// Releases the readers, also when the test fails, because closing the service waits for them.
 struct Closed;
 
 impl Drop for Closed {
@@ -376,7 +376,7 @@ impl Drop for Closed {
 
 /// Runs `meanwhile` while the database returns no read, and returns when all readers are free again.
 fn while_silent(world: &World, meanwhile: impl FnOnce(&mut Crowd)) {
-    // There is one gate.
+    // One test at a time uses the gate.
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     GATE.0.lock().unwrap().1 = false;
@@ -409,7 +409,7 @@ fn waits_outlive_a_full_queue_and_end_on_time_whatever_the_database_does() {
         crowd.add(world, "wait_for_ready", &ready);
         until("it waits", || world.service.parked_waits() == 1);
         while_silent(world, |held| {
-            // The queue is full, and so the wait cannot be polled: it keeps its place.
+            // The queue is full, so the wait cannot be polled: it keeps its place.
             (0..limits::READS_QUEUED_MAX).for_each(|_| held.add(world, "hold_reader", &json!({})));
             let queued = &mut Crowd::new();
             queued.add(world, "hold_reader", &json!({}));
@@ -454,7 +454,7 @@ fn a_subscription_outlives_a_silent_database_and_a_new_one_is_closed() {
                 new.join().unwrap()
             });
             assert_eq!(received, Received::Closed(1013));
-            // The other looks for its credential, and for what was committed elsewhere.
+            // The other wait checks its credential, and reads remote commits.
             world.clock.advance(Duration::from_secs(20));
         });
         world.admin("post_message", json!({"thread_id": world.id("thread"), "body": "still there?"}));

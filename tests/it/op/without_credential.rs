@@ -1,4 +1,4 @@
-//! Requests without a credential, where the operator has turned authentication off or opened a workspace.
+//! Requests without a credential, if the operator has turned authentication off or opened a workspace.
 
 use serde_json::{Value, json};
 use svc_core::capability::{Capabilities, Needs};
@@ -17,13 +17,13 @@ fn with(engine: Engine, http: HttpSettings) -> World {
 
 fn without_authentication(engine: Engine) -> World {
     let world = with(engine, HttpSettings { auth_disabled: true, ..HttpSettings::default() });
-    // All of a world began at the same moment.
+    // All rows of a world were created at the same moment.
     let first = world.database.id(world.id("workspace"));
     world.database.execute(&format!("update workspaces set created_at = created_at + 1 where id <> {first}"));
     world
 }
 
-/// A world whose workspace anybody reads over MCP; ids are the same in every world.
+/// Returns a world whose workspace anyone can read over MCP; ids are the same in every world.
 fn open_to_all(engine: Engine) -> World {
     let workspace = World::open(engine).id("workspace").into();
     with(engine, HttpSettings { anonymous_workspace: Some(workspace), ..HttpSettings::default() })
@@ -65,7 +65,8 @@ fn without_authentication_nobody_is_the_first_person() {
     });
 }
 
-/// A page on any site makes its visitor's browser send requests here; only the names of Host and Origin tell.
+/// A page on any site can make its visitor's browser send requests here; only the names in Host and Origin
+/// reveal it.
 #[test]
 fn without_authentication_a_request_names_this_server_and_a_credential_still_counts() {
     on_both_engines(|world| {
@@ -102,7 +103,7 @@ fn without_authentication_an_empty_database_has_nobody_to_act() {
     });
 }
 
-/// Whoever finds the port reads what is public, and nothing more.
+/// An anonymous caller reads public data, and nothing more.
 #[test]
 fn an_anonymous_caller_reads_public_channels_over_mcp() {
     on_both_engines(|world| {
@@ -176,7 +177,7 @@ fn the_workspace_that_is_open_to_all_is_so_only_over_mcp_and_without_a_credentia
     });
 }
 
-/// Anonymous callers share no limit across addresses, and one address has the limit of a client.
+/// Anonymous callers with different addresses share no limit, and one address has the limit of a client.
 #[test]
 fn requests_without_a_credential_are_charged_to_their_address() {
     on_both_engines(|world| {

@@ -1,4 +1,4 @@
-//! Mail: whose address counts, what is due when, and what of it is sent.
+//! Mail: confirmed addresses, due items, and sent mail.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ pub const MINUTE: Duration = Duration::from_secs(60);
 pub const HOUR: Duration = Duration::from_secs(3600);
 pub const DAY: Duration = Duration::from_secs(86_400);
 
-/// What is due now.
+/// Takes everything that is due now.
 fn take_from(service: &Service) -> Vec<Parcel> {
     let taken = runtime().block_on(service.take_parcels(MAIL)).unwrap();
     taken.into_iter().map(|(parcel, _)| parcel).collect()
@@ -21,13 +21,13 @@ pub fn take(world: &World) -> Vec<Parcel> {
     take_from(&world.service)
 }
 
-/// Says of each piece of a parcel that this became of it.
+/// Settles each piece of a batch with this delivery result.
 pub fn settle(world: &World, parcel: Parcel, arrival: &Arrival) {
     let arrivals = vec![arrival.clone(); parcel.count()];
     runtime().block_on(world.service.settle(parcel, arrivals)).unwrap();
 }
 
-/// A letter as it is to be sent.
+/// A letter in the form in which it is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sent {
     pub to: String,
@@ -52,7 +52,7 @@ fn letters(parcel: &Parcel) -> Vec<Sent> {
     parcel.pieces().iter().map(sent).collect()
 }
 
-/// Takes and sends all that is due, and returns it.
+/// Takes and sends everything that is due, and returns it.
 pub fn deliver(world: &World) -> Vec<Sent> {
     let mut sent = Vec::new();
     loop {
@@ -67,7 +67,7 @@ pub fn deliver(world: &World) -> Vec<Sent> {
     }
 }
 
-/// The code in a letter.
+/// Returns the code in a letter.
 fn code_in(letter: &Sent) -> String {
     letter.text.chars().take(8).collect()
 }
@@ -90,13 +90,13 @@ pub fn delivery(world: &World, token: &str) -> Value {
     world.call(token, "get_notification_preferences", json!({})).output()["delivery"].clone()
 }
 
-/// Sets preferences, which let words leave the service unless they say otherwise.
+/// Sets preferences, which include content in mail unless they say otherwise.
 pub fn prefer(world: &World, token: &str, mut preferences: Value) {
     preferences.as_object_mut().unwrap().entry("show_words").or_insert(json!(true));
     world.call(token, "set_notification_preferences", preferences).output();
 }
 
-/// A member with a confirmed address, who wants to read what messages say, and its token.
+/// Creates a member with a confirmed address, who wants content in mail. Returns its id and its token.
 pub fn bob(world: &World, mode: &str) -> (String, String) {
     let (id, token) = world.new_agent("bob");
     confirm(world, &token, "bob@example.com", mode);
@@ -187,7 +187,7 @@ fn codes_are_few() {
             ask(&bob, &format!("bob{number}@example.com")).output();
         }
         ask(&bob, "bob3@example.com").refused(429, "rate-limited");
-        // Not sent yet, so this asks for nothing.
+        // Not sent yet, so this causes no mail.
         ask(&bob, "bob2@example.com").output();
         for number in 0..6 {
             let (_, token) = world.new_agent(&format!("member{number}"));
@@ -273,7 +273,7 @@ fn what_is_unread_is_mailed_after_a_while_with_one_letter_for_each_thread() {
     });
 }
 
-/// What must not be sent, and how it comes to that before it is due.
+/// The items that must not be sent, and the reason why they are dropped before they are due.
 #[test]
 fn nothing_is_mailed_that_was_read_or_withdrawn_or_is_not_wanted_any_more() {
     on_both_engines(|world| {
@@ -339,7 +339,7 @@ fn mail_says_what_a_message_says_now_and_nothing_if_it_may_not() {
     });
 }
 
-/// The usual mail says who did something and where, and leads there.
+/// The default mail says who did something and where, and links to it.
 #[test]
 fn mail_has_no_title_and_no_words_unless_its_member_wants_them() {
     on_both_engines(|world| {
@@ -376,7 +376,7 @@ fn mail_has_no_title_and_no_words_unless_its_member_wants_them() {
             sent.text.contains("of my own will") && sent.html.contains(">#words: A title</a>"),
             "{sent:?}"
         );
-        // A digest leads to each of its places.
+        // A digest links to each of its places.
         set(world, &carol, "carol@example.com", "digest");
         let other = world.new_thread(&channel, "Other");
         let posted = [&thread, &other].map(|thread| post(world, thread, "@carol, later"));

@@ -1,7 +1,7 @@
-//! Mail as a server gets it that is not ours: the Python package `aiosmtpd`, from the real `svc-http`.
+//! Mail as an independent server receives it: the Python package `aiosmtpd`, from the real `svc-http`.
 //!
-//! It takes, puts off and refuses mail, is killed and comes back, and so is `svc-http`. Nothing is lost, and
-//! nothing comes of what was read or withdrawn.
+//! It accepts, defers and refuses mail. Both it and `svc-http` are killed and restarted. Nothing is lost, and
+//! items that were read or withdrawn are not sent.
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -16,13 +16,13 @@ use svc_tests::site::{Caller, Server, Site};
 use svc_tests::text;
 use tempfile::TempDir;
 
-/// Where the Python with the mail server is.
+/// The variable with the Python that has the mail server.
 const PYTHON: &str = "SVC_TEST_PYTHON";
 
 const NAME: &str = "night shift";
 const PASSWORD: &str = "a/secret@of:the server";
 
-/// The mail server, and what it needs to be started again.
+/// The mail server, and the parameters for its restart.
 struct MailServer {
     python: PathBuf,
     port: u16,
@@ -53,7 +53,7 @@ impl MailServer {
         running
     }
 
-    /// Starts it again at the same port.
+    /// Restarts it at the same port.
     fn restart(&mut self) {
         self.running = Self::run(&self.python, self.port, self.files.path());
     }
@@ -63,7 +63,7 @@ impl MailServer {
         assert_eq!(self.next()["answers"], how);
     }
 
-    /// The same, whatever it has said before.
+    /// Sets its replies from now on, whatever was set before.
     fn answers_from_now_on(&mut self, how: &Value) {
         self.running.say(&how.to_string());
         while self.next().get("answers").is_none() {}
@@ -73,7 +73,7 @@ impl MailServer {
         serde_json::from_str(&self.running.next_line()).unwrap()
     }
 
-    /// The next mail, which must have been taken.
+    /// Returns the next mail, which must have been accepted.
     #[track_caller]
     fn mail(&mut self) -> Value {
         let next = self.next();
@@ -105,7 +105,7 @@ fn plain(mail: &Value) -> &str {
     mail["parts"]["text/plain"].as_str().unwrap()
 }
 
-/// What the administrator and the agent of a site do.
+/// The actions of the administrator and the agent of a site.
 struct Team<'s> {
     admin: Caller<'s>,
     agent: Caller<'s>,
@@ -125,7 +125,7 @@ impl<'s> Team<'s> {
         text(&self.admin.ask("POST", &target, Some(&json!({"title": title}))).output()["id"])
     }
 
-    /// The agent says something in a thread to the administrator.
+    /// Posts a message of the agent to the administrator in a thread.
     fn say(&self, thread: &str, words: &str) -> Value {
         let body = json!({"body": format!("@admin, {words}")});
         self.agent.ask("POST", &format!("/threads/{thread}/messages"), Some(&body)).output()
@@ -136,7 +136,7 @@ impl<'s> Team<'s> {
     }
 }
 
-/// Lets everything be due that waits for a time to come.
+/// Makes everything due that waits for a time.
 fn make_due(site: &Site) {
     site.database.execute(
         "update delivery_addresses set retry_at = null;
@@ -200,7 +200,7 @@ fn tell(engine: Engine, mail: &mut MailServer) {
     assert_eq!(header(&second, "References"), header(&first, "References"));
     assert_ne!(header(&second, "Message-ID"), header(&first, "Message-ID"));
 
-    // Its receiver unsubscribes as a mail provider does it, and comes back.
+    // Its receiver unsubscribes like a mail provider, and subscribes again.
     let one_click =
         server.rest.send_form(unsubscribe, &[("host", "svc.example.com")], "List-Unsubscribe=One-Click");
     assert_eq!(one_click.output(), json!({"mode": "off"}));
@@ -208,7 +208,7 @@ fn tell(engine: Engine, mail: &mut MailServer) {
     assert_eq!(team.delivery()["mode"], "off");
     team.admin.put("/me/delivery-address", address.clone());
 
-    // Put off, and then read or withdrawn: only the rest comes, once.
+    // Items that are deferred, and then read or withdrawn, are not sent; the rest comes once.
     mail.answers("451 4.7.1 later");
     let read = team.say(&thread, "this is read");
     assert_eq!(mail.next()["refused"], "ada+svc@example.com");
@@ -225,7 +225,7 @@ fn tell(engine: Engine, mail: &mut MailServer) {
     assert!(!plain(&left).contains("is read") && !plain(&left).contains("is withdrawn"), "{left:#}");
     until("that it was taken is shown", || team.delivery()["last_error"] == Value::Null);
 
-    // The server of the mail dies, and comes back.
+    // The mail server dies, and is restarted.
     mail.running.kill();
     team.say(&thread, "while it is away");
     until("that it is away is shown", || team.delivery()["last_error"] != Value::Null);
@@ -234,7 +234,7 @@ fn tell(engine: Engine, mail: &mut MailServer) {
     assert!(plain(&mail.mail()).contains("while it is away"));
     until("that it was taken is shown", || team.delivery()["last_error"] == Value::Null);
 
-    // Ours dies while a mail is on its way, and sends the same one again.
+    // Our server dies while it sends a mail, and sends the same one again.
     mail.answers("hang");
     team.say(&thread, "twice rather than never");
     let hung = mail.next()["hung"].clone();
@@ -258,7 +258,7 @@ fn tell(engine: Engine, mail: &mut MailServer) {
     mail.answers("take");
     team.say(&thread, "to nobody either");
     assert_eq!(site.database.number("select count(*) from inbox where mail_due is not null"), 0);
-    // A new code is the next thing that comes.
+    // A new code is the next mail.
     team.admin.ask("PUT", "/me/delivery-address", Some(&address)).output();
     assert!(plain(&mail.mail()).contains("code"));
 
@@ -269,8 +269,8 @@ fn tell(engine: Engine, mail: &mut MailServer) {
     }
 }
 
-/// Every reply to a member of its own, all at once: the command, the reply, whether the address is suspended,
-/// how many refusals are counted, and whether the mail is sent again.
+/// Each reply for a separate member, all at once: the command, the reply, whether the address is suspended,
+/// the count of refusals, and whether the mail is retried.
 const REPLIES: &[(&str, &str, bool, i64, bool)] = &[
     ("RCPT", "550 5.1.0 address rejected", true, 0, false),
     ("RCPT", "550 5.1.1 no such user", true, 0, false),
@@ -355,7 +355,7 @@ fn what_a_server_replies_decides_what_becomes_of_the_address_and_of_the_mail() {
         assert_eq!(found[4], i64::from(*again), "{command} {reply}: {found:?}");
     }
 
-    // A sender that the server rejects is nobody's fault but the operator's.
+    // A rejected sender is the fault of the operator, not of a member.
     let name = names.last().unwrap();
     mail.answers_from_now_on(&json!({"*": ["MAIL", "553 5.1.8 sender rejected"]}));
     team.say(&thread, &format!("@{name}"));

@@ -1,4 +1,4 @@
-//! When mail is sent: quiet hours, digests, what is too much, and what was not accepted.
+//! The times of mail: quiet hours, digests, limits, and retries.
 
 use std::time::Duration;
 
@@ -66,7 +66,7 @@ fn what_is_too_much_for_an_hour_is_sent_together() {
     });
 }
 
-/// Quiet hours win over a digest; what they keep back comes once they are over.
+/// Quiet hours override a digest; items that they delay are sent once they are over.
 #[test]
 fn quiet_hours_that_last_all_day_keep_back_everything_until_they_end() {
     on_both_engines(|world| {

@@ -1,4 +1,4 @@
-//! What leaves the service for its members.
+//! Mail and notifications for members.
 
 mod mail;
 mod mail_server;

@@ -1,4 +1,4 @@
-//! What comes between: reading and withdrawing while something is sent, further reasons, and other wishes.
+//! Changes during delivery: reading and withdrawing, further reasons, and new preferences.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,17 +54,17 @@ fn one_reason_that_is_wanted_is_enough_and_is_told_once() {
             world.clock.advance(MAIL_DELAY);
             deliver(world).len()
         };
-        // A weaker reason after one that is not wanted.
+        // A weaker reason after one that is turned off.
         let mentioning = post(world, &thread, "@bob, this");
         assert_eq!(letters(world), 0, "a control: mentions are not wanted");
         reply(world, &mentioning, &target);
         assert_eq!(letters(world), 1);
-        // A stronger one that is not wanted, before the other is sent.
+        // A stronger reason that is turned off, before the other is sent.
         let replying = post(world, &thread, "that");
         reply(world, &replying, &target);
         world.admin("edit_message", json!({"message_id": replying["id"], "body": "that, @bob"}));
         assert_eq!(letters(world), 1);
-        // What was sent is not sent for a weaker reason again.
+        // An item that was sent is not sent again for a weaker reason.
         prefer(world, &bob, json!({}));
         let mentioning = post(world, &thread, "@bob, and this");
         assert_eq!(letters(world), 1);
@@ -101,7 +101,7 @@ fn parcels_that_overlap_keep_to_the_mails_of_an_hour() {
             world.clock.advance(apart);
         }
         world.clock.advance(MAIL_DELAY - 3 * apart);
-        // None of them is settled before the next is taken.
+        // They are taken one after another before any of them is settled.
         let taken = [0, 1, 2].map(|_| {
             let letters = take(world).iter().map(Parcel::count).sum::<usize>();
             world.clock.advance(apart);

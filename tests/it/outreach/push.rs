@@ -1,4 +1,4 @@
-//! Web push: what browsers get and when, and what becomes of it if push services do not take it.
+//! Web push: the notifications of browsers, their times, and retries.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::web_push::shown;
 
 pub const MINUTE: Duration = Duration::from_secs(60);
 
-/// Bob, who is told of things with their words, and a thread in which that happens.
+/// Bob, who wants content in notifications, and a thread that notifies him.
 pub struct Told<'w> {
     pub world: &'w World,
     pub bob_id: String,
@@ -37,7 +37,7 @@ impl<'w> Told<'w> {
         self.world.call(&self.bob, "register_web_push", subscription(endpoint)).output()
     }
 
-    /// Has the agent say something.
+    /// Posts a message of the agent.
     pub fn say(&self, body: &str) -> Value {
         self.say_in(&self.thread, body)
     }
@@ -46,25 +46,25 @@ impl<'w> Told<'w> {
         self.world.agent("post_message", json!({"thread_id": thread, "body": body}))
     }
 
-    /// Sets his preferences, which let words leave the service unless they say otherwise.
+    /// Sets his preferences, which include content unless they say otherwise.
     fn prefers(&self, mut preferences: Value) {
         preferences.as_object_mut().unwrap().entry("show_words").or_insert(json!(true));
         self.world.call(&self.bob, "set_notification_preferences", preferences).output();
     }
 
-    /// What is due now, as a shell takes it.
+    /// Takes everything that is due now, as a shell does.
     fn take(&self) -> Vec<Parcel> {
         let taken = runtime().block_on(self.world.service.take_parcels(WEB_PUSH)).unwrap();
         taken.into_iter().map(|(parcel, _)| parcel).collect()
     }
 
-    /// Says what became of a parcel.
+    /// Settles a batch with the result of each piece.
     fn settle(&self, parcel: Parcel, of: impl Fn(&PushPiece) -> Arrival) {
         let arrivals = parcel.pieces::<PushPiece>().iter().map(of).collect();
         runtime().block_on(self.world.service.settle(parcel, arrivals)).unwrap();
     }
 
-    /// Takes what is due, which must be one parcel, settles it, and returns what each browser was sent.
+    /// Takes the due notifications, which must be one batch, settles it, and returns those of each browser.
     #[track_caller]
     fn deliver(&self, of: impl Fn(&PushPiece) -> Arrival) -> BTreeMap<String, Vec<Value>> {
         let mut parcels = self.take();
@@ -95,7 +95,7 @@ fn gone() -> Arrival {
     Arrival::Refused { detail: "the push service answered 410".to_owned() }
 }
 
-/// Fails for the browsers whose endpoint ends like this.
+/// Fails for the browsers whose endpoint has this suffix.
 fn but(end: &'static str, arrival: impl Fn() -> Arrival) -> impl Fn(&PushPiece) -> Arrival {
     move |piece| if piece.browser.endpoint.ends_with(end) { arrival() } else { Arrival::Accepted }
 }
@@ -233,7 +233,7 @@ fn a_direct_message_and_a_mention_are_urgent() {
     });
 }
 
-/// The usual notification says who did something and where, and what leads there.
+/// The default notification says who did something and where, and has the ids for its link.
 #[test]
 fn a_notification_has_no_title_and_no_words_unless_its_member_wants_them() {
     on_both_engines(|world| {
@@ -249,7 +249,7 @@ fn a_notification_has_no_title_and_no_words_unless_its_member_wants_them() {
     });
 }
 
-/// A push service that does not take what a notification is will not take it later either.
+/// A push service that rejects a notification because of its contents would reject it later, too.
 #[test]
 fn a_notification_that_is_refused_for_what_it_is_is_dropped_for_that_browser() {
     on_both_engines(|world| {
@@ -270,7 +270,7 @@ fn a_notification_that_is_refused_for_what_it_is_is_dropped_for_that_browser() {
             (&json!(1), &json!("@bob, two"))
         );
         told.say("@bob, three");
-        // The one waits for its push service; the other will never have it.
+        // One waits for its push service; the other will never get it.
         let both = |piece: &PushPiece| {
             if piece.browser.endpoint.ends_with("desk") { later(None) } else { dropped() }
         };
@@ -315,7 +315,7 @@ fn what_a_push_service_does_not_take_is_offered_again_and_no_other_browser_hears
         let sent = told.deliver(but("phone", || later(None)));
         assert_eq!((previews(&sent, "desk"), previews(&sent, "phone")).0, ["@bob, one"]);
         assert!(told.take().is_empty());
-        // What is new meanwhile goes to the other one at once.
+        // A new notification goes to the other browser at once.
         world.clock.advance(MINUTE / 2);
         told.say("@bob, two");
         let sent = told.deliver(accepted);
@@ -330,7 +330,7 @@ fn what_a_push_service_does_not_take_is_offered_again_and_no_other_browser_hears
         world.clock.advance(MINUTE);
         let sent = told.deliver(but("phone", || later(Some(600))));
         assert_eq!(sent.keys().collect::<Vec<_>>(), ["phone"]);
-        // As long as the push service says, if that is longer.
+        // As long as the push service requests, if that is longer.
         world.clock.advance(9 * MINUTE);
         assert!(told.take().is_empty());
         let read = world.call(&told.bob, "list_inbox", json!({})).output()["items"][0]["lsn"].clone();
@@ -373,7 +373,8 @@ fn what_no_push_service_takes_for_a_day_is_given_up() {
     });
 }
 
-/// A process that dies has sent what it has sent, so the next one may say it again, but loses nothing.
+/// A process that dies cannot report what it has sent, so the next one may send it again, but nothing is
+/// lost.
 #[test]
 fn what_nobody_settles_is_taken_again() {
     on_both_engines(|world| {
@@ -391,7 +392,7 @@ fn what_nobody_settles_is_taken_again() {
     });
 }
 
-/// As many threads at once as one parcel tells of, and the others after it.
+/// One batch has a maximum number of threads, and the next batch has the others.
 #[test]
 fn what_is_too_much_for_one_parcel_comes_in_the_next() {
     on_both_engines(|world| {

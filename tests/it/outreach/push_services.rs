@@ -1,4 +1,4 @@
-//! Pushing over the network: what a push service gets, and what its answers do.
+//! Pushing over the network: the requests to a push service, and the effects of its responses.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -15,7 +15,7 @@ use svc_tests::{Setup, World, text};
 use super::push::{MINUTE, Told};
 use super::web_push::shown;
 
-/// Where the Python with the outside clients is.
+/// The variable with the Python that has the outside clients.
 const PYTHON: &str = "SVC_TEST_PYTHON";
 
 /// Runs `test` with a world whose server pushes, and a push service.
@@ -28,7 +28,7 @@ fn with_server(test: impl Fn(&Told<'_>, &PushService)) {
     }
 }
 
-/// How often in a row the push service of a browser has failed.
+/// Returns how often in a row the push service of a browser has failed.
 fn failures(told: &Told<'_>, browser: &str) -> i64 {
     let sql = format!("select coalesce(max(failures), -1) from web_push where endpoint like '%/{browser}'");
     told.world.database.number(&sql)
@@ -66,7 +66,7 @@ fn a_browser_gets_what_its_member_is_told() {
     });
 }
 
-/// What other programs read of notifications.
+/// Returns the contents of notifications as other programs read them.
 fn read_outside(python: &OsStr, pushed: &[Pushed]) -> Vec<Value> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/py/read_push.py");
     let mut command = Command::new(python);
@@ -109,7 +109,7 @@ fn a_notification_is_read_and_its_sender_known_by_programs_that_are_not_ours() {
         let mut forged = pushed[0].clone();
         let authorization = pushed[0].header("authorization").to_owned();
         let (token, rest) = authorization.split_once('.').unwrap();
-        // `{"aud` in base64 becomes `{"Aud`, which nobody has signed.
+        // `{"aud` in base64 becomes `{"Aud`, so the signature does not match.
         let changed = format!("{token}.{}", rest.replacen("eyJhdW", "eyJBdW", 1));
         forged.headers.insert("authorization", changed.parse().unwrap());
         assert_eq!(read_outside(&python, &[forged])[0]["verified"], json!(false), "a control");
@@ -170,7 +170,7 @@ fn a_push_service_that_hangs_redirects_or_never_ends_is_no_harm_to_others() {
             told.browser(&service.endpoint(browser));
             service.answers(browser, answers);
         }
-        // Nobody listens there.
+        // No server listens there.
         let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         told.browser(&format!("http://{nobody}/nobody"));
         told.browser(&service.endpoint("desk"));
@@ -186,7 +186,7 @@ fn a_push_service_that_hangs_redirects_or_never_ends_is_no_harm_to_others() {
     });
 }
 
-/// An address may be one that was registered before the service was told to keep to public ones.
+/// An address may have been registered before the service was restricted to public addresses.
 #[test]
 fn nothing_is_sent_to_a_private_address() {
     for engine in engines() {

@@ -1,4 +1,5 @@
-//! Mails that a server refuses because of what they are: they are dropped, and several in a row suspend.
+//! Mails that a server refuses because of their contents: they are dropped, and several in a row suspend the
+//! address.
 
 use serde_json::{Value, json};
 use svc_core::op::Arrival;
@@ -15,7 +16,7 @@ fn later() -> Arrival {
     Arrival::Later { detail: "451 later".to_owned(), after: None }
 }
 
-/// Posts, and has one server find this of the mail.
+/// Posts, and lets one server get this delivery result.
 fn send(world: &World, service: &Service, thread: &str, arrival: &Arrival) {
     post(world, thread, "@bob, look");
     world.clock.advance(DAY);
@@ -36,7 +37,7 @@ fn a_refused_mail_is_dropped_and_the_third_in_a_row_suspends_on_any_server() {
     on_both_engines(|world| {
         let (_, token) = bob(world, "immediate");
         let thread = world.new_thread(&world.new_channel("spam"), "Spam");
-        // Each has only what is in the database.
+        // They share only the state in the database.
         let servers: Vec<Service> = (2..6).map(|seed| world.another_service(seed)).collect();
         let shown = || {
             let shown = delivery(world, &token);
@@ -63,7 +64,7 @@ fn a_refused_mail_is_dropped_and_the_third_in_a_row_suspends_on_any_server() {
         send(world, &servers[0], &thread, &dropped());
         send(world, &servers[0], &thread, &dropped());
         assert_eq!(shown(), refused, "the code has begun anew");
-        // So does another address.
+        // Another address does the same.
         confirm(world, &token, "robert@example.com", "immediate");
         send(world, &servers[0], &thread, &dropped());
         send(world, &servers[0], &thread, &dropped());
@@ -97,7 +98,7 @@ fn of_one_parcel_only_the_refused_mails_are_dropped() {
     });
 }
 
-/// What was sent to the former address says nothing of the new one.
+/// A refusal for the former address does not count for the new one.
 #[test]
 fn a_refusal_of_an_address_that_was_replaced_counts_for_nothing() {
     on_both_engines(|world| {
@@ -119,7 +120,7 @@ fn a_refusal_of_an_address_that_was_replaced_counts_for_nothing() {
     });
 }
 
-/// The digest is dropped as a whole, and nothing keeps the next one back.
+/// The whole digest is dropped, and the next one is not delayed.
 #[test]
 fn a_refused_digest_is_followed_by_the_next_one() {
     on_both_engines(|world| {
@@ -166,7 +167,7 @@ fn the_third_refusal_in_a_row_suspends_whatever_was_on_its_way_with_it() {
     on_both_engines(|world| {
         let (_, token) = bob(world, "immediate");
         let channel = world.new_channel("spam");
-        // Each row is what becomes of the letters of one parcel.
+        // Each row is the results of the letters of one batch.
         for (arrivals, suspended, error) in [
             (vec![dropped(), dropped(), Arrival::Accepted], false, Value::Null),
             (vec![dropped()], false, json!("554 5.7.1 spam")),

@@ -1,4 +1,4 @@
-//! Workspaces share the places of each way: what one has due does not hold up what others have due.
+//! Workspaces share the places of each delivery channel: the due batches of one do not delay those of others.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use svc_core::{MAIL, Place};
 use svc_tests::push_service::subscription;
 use svc_tests::{MAIL_DELAY, World, on_both_engines, runtime, text};
 
-/// Parcels of one way that are sent at once, and as many as one workspace has of them if no other wants any.
+/// Maximum batches of one channel that are sent at once, which one workspace may have if no other wants any.
 const ALL: usize = 16;
 const ALONE: usize = 12;
 
-/// A parcel that is being sent.
+/// A batch that is being sent.
 type Taken = (Parcel, Place);
 
 /// A workspace whose members get notifications.
@@ -44,7 +44,7 @@ impl<'w> Team<'w> {
         Self { world, name, thread: text(&thread["id"]), members, id, admin }
     }
 
-    /// A team whose members each have a browser.
+    /// Returns a team whose members each have a browser.
     fn pushed(world: &'w World, name: &'static str, members: usize) -> Self {
         let team = Self::new(world, name, members);
         for (handle, token) in &team.members {
@@ -54,7 +54,7 @@ impl<'w> Team<'w> {
         team
     }
 
-    /// A team whose members each have a confirmed address.
+    /// Returns a team whose members each have a confirmed address.
     fn mailed(world: &'w World, name: &'static str, members: usize) -> Self {
         let team = Self::new(world, name, members);
         team.set_addresses();
@@ -74,14 +74,14 @@ impl<'w> Team<'w> {
         }
     }
 
-    /// The administrator speaks to each member.
+    /// Mentions each member as the administrator.
     fn speak(&self) {
         let names: Vec<String> = self.members.keys().map(|handle| format!("@{handle}")).collect();
         let message = json!({"thread_id": self.thread, "body": names.join(" ")});
         self.world.call(&self.admin, "post_message", message).output();
     }
 
-    /// Gives the first member many items that have been due on both ways for long.
+    /// Gives the first member many items that have long been due on both channels.
     fn pile_up(&self, items: i64) {
         let due = self.world.database.number("select max(lsn) from inbox").saturating_add(1);
         self.world.database.insert_many(
@@ -97,19 +97,19 @@ impl<'w> Team<'w> {
         );
     }
 
-    /// Lets the team be charged as if another one had imported it.
+    /// Charges the team as if another one had imported it.
     fn charge_to(&self, other: &Self) {
         let sql = format!("update workspaces set charged_to = {} where id = {}", other.row(), self.row());
         self.world.database.execute(&sql);
     }
 
-    /// Its id in SQL.
+    /// Returns its id in SQL.
     fn row(&self) -> String {
         self.world.database.id(self.id.parse::<uuid::Uuid>().unwrap())
     }
 }
 
-/// Takes the parcels that are due on a way, in one look.
+/// Takes the due batches of a channel at once.
 fn take(world: &World, way: &str) -> Vec<Taken> {
     runtime().block_on(world.service.take_parcels(way)).unwrap()
 }
@@ -120,7 +120,7 @@ fn settle(world: &World, (parcel, place): Taken) {
     drop(place);
 }
 
-/// How many parcels each team has.
+/// Returns how many batches each team has.
 fn of_each(taken: &[Taken], teams: &[&Team<'_>]) -> Vec<(&'static str, usize)> {
     let count = |team: &&Team<'_>| {
         let own = taken.iter().filter(|(parcel, _)| parcel.workspace_id().to_string() == team.id);
@@ -146,7 +146,7 @@ fn slow_pushes_of_one_workspace_leave_places_to_another() {
         let teams = [&slow, &quick, &copy];
         let taken = take(world, WEB_PUSH);
         assert_eq!(of_each(&taken, &teams), [("Slow", 0), ("Quick", 2), ("Copy", 0)]);
-        // What was sent makes room: for all that is left, since the other workspace wants no more.
+        // Sent batches free places for all the others, since the other workspace wants no more.
         held.drain(..6).for_each(|taken| settle(world, taken));
         let rest = take(world, WEB_PUSH);
         assert_eq!(of_each(&rest, &teams), [("Slow", 2), ("Quick", 0), ("Copy", 2)]);
@@ -208,7 +208,7 @@ fn workspaces_take_turns_where_places_are_few() {
     });
 }
 
-/// Letters with codes are due at once, and their members have nothing else that is due.
+/// Letters with codes are due at once, and their members have no other due items.
 #[test]
 fn letters_about_addresses_of_one_workspace_leave_places_to_another() {
     on_both_engines(|world| {
@@ -251,7 +251,7 @@ fn members_that_have_waited_longest_come_first() {
     });
 }
 
-/// Four places are left, for as many who pay; one of them pays for two workspaces.
+/// Four places are left for four payers, one of which pays for two workspaces.
 #[test]
 fn workspaces_that_are_charged_to_the_same_one_take_turns() {
     on_both_engines(|world| {
@@ -259,7 +259,7 @@ fn workspaces_that_are_charged_to_the_same_one_take_turns() {
         busy.speak();
         let held = take(world, WEB_PUSH);
         assert_eq!(held.len(), ALONE);
-        // Their ids are in the order in which they were made.
+        // Their ids are in the order in which they were created.
         let teams = ["One", "Copy", "Two", "Three", "Four"].map(|name| {
             world.clock.advance(std::time::Duration::from_millis(2));
             Team::pushed(world, name, 8)
@@ -279,7 +279,7 @@ fn workspaces_that_are_charged_to_the_same_one_take_turns() {
     });
 }
 
-/// One place is left to who pays, although more are free.
+/// The payer has one place left, although more are free.
 #[test]
 fn workspaces_take_turns_for_the_last_place_of_the_one_that_they_are_charged_to() {
     on_both_engines(|world| {
@@ -299,7 +299,7 @@ fn workspaces_take_turns_for_the_last_place_of_the_one_that_they_are_charged_to(
     });
 }
 
-/// A workspace whose only member holds its share is found, and gets nothing: the others have their turns.
+/// A workspace whose only member holds its share gets nothing, and the others have their turns.
 #[test]
 fn a_member_that_gets_no_place_holds_up_no_other_workspace() {
     on_both_engines(|world| {
@@ -342,7 +342,7 @@ fn a_workspace_with_half_of_the_places_leaves_turns_to_all_others() {
     });
 }
 
-/// Who pays has one place left, which is sometimes taken when the turn of a workspace comes.
+/// The payer has one place left, which is sometimes taken at the turn of a workspace.
 #[test]
 fn a_workspace_that_was_passed_over_keeps_its_turn() {
     on_both_engines(|world| {

@@ -1,4 +1,4 @@
-//! The link in a mail that turns mail off: who may use it, what it does, and what it says.
+//! The link in a mail that turns mail off: its users, its effect, and its contents.
 
 use serde_json::{Value, json};
 use svc_core::RateSettings;
@@ -8,11 +8,11 @@ use svc_tests::{MAIL_DELAY, ORIGIN, Setup, World, on_both_engines, text};
 
 use super::mail::{bob, confirm, deliver, delivery, post, set};
 
-/// What mail providers send (RFC 8058).
+/// The body that mail providers send (RFC 8058).
 const ONE_CLICK: &str = "List-Unsubscribe=One-Click";
 const BROWSER: (&str, &str) = ("accept", "text/html,application/xhtml+xml,*/*;q=0.8");
 
-/// Has Bob mailed, and returns the path of the link in that mail.
+/// Sends Bob a mail, and returns the path of the link in it.
 fn link(world: &World) -> String {
     let thread = world.new_thread(&world.new_channel(&format!("at {}", world.lsn())), "Mailed");
     post(world, &thread, "@bob, look");
@@ -69,7 +69,7 @@ fn a_post_to_the_link_turns_mail_off_and_changes_nothing_else() {
     });
 }
 
-/// Programs that scan mail open what is in it.
+/// Programs that scan mail open its links.
 #[test]
 fn looking_at_the_link_changes_nothing() {
     on_both_engines(|world| {
@@ -113,7 +113,7 @@ fn looking_at_the_link_changes_nothing() {
     });
 }
 
-/// Mail providers send no cookie; what else they send is theirs.
+/// Mail providers send no cookie; the rest of their request varies.
 #[test]
 fn a_post_counts_whoever_sends_it_and_whatever_its_body_is() {
     on_both_engines(|world| {

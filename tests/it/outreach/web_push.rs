@@ -1,4 +1,4 @@
-//! The browsers of a member: what is registered, whose it is, and who learns of it.
+//! The browsers of a member: registration, ownership, and secrecy.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn register(world: &World, token: &str, endpoint: &str) -> Value {
     world.call(token, "register_web_push", subscription(endpoint)).output()
 }
 
-/// What a member's preferences say of web push.
+/// Returns the part about web push in a member's preferences.
 pub fn shown(world: &World, token: &str) -> Value {
     world.call(token, "get_notification_preferences", json!({})).output()["web_push"].clone()
 }
@@ -43,7 +43,7 @@ fn what_a_browser_says_is_registered_shown_and_removed() {
     });
 }
 
-/// What is wrong with a subscription, and how it differs from a right one.
+/// Returns invalid subscriptions, and how they differ from a valid one.
 fn wrong_subscriptions() -> Vec<(&'static str, Value)> {
     let right = subscription("https://push.example/bob");
     let with = |pointer: &str, value: Value| {
@@ -209,7 +209,7 @@ fn browsers_are_their_members_own() {
     });
 }
 
-/// An endpoint is what lets others send to a browser.
+/// With an endpoint others could send to a browser.
 #[test]
 fn what_a_browser_has_said_is_in_no_event_no_record_and_no_export() {
     on_both_engines(|world| {

@@ -33,7 +33,7 @@ impl Browser {
     }
 }
 
-/// What nobody may read as markup.
+/// Text that must not be read as markup.
 const QUESTION: &str = "May <b>all</b> go? <img src=x onerror=alert(1)></script>";
 
 #[test]

@@ -1,7 +1,7 @@
 //! The arena of attacks over the wire.
 //!
 //! It is a real server with its default limits, an attacker at one address, and a caller at another whose
-//! requests must not take much longer meanwhile.
+//! requests must not take much longer during the attack.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -21,13 +21,13 @@ use tokio::time::interval;
 
 const ATTACKER: &str = "127.0.0.2";
 const CALLER: &str = "127.0.0.3";
-/// Requests of the caller while an attack is in full swing.
+/// Requests of the caller during the full attack.
 const REQUESTS: usize = 200;
-/// The caller's median may be so many times what it is without an attack.
+/// Maximum factor between the caller's medians with and without an attack.
 const SLOWER_MAX: u32 = 10;
-/// A latency below this counts as this, because attackers use the same processors.
+/// The minimum latency that is used for comparisons, because attackers use the same processors.
 const IDLE_LEAST: Duration = Duration::from_millis(1);
-/// Memory that the server may have at any moment.
+/// Maximum memory of the server at any moment.
 const MEMORY_MAX_KIB: u64 = 256 << 10;
 
 /// A server with its default limits.
@@ -42,7 +42,7 @@ impl Arena {
     }
 
     pub fn with(variables: &[(&str, &str)]) -> Self {
-        // Thousands of connections are made from here.
+        // The test opens thousands of connections.
         svc_http::raise_descriptors();
         let site = Site::found(Engine::Sqlite);
         let mut command = site.command("svc-http", &["--listen", "127.0.0.1:0"]);
@@ -62,7 +62,7 @@ impl Arena {
         &self.site.founders.admin
     }
 
-    /// The secret of a new agent's token.
+    /// Returns the secret of a new agent's token.
     pub fn new_agent(&self, handle: &str) -> String {
         let path = format!("/workspaces/{}/agents", self.site.founders.workspace_id);
         let made =
@@ -70,23 +70,23 @@ impl Arena {
         svc_tests::text(&made["token"]["secret"])
     }
 
-    /// A line of the process's status, in KiB.
+    /// Returns a line of the process's status, in KiB.
     pub fn memory(&self, name: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.server.running.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
         line.trim_start_matches(':').split_whitespace().next().unwrap().parse().unwrap()
     }
 
-    /// The sockets that the server has open.
+    /// Returns the sockets that the server has open.
     pub fn sockets(&self) -> usize {
         let descriptors = std::fs::read_dir(format!("/proc/{}/fd", self.server.running.id())).unwrap();
-        // One may be closed while they are read.
+        // A socket may be closed while they are read.
         let targets =
             descriptors.filter_map(|descriptor| std::fs::read_link(descriptor.unwrap().path()).ok());
         targets.filter(|target| target.to_string_lossy().starts_with("socket:")).count()
     }
 
-    /// Processor time that the server has used, in ticks of 10 ms.
+    /// Returns the processor time that the server has used, in ticks of 10 ms.
     pub fn ticks(&self) -> u64 {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.server.running.id())).unwrap();
         let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
@@ -103,14 +103,14 @@ impl Arena {
         assert!(log.text().contains(nothing), "{}", log.text());
     }
 
-    /// A connection of the attacker.
+    /// Opens a connection of the attacker.
     pub async fn connect(&self) -> std::io::Result<tokio::net::TcpStream> {
         let socket = TcpSocket::new_v4()?;
         socket.bind(SocketAddr::new(ATTACKER.parse().unwrap(), 0))?;
         socket.connect(self.address()).await
     }
 
-    /// The status with which the server answers these bytes of the attacker.
+    /// Returns the status of the server's response to these bytes of the attacker.
     pub async fn status(&self, bytes: &[u8]) -> Option<u16> {
         let mut stream = self.connect().await.ok()?;
         stream.write_all(bytes).await.ok()?;
@@ -119,7 +119,7 @@ impl Arena {
         std::str::from_utf8(&line).ok()?.strip_prefix("HTTP/1.1 ")?.parse().ok()
     }
 
-    /// The head of a request, with the fields that each has.
+    /// Returns the head of a request, with the fields that all have.
     pub fn head(&self, method: &str, target: &str, more: &str) -> String {
         format!("{method} {target} HTTP/1.1\r\nHost: {}\r\n{more}\r\n", self.address())
     }
@@ -177,7 +177,7 @@ impl Caller {
     }
 }
 
-/// The value that `part` in 100 do not exceed.
+/// Returns the value that `part` in 100 do not exceed.
 fn percentile(times: &mut [Duration], part: usize) -> Duration {
     times.sort_unstable();
     times[(times.len() - 1) * part / 100]
@@ -185,7 +185,7 @@ fn percentile(times: &mut [Duration], part: usize) -> Duration {
 
 /// Runs an attack, and checks the caller and the server under it.
 ///
-/// An attack signals when it is in full swing, and never ends by itself: it is over when the caller has sent
+/// An attack signals when it is fully running, and never ends by itself: it is over when the caller has sent
 /// enough requests.
 pub fn endures(name: &str, arena: &Arena, attack: impl AsyncFnOnce(&Signal)) {
     let mut caller = Caller::of(arena);
@@ -229,7 +229,7 @@ pub fn endures(name: &str, arena: &Arena, attack: impl AsyncFnOnce(&Signal)) {
     arena.leaves_nothing();
 }
 
-/// Whether an attack is in full swing.
+/// The signal that an attack is fully running.
 #[derive(Default)]
 pub struct Signal {
     given: Mutex<bool>,
@@ -241,14 +241,14 @@ impl Signal {
         *self.given.lock().unwrap() = true;
     }
 
-    /// Whether it is given within a short time.
+    /// Returns whether it is given within a short time.
     fn is_given(&self, moment: Duration) -> bool {
-        // Nothing wakes it: the caller does not send requests without a pause.
+        // No wake-up is needed: the caller does not send requests without a pause.
         *self.changed.wait_timeout(self.given.lock().unwrap(), moment).unwrap().0
     }
 }
 
-/// Repeats something, on several connections.
+/// Repeats a function, on several connections.
 pub async fn keep_at(connections: usize, once: impl AsyncFn()) {
     let one = async || {
         let mut turns = interval(Duration::from_millis(5));

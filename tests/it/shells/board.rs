@@ -1,4 +1,4 @@
-//! The board over HTTP: its page and files, the way there, and under which names and prefixes.
+//! The board over HTTP: its page and files, its redirects, and its names and prefixes.
 
 use http::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, COOKIE, ETAG, LOCATION, SET_COOKIE, VARY};
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use svc_tests::process::{Running, program, run};
 use svc_tests::site::command;
 use svc_tests::{Setup, World, on_both_engines, text};
 
-/// The headers of page, files and their refusals.
+/// The headers of the page, the files and their refusals.
 const PROTECTION: [(&str, &str); 5] = [
     (
         "content-security-policy",
@@ -41,14 +41,14 @@ fn get(world: &World, path: &str, headers: &[(&str, &str)]) -> Answer {
     ask(world, "GET", path, headers)
 }
 
-/// The addresses in a page, in their order.
+/// Returns the addresses in a page, in their order.
 fn addresses(page: &str) -> Vec<&str> {
     let named = page.split(['"', ' ', '>']).collect::<Vec<_>>();
     let values = named.windows(2).filter(|two| matches!(two[0], "href=" | "src=")).map(|two| two[1]);
     values.collect()
 }
 
-/// Where a browser finds what a page at `at` names by a relative address.
+/// Returns the absolute form of a relative address in a page at `at`.
 fn resolved(at: &str, address: &str) -> String {
     let mut folders: Vec<&str> = at.split('/').collect();
     folders.pop();
@@ -182,7 +182,7 @@ fn a_browser_finds_the_board_from_the_root() {
     });
 }
 
-/// Somebody whose browser cannot read a problem does not learn from it what the operator has to set.
+/// A person whose browser cannot show a problem would not learn from it what the operator has to set.
 #[test]
 fn a_browser_that_calls_the_server_by_another_name_reads_what_to_set() {
     on_both_engines(|world| {
@@ -233,7 +233,7 @@ fn behind_a_proxy_the_public_address_is_the_servers_own() {
         assert!(removed.starts_with("svc_session=; Path=/team; Max-Age=0"), "{removed}");
         let signed_in = sign_in("https://svc.example");
         let cookie = signed_in.headers[SET_COOKIE].to_str().unwrap().split(';').next().unwrap();
-        // A browser sends no Sec-Fetch-Site with the handshake, and the proxy has put its own Host.
+        // A browser sends no Sec-Fetch-Site with the handshake, and the proxy has set its own Host.
         let open = |origin: &str| {
             let first = json!({"filter": {"workspace_id": world.id("workspace")}});
             let headers = [(COOKIE.as_str(), cookie), ("origin", origin)];
@@ -246,7 +246,7 @@ fn behind_a_proxy_the_public_address_is_the_servers_own() {
     }
 }
 
-/// The secret in a link, which leads to the board of this address.
+/// Returns the secret in a link, which leads to the board of this address.
 fn secret_in<'l>(link: &'l str, service: &str) -> &'l str {
     let secret = link.strip_prefix(service).and_then(|rest| rest.strip_prefix("/ui/#"));
     secret.filter(|secret| secret.starts_with("svc_")).unwrap_or_else(|| panic!("{link}"))

@@ -1,4 +1,4 @@
-//! The places of messages that keep a thread busy, while the database keeps others waiting.
+//! The places of messages that keep a thread busy, while others wait for the database.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, mpsc};
@@ -10,10 +10,10 @@ use svc_core::{Engine, Result};
 use svc_tests::process::until;
 use svc_tests::{Setup, World, text};
 
-/// Holds up the writer while the test holds it.
+/// Blocks the writer while the test holds it.
 static HELD_UP: Mutex<()> = Mutex::new(());
 
-/// Whether the writer has come to where it is held up.
+/// Whether the writer is blocked.
 static IS_HELD_UP: AtomicBool = AtomicBool::new(false);
 
 fn hold_up(_: &Read<'_>, operation: &Operation, _: &GuardedCall) -> Result<()> {

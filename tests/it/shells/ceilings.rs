@@ -1,4 +1,4 @@
-//! What one workspace leaves to another of what a server has only so much of, over the wire.
+//! The shares of limited resources that one workspace leaves to another, over the wire.
 
 use serde_json::json;
 use svc_http::HttpSettings;
@@ -7,7 +7,7 @@ use svc_tests::database::engines;
 use svc_tests::process::until;
 use svc_tests::{Setup, World, text};
 
-/// Subscribes so often, or until a socket is closed instead, and returns those that are open.
+/// Subscribes `most` times, or until a socket is closed instead, and returns the open ones.
 fn sockets(world: &World, token: &str, most: usize) -> Vec<Ws> {
     let me = world.rest().send(Some(token), "GET", "/me", &[], None).output();
     let first = first_frame(token, text(&me["workspace_id"]), None);

@@ -1,4 +1,4 @@
-//! The built `svc` program: what it prints, leaves behind and exits with.
+//! The built `svc` program: its output, its files and its exit codes.
 
 use std::fs;
 use std::io::Write as _;
@@ -15,13 +15,13 @@ use svc_core::{Database, Engine};
 use svc_tests::database::{TestDatabase, engines};
 use tempfile::TempDir;
 
-/// A folder to set up, and the database that its rows go to.
+/// A folder to set up, and the database of its rows.
 struct Place {
     root: TempDir,
     database: Option<TestDatabase>,
 }
 
-/// How a command ended.
+/// The end of a command.
 #[derive(Debug)]
 struct Ended {
     code: i32,
@@ -95,7 +95,7 @@ impl Place {
     }
 }
 
-/// The program, which is built along with the tests.
+/// Returns the path of the program, which is built along with the tests.
 fn program() -> PathBuf {
     let tests = std::env::current_exe().unwrap();
     let program = tests.parent().and_then(Path::parent).unwrap().join("svc");
@@ -111,7 +111,7 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap()
 }
 
-/// Every file below `path`, with its mode.
+/// Returns every file below `path`, with its mode.
 fn files(path: &Path) -> Vec<(PathBuf, u32)> {
     let mut found = Vec::new();
     for entry in fs::read_dir(path).unwrap() {
@@ -202,10 +202,10 @@ fn a_failed_set_up_leaves_nothing_behind() {
     assert!(!place.data().exists());
 }
 
-/// The seed of a key that signs, and another.
+/// The seed of a signing key, and another.
 const SIGNING: &str = "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60";
 const OTHER: &str = "4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb";
-/// What verifies the first, as RFC 8032 has it in section 7.1.
+/// The public key of the first, from section 7.1 of RFC 8032.
 const PUBLIC: &str = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a";
 
 #[test]
@@ -369,7 +369,8 @@ fn members_are_frozen_and_unfrozen_as_the_caller_or_as_the_instance() {
     });
 }
 
-/// Directories and sign-ins make people whose handles nobody types, and apps have theirs from the service.
+/// Directories and sign-ins create people whose handles are never typed, and the service assigns the handles
+/// of apps.
 #[test]
 fn any_member_is_named_by_its_handle_in_any_case() {
     on_both_engines(|engine| {
@@ -399,7 +400,7 @@ fn any_member_is_named_by_its_handle_in_any_case() {
     });
 }
 
-/// Runs `svc` on the folder with an output that cannot be written to.
+/// Runs `svc` on the folder with an output that cannot be written.
 fn run_mute(place: &Place, arguments: &[&str], out: Stdio) -> Ended {
     let mut command = Command::new(program());
     command.args(arguments).env_clear().stdin(Stdio::null()).stdout(out);
@@ -411,7 +412,7 @@ fn run_mute(place: &Place, arguments: &[&str], out: Stdio) -> Ended {
     Ended { code: output.status.code().unwrap(), out: String::new(), err }
 }
 
-/// A pipe that nobody reads.
+/// Returns a pipe without a reader.
 fn broken_pipe() -> Stdio {
     std::io::pipe().unwrap().1.into()
 }

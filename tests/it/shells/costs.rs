@@ -1,4 +1,4 @@
-//! What a model pays for what it is shown, in tokens of o200k.
+//! The cost of the texts for a model, in tokens of o200k.
 
 use serde_json::{Value, json};
 use svc_core::capability::Capabilities;
@@ -8,21 +8,21 @@ use svc_tests::World;
 
 use super::texts::instructions;
 
-/// Most tokens of a tool, on average over all of them.
+/// Maximum tokens of a tool, on average over all of them.
 const AVERAGE_MAX: usize = 170;
-/// Most tokens of any one.
+/// Maximum tokens of a single tool.
 const TOOL_MAX: usize = 400;
-/// Most tokens of a profile: its tools and its instructions.
+/// Maximum tokens of a profile: its tools and its instructions.
 const PROFILE_MAX: usize = 4_500;
 
-/// Returns how many tokens a text is.
+/// Returns the number of tokens of a text.
 pub fn tokens(text: &str) -> usize {
     tiktoken_rs::o200k_base_singleton().count_ordinary(text)
 }
 
-/// Returns how many tokens each of these tools is to a model, the costliest first.
+/// Returns the number of tokens of each of these tools, the most expensive first.
 ///
-/// A model is given its name, its description and the schema of its input.
+/// A model gets its name, its description and the schema of its input.
 fn costs<'a>(tools: impl IntoIterator<Item = &'a Value>) -> Vec<(usize, &'a str)> {
     let cost = |tool: &'a Value| {
         let shown = json!({

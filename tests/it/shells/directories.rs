@@ -1,8 +1,8 @@
-//! Directories that provision people here: the whole dialogues of Microsoft Entra and of Okta, as tables.
+//! Directories that provision people: the whole dialogues of Microsoft Entra and of Okta, as tables.
 //!
-//! Each step is what the provider is documented to send, in its order: the test of the connection, the search
-//! that finds nobody, the creation, the changes, the end. A step says which status it wants, and what the
-//! answer must have.
+//! Each step is a request from the provider's documentation, in its order: the test of the connection, the
+//! search without a result, the creation, the changes, the end. A step has the expected status, and the
+//! required parts of the answer.
 
 use serde_json::{Value, json};
 use svc_tests::{World, on_both_engines, text};
@@ -13,16 +13,16 @@ const GROUP: &str = "urn:ietf:params:scim:schemas:core:2.0:Group";
 const ERROR: &str = "urn:ietf:params:scim:api:messages:2.0:Error";
 const LIST: &str = "urn:ietf:params:scim:api:messages:2.0:ListResponse";
 
-/// A request, and what is wanted of its answer.
+/// A request, and its expected answer.
 struct Step {
     method: &'static str,
-    /// Below `/scim/v2`; names in braces stand for ids.
+    /// The path below `/scim/v2`; names in braces stand for ids.
     path: String,
     sent: Option<Value>,
     status: u16,
-    /// What the body must have, beside other things; null is what it must not have.
+    /// The required members of the body; null is a member that must be absent.
     has: Value,
-    /// The name under which later steps have the id.
+    /// The name under which later steps use the id.
     saved: Option<&'static str>,
 }
 
@@ -53,7 +53,7 @@ fn refused(status: &str, kind: Value) -> Value {
     json!({"schemas": [ERROR], "status": status, "scimType": kind})
 }
 
-/// Whether a body has what is wanted: of objects at least that, of lists exactly that.
+/// Returns whether a body has the expected parts: of objects at least those, of lists exactly those.
 fn has(found: &Value, wanted: &Value) -> bool {
     match (found, wanted) {
         (Value::Object(found), Value::Object(wanted)) => {
@@ -66,7 +66,7 @@ fn has(found: &Value, wanted: &Value) -> bool {
     }
 }
 
-/// Takes every step in a world, by a token of its administrator.
+/// Takes every step in a world, with a token of its administrator.
 fn held(who: &str, world: &World, steps: Vec<Step>) {
     let mut ids: Vec<(&str, String)> = Vec::new();
     for Step { method, path, sent, status, has: wanted, saved } in steps {
@@ -111,7 +111,7 @@ fn entra() -> Vec<Step> {
     vec![
         // The test of the connection.
         get("/Users?filter=userName eq \"2aa3d2a1-4a2f-4b5e-9c1b-0b7b1e3f5a6d\"", 200, found(0, json!({}))),
-        // A person comes.
+        // A person is created.
         get("/Users?filter=userName eq \"bibi@corp.example\"", 200, found(0, json!({}))),
         saves("bibi", step("POST", "/Users", Some(user("bibi@corp.example")), 201, json!({"active": true}))),
         step("POST", "/Users", Some(user("BIBI@corp.example")), 409, refused("409", json!("uniqueness"))),
@@ -123,7 +123,7 @@ fn entra() -> Vec<Step> {
         ),
         get("/Users/{bibi}", 200, json!({"id": "{bibi}", "displayName": "Bibi B"})),
         get("/Users/5171a35d82074e068ce2", 404, refused("404", json!(null))),
-        // No name has a NUL: such a name means nothing, and does not fail.
+        // A name with a NUL has no meaning, and does not fail.
         get("/Users/{bibi}?attributes=userName,%00", 200, json!({"id": "{bibi}", "displayName": null})),
         get("/Users/{bibi}%00", 404, refused("404", json!(null))),
         // She is changed.
@@ -142,7 +142,7 @@ fn entra() -> Vec<Step> {
             json!([{"op": "Replace", "path": "userName", "value": "bell@corp.example"}]),
             json!({"userName": "bell@corp.example"}),
         ),
-        // A group comes, and she comes into it and leaves.
+        // A group is created, and she joins and leaves it.
         get(
             "/Groups?excludedAttributes=members&filter=displayName eq \"Designers\"",
             200,
@@ -175,7 +175,7 @@ fn entra() -> Vec<Step> {
             json!([{"op": "Remove", "path": "members", "value": member("{bibi}")}]),
             json!({"members": null}),
         ),
-        // She leaves, comes back, and is removed.
+        // She is deactivated, reactivated and removed.
         patch(
             "/Users/{bibi}",
             json!([{"op": "Replace", "path": "active", "value": "False"}]),
@@ -195,7 +195,7 @@ fn entra() -> Vec<Step> {
     ]
 }
 
-/// What Entra's validator of SCIM endpoints calls beside that.
+/// Returns the additional calls of Entra's validator of SCIM endpoints.
 fn validator() -> Vec<Step> {
     let named = |name: &str| json!({"schemas": [USER], "userName": name, "externalId": name});
     vec![
@@ -281,7 +281,7 @@ fn okta() -> Vec<Step> {
         get("/Users?filter=userName eq \"nobody@corp.example\"", 200, found(0, json!({}))),
         get("/Users/010101001010101011001010101011", 404, refused("404", json!(null))),
         get("/Groups?startIndex=1&count=100", 200, json!({"schemas": [LIST], "startIndex": 1})),
-        // A person comes.
+        // A person is created.
         get(search, 200, found(0, json!({}))),
         saves(
             "tess",
@@ -332,7 +332,7 @@ fn okta() -> Vec<Step> {
             200,
             json!({"displayName": "All", "members": null}),
         ),
-        // The person is deactivated in both ways, and activated.
+        // The person is deactivated in both ways, and reactivated.
         get("/Users/{tess}", 200, json!({"active": true})),
         step("PUT", "/Users/{tess}", Some(known), 200, json!({"id": "{tess}", "active": false})),
         patch(
@@ -359,7 +359,7 @@ fn the_whole_dialogues_of_directories_are_understood() {
     });
 }
 
-/// A control: an answer that lacks something is noticed.
+/// A control: a missing part of an answer is noticed.
 #[test]
 fn what_an_answer_lacks_is_found() {
     let body = json!({"id": "1", "members": [{"value": "2", "$ref": "x"}], "active": true});

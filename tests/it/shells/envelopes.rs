@@ -1,4 +1,4 @@
-//! The envelopes of MCP and JSON-RPC: only what is used is read, whatever else clients send.
+//! The envelopes of MCP and JSON-RPC: only the used members are read, whatever else clients send.
 
 use bytes::Bytes;
 use http_body_util::BodyExt as _;
@@ -30,7 +30,7 @@ impl Gist {
     }
 }
 
-/// Posts a message with these headers, and returns the status and what comes back.
+/// Posts a message with these headers, and returns the status and the response.
 fn post(world: &World, headers: &[(&str, &str)], message: &Value) -> (u16, Value) {
     let rest = world.rest();
     let headers = [&[("accept", "application/json")], headers].concat();
@@ -43,7 +43,7 @@ fn post(world: &World, headers: &[(&str, &str)], message: &Value) -> (u16, Value
     })
 }
 
-/// The outcomes of a message over HTTP, and over a pipe.
+/// Returns the outcomes of a message over HTTP, and over a pipe.
 fn both(world: &World, pipe: &Stdio, message: &Value) -> [Gist; 2] {
     pipe.send(message.to_string().as_bytes());
     [Gist::of(&post(world, &[], message).1), Gist::of(&pipe.receive())]
@@ -53,7 +53,7 @@ fn message(method: &str, params: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 }
 
-/// The parameters of a handshake, with some changed; null takes one away.
+/// Returns the parameters of a handshake, with some changed; null removes one.
 fn handshake(changes: Value) -> Value {
     let mut params = json!({"protocolVersion": "2025-06-18", "capabilities": {},
                             "clientInfo": {"name": "x", "version": "1"}});
@@ -185,7 +185,7 @@ fn both_sides_agree_on_a_revision_by_the_message_whatever_its_headers_say() {
     }
 }
 
-/// Some value, of any type.
+/// Returns a random value of any type.
 fn anything(random: &mut Random) -> Value {
     let plain = [
         json!(null),
@@ -204,7 +204,7 @@ fn anything(random: &mut Random) -> Value {
     }
 }
 
-/// Adds members that the protocol does not know to an object, and to some of those within it.
+/// Adds unknown members to an object, and to some of the objects within it.
 fn adorn(value: &mut Value, places: &[&str], random: &mut Random) {
     for place in places {
         let Some(Value::Object(members)) = value.pointer_mut(place) else { continue };

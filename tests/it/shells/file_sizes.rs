@@ -9,10 +9,10 @@ use svc_tests::database::TestDatabase;
 use svc_tests::process::{Running, program, run, until};
 use svc_tests::site::{Server, Site, command, through};
 
-/// Bytes that a file may have beyond what the database has.
+/// Bytes that a file may have beyond the size of the database.
 const MARGIN: u64 = 1 << 20;
 
-/// The command with a limit of `bytes` per file, until that is lifted.
+/// Returns the command with a limit of `bytes` per file, until that is lifted.
 fn limited(command: &Command, bytes: u64) -> Command {
     through("prlimit", &[&format!("--fsize={bytes}:unlimited"), "--"], command)
 }

@@ -1,6 +1,6 @@
 //! Attacks over the wire on the real server with its default limits.
 //!
-//! Meanwhile a caller at another address is served as usual, and afterwards everything is as before.
+//! During the attack a caller at another address is served as usual, and afterwards everything is as before.
 
 use std::future::pending;
 use std::io::{Read, Write};
@@ -20,7 +20,7 @@ use svc_tests::site::Site;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::timeout;
 
-/// A WebSocket frame as clients send it.
+/// Returns a WebSocket frame as clients send it.
 fn client_frame(opcode: u8, payload: &[u8]) -> Vec<u8> {
     let length = match u8::try_from(payload.len()) {
         Ok(length) if length < 126 => vec![0x80 | length],
@@ -161,7 +161,7 @@ fn heads_that_never_end() {
     endures("endless heads", &arena, async |in_full_swing| {
         let hold = async || {
             let mut stream = arena.connect().await.ok()?;
-            // It is disconnected once it has sent more than a head may have.
+            // It is disconnected once it has sent more than the maximum size of a head.
             let _ = timeout(Duration::from_secs(2), stream.write_all(head.as_bytes())).await;
             Some(stream)
         };
@@ -182,7 +182,7 @@ fn one_address_cannot_have_all_connections() {
         let mut held = Vec::new();
         loop {
             let mut stream = arena.connect().await.unwrap();
-            // A rejected client may not be able to send anything.
+            // The server may reject the client before it can send anything.
             let _ = stream.write_all(request.as_bytes()).await;
             let mut received = [0; 12];
             match stream.read_exact(&mut received).await {
@@ -263,7 +263,7 @@ fn a_request_in_flight_takes_a_slot() {
     std::thread::scope(|scope| {
         lock.execute_batch("begin immediate").unwrap();
         let path = format!("/workspaces/{}/channels", site.founders.workspace_id);
-        // It may meet one of the requests below in flight, and is retried.
+        // It may be rejected while one of the requests below is in flight, and is retried.
         let held = scope.spawn(move || {
             until("it is accepted", || admin.ask("POST", &path, Some(&json!({"name": "one"}))).status != 503);
         });
@@ -288,7 +288,7 @@ fn no_level_of_the_log_shows_a_token() {
     let made = Mcp { http: server.rest }.request(Some(token), "tools/call", params);
     let secret = svc_tests::text(&made.body["result"]["structuredContent"]["secret"]);
     drop(ws);
-    // A library that logs what it does, but no message.
+    // The HTTP library logs its actions, but no message.
     let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
     let mut stream = TcpStream::connect(server.address()).unwrap();
     stream.write_all(preface).unwrap();
@@ -304,7 +304,7 @@ fn no_level_of_the_log_shows_a_token() {
     }
 }
 
-/// Memory by which calls may let the server grow. Without a bound, these would take thousands of MiB.
+/// Maximum growth of the server's memory by calls. Without a limit, these would take thousands of MiB.
 const GROWTH_MAX_KIB: u64 = 192 << 10;
 
 #[test]

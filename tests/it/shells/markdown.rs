@@ -1,4 +1,4 @@
-//! The trees of texts for the board: what the route takes, refuses and answers.
+//! The trees of texts for the board: accepted inputs, refusals and answers.
 
 use http::header::{COOKIE, SET_COOKIE};
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ fn post(world: &World, cookie: &str, headers: &[(&str, &str)], body: &Value) -> 
     world.rest().send(None, "POST", MARKDOWN, &[&cookie, headers].concat(), Some(body))
 }
 
-/// What a page of this service gets for one text.
+/// Returns the tree that a page of this service gets for one text.
 fn parsed(world: &World, cookie: &str, channel: Option<&str>, text: &str) -> Value {
     let mut body = json!({"texts": [text]});
     if let Some(channel) = channel {
@@ -37,7 +37,7 @@ fn parsed(world: &World, cookie: &str, channel: Option<&str>, text: &str) -> Val
     output["items"][0].clone()
 }
 
-/// The members that nodes mention, and null for each group.
+/// Returns the members that nodes mention, and null for each group.
 fn mentioned(nodes: &Value) -> Vec<Value> {
     let nodes = nodes.as_array().into_iter().flatten();
     nodes
@@ -125,7 +125,7 @@ fn a_tree_mentions_whom_a_post_of_its_text_would_reach() {
             }
         }
 
-        // Outside of channels each active member is reached, and there are no groups.
+        // Outside of channels each active member is reached, and groups are not.
         let anywhere = parsed(world, &cookie, None, &words);
         assert_eq!(mentioned(&anywhere["nodes"]), [&bob, &admin, &me, &bob].map(|id| json!(id)));
         let no_group = json!({"text": "@here", "why": "unknown"});
@@ -217,7 +217,7 @@ fn an_answer_has_the_trees_of_the_first_texts_and_the_others_can_be_sent_again()
         let wanted: Vec<&str> = all.iter().map(|text| text.lines().next().unwrap()).collect();
         assert_eq!(begins, wanted);
         assert!(answers > 1);
-        // One text is never left out.
+        // A single text is never omitted.
         let long = format!("{}\n\n{}", "**a** ".repeat(4_000), "\u{1}".repeat(330_000));
         let output = post(world, &cookie, &[OWN], &json!({"texts": [long, "a"]})).output();
         assert!(output.to_string().len() > 2 << 20);

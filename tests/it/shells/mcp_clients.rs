@@ -1,9 +1,9 @@
-//! The Model Context Protocol against what others have written: the conformance suite, and clients.
+//! The Model Context Protocol against independent programs: the conformance suite, and clients.
 //!
 //! The suite calls fixtures behind the layer and the transports of the service. Clients call the built
 //! programs, over HTTP and over pipes, and all take the same steps: each lists the tools first, since it then
-//! checks what it receives against their schemas; it calls, waits, leaves a wait, closes, and is refused in
-//! each way that there is. `SVC_TEST_WAIT_SECS` says how long it waits.
+//! checks results against their schemas; it calls, waits, abandons a wait, closes, and is refused in every
+//! possible way. `SVC_TEST_WAIT_SECS` is the time of its wait.
 
 use std::io::{BufRead as _, BufReader, Seek as _};
 use std::path::{Path, PathBuf};
@@ -17,18 +17,18 @@ use svc_tests::text;
 
 use super::outside::{Stopped, command, program};
 
-/// Where the packages of npm are, and the Node.js that runs them.
+/// The variable with the packages of npm, and the Node.js that runs them.
 const SCRIPTS: &str = "SVC_TEST_JS";
-/// Where the Python with the second generation of the package `mcp` is.
+/// The variable with the Python that has the second generation of the package `mcp`.
 const PYTHON: &str = "SVC_TEST_PYTHON";
-/// Where the Python with the first generation is.
+/// The variable with the Python that has the first generation.
 const PYTHON_FIRST: &str = "SVC_TEST_PYTHON_MCP1";
 
-/// How long each client waits; up to 330, which clients and what is between must endure.
+/// The variable with the seconds that each client waits; up to 330, which clients and proxies must support.
 const WAIT_SECS: &str = "SVC_TEST_WAIT_SECS";
 
-/// What fails in revision 2025-11-25: a request by the server needs a session, which the service has only in
-/// revision 2024-11-05.
+/// The scenarios that fail in revision 2025-11-25: a request by the server needs a session, which the service
+/// has only in revision 2024-11-05.
 const NEEDS_SESSIONS: [&str; 4] = [
     "tools-call-sampling",
     "tools-call-elicitation",
@@ -47,7 +47,7 @@ fn node(script: &str) -> Option<Command> {
     Some(node)
 }
 
-/// The scenarios that fail in a revision, of those that count for it.
+/// Returns the scenarios that fail in a revision, of those that count for it.
 fn failing(address: &str, revision: &str) -> Option<Vec<String>> {
     const SUITE: &str = "node_modules/@modelcontextprotocol/conformance/dist/index.js";
     let mut suite = node(SUITE)?;
@@ -76,17 +76,17 @@ fn the_conformance_suite_finds_nothing_but_what_needs_sessions() {
     assert_eq!(failing(&address, "2025-11-25").unwrap(), NEEDS_SESSIONS);
 }
 
-/// A server on which there is something to be refused.
+/// A server with requests that can be refused.
 struct Stand {
     site: Site,
     server: Server,
-    /// A thread that is claimed and has 900 KB of messages, and one that its footprint keeps from being
-    /// claimed.
+    /// A thread that is claimed and has 900 KB of messages, and one that cannot be claimed because of its
+    /// footprint.
     held: String,
     wanted: String,
 }
 
-/// How a client reaches the service.
+/// The transport of a client.
 #[derive(Clone, Copy, PartialEq)]
 enum Way {
     Http(&'static str),
@@ -98,7 +98,7 @@ const WAYS: [Way; 2] = [Way::Http("/mcp"), Way::Pipe];
 impl Stand {
     fn make() -> Self {
         let site = Site::found(Engine::Sqlite);
-        // A thread of 900 KB takes a debug build longer to read than the default admits.
+        // A debug build takes longer to read a thread of 900 KB than the default permits.
         let settings = site.path().join("svc.env");
         let found = std::fs::read_to_string(&settings).unwrap();
         std::fs::write(&settings, format!("{found}SVC_READ_BUDGET_MS=30000\n")).unwrap();
@@ -119,7 +119,7 @@ impl Stand {
         Self { site, server, held, wanted }
     }
 
-    /// What a client does here.
+    /// Returns the steps of a client.
     fn steps(&self) -> Value {
         let founders = &self.site.founders;
         let tokens = format!("/workspaces/{}/members/{}/tokens", founders.workspace_id, founders.admin_id);
@@ -142,13 +142,13 @@ impl Stand {
                 ["all", "list_messages", {"thread_id": self.held, "max_bytes": 1_048_576}],
             ],
             "wait_secs": wait_secs,
-            // Progress comes each second at first, then each fourth.
+            // Progress comes each second at first, then every four seconds.
             "timeout_secs": if wait_secs > 8 { 8 } else { 2 },
             "doomed": {"id": doomed["id"], "secret": doomed["secret"]},
         })
     }
 
-    /// Starts a client with what it is to do.
+    /// Starts a client with these steps.
     fn start(&self, mut client: Command, kind: &str, way: Way, steps: Value) -> Started {
         client.arg(kind).env("SVC_TOKEN", &self.site.founders.agent);
         let who = match way {
@@ -169,7 +169,7 @@ impl Stand {
     }
 }
 
-/// A client at work.
+/// A running client.
 struct Started {
     who: String,
     way: Way,
@@ -178,9 +178,9 @@ struct Started {
 }
 
 impl Started {
-    /// Checks that the client was told of each refusal, and lost nothing by leaving a wait.
+    /// Checks that the client received each refusal, and lost nothing by abandoning a wait.
     ///
-    /// What its kind cannot do is not among its steps.
+    /// Its steps do not include actions that its kind cannot do.
     fn check(self) {
         let Self { who, way, steps, child } = self;
         let output = child.wait_with_output().unwrap();
@@ -197,8 +197,8 @@ impl Started {
         for name in ["revoked", "dead"] {
             let told = format!("{} {}", outcomes[name]["thrown"], outcomes[name]["code"]);
             let said = if way == Way::Pipe && name == "dead" { format!("{told} {log}") } else { told };
-            // Some keep no more of an answer than its status, and one shows nothing of what a program that
-            // ends at once says.
+            // Some keep only the status of an answer, and one does not show the output of a program that ends
+            // at once.
             let words = ["was revoked", "401", "Auth required", "closed during the server/discover probe"];
             let is_told = words.iter().any(|words| said.contains(words));
             assert!(is_told, "{who}: {name}: {said}");
@@ -206,7 +206,7 @@ impl Started {
     }
 }
 
-/// Checks what the steps of a client came to.
+/// Checks the outcomes of a client's steps.
 fn check(who: &str, outcomes: &Value) {
     let result = |name: &str| {
         let result = &outcomes[name]["result"];
@@ -239,7 +239,7 @@ fn check(who: &str, outcomes: &Value) {
         let text = result("prompt")["messages"][0]["content"]["text"].as_str().unwrap();
         assert!(text.contains("submit_review"), "{who}: {text}");
     }
-    // Of 900 KB, a client gets what it endures, and all of it if it asks for that.
+    // Of 900 KB, a client gets its default limit, and all of it if it requests that.
     let context = &result("context")["structuredContent"];
     assert_eq!(
         (&context["messages_omitted"], &context["messages"][0]["truncated"]),
@@ -273,7 +273,7 @@ fn clients_of_npm_read_every_refusal_over_http_and_pipes() {
     started.into_iter().for_each(Started::check);
 }
 
-/// A command of the script for packages of PyPI, if the Python of `variable` has them.
+/// Returns a command of the script for packages of PyPI, if the Python of `variable` has them.
 fn python(variable: &str) -> Option<Command> {
     let Some(python) = std::env::var_os(variable) else {
         skipped("outside clients", variable);
@@ -300,7 +300,7 @@ fn clients_of_pypi_read_every_refusal_over_http_and_pipes() {
             let Some(client) = python(variable) else { return };
             let mut steps = stand.steps();
             if kind == "langchain" {
-                // It calls only what is listed, and takes no prompt with a resource in it.
+                // It calls only listed tools, and does not accept a prompt with a resource in it.
                 steps.as_object_mut().unwrap().remove("prompt");
                 let is_listed = |call: &Value| call[0] != "capability" && call[0] != "unknown";
                 steps["calls"].as_array_mut().unwrap().retain(is_listed);
@@ -323,7 +323,7 @@ fn the_client_of_rmcp_reads_every_refusal_over_http_and_pipes() {
     started.into_iter().for_each(Started::check);
 }
 
-/// What the Inspector's command line comes to, of whoever has a server to look at.
+/// The output of the Inspector's command line, as a developer with a server would see it.
 #[test]
 fn the_inspector_finds_no_error_and_shows_every_refusal() {
     const INSPECTOR: &str = "node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js";

@@ -8,7 +8,7 @@ use svc_tests::{World, on_both_engines, runtime, text};
 
 const REVISIONS: [&str; 5] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"];
 
-/// Bodies that bring no request, with the number of the error.
+/// Bodies that contain no request, with the number of the error.
 const BODIES: [(&str, i64); 10] = [
     ("", -32_700),
     (" ", -32_700),
@@ -22,7 +22,7 @@ const BODIES: [(&str, i64); 10] = [
     (r#"{"jsonrpc":"2.0","id":1,"method":"tools/list","params":[]}"#, -32_600),
 ];
 
-/// Posts bytes to a path, and returns the status and the JSON that comes back.
+/// Posts bytes to a path, and returns the status and the JSON of the response.
 fn post(world: &World, path: &str, headers: &[(&str, &str)], body: &str) -> (u16, Value) {
     let rest = world.rest();
     let headers = [&[("accept", "application/json, text/event-stream")], headers].concat();
@@ -48,7 +48,7 @@ fn initialize(date: &str) -> String {
     json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params}).to_string()
 }
 
-/// Begins a session of revision 2024-11-05 by its handshake, and returns its id.
+/// Opens a session of revision 2024-11-05 by its handshake, and returns its id.
 fn new_session(world: &World) -> String {
     let rest = world.rest();
     let headers = [("accept", "application/json, text/event-stream")];
@@ -65,7 +65,7 @@ fn a_body_that_brings_no_request_gets_an_error_with_the_problem() {
         let rest = world.rest();
         let accept = [("accept", "text/event-stream")];
         let admin = Some(world.people.admin.as_str());
-        // Kept open while it is used.
+        // It stays open while it is used.
         let mut stream = runtime().block_on(rest.raw(admin, "GET", "/mcp/streamable", &accept, None));
         let first = runtime().block_on(stream.frame()).unwrap().unwrap().into_data().unwrap();
         let first = String::from_utf8(first.to_vec()).unwrap();
@@ -88,7 +88,7 @@ fn a_body_that_brings_no_request_gets_an_error_with_the_problem() {
             }
         }
         drop(stream);
-        // In a batch each item has its own.
+        // In a batch each item has a separate error.
         let items: Vec<&str> = BODIES
             .iter()
             .map(|(body, _)| *body)
@@ -115,7 +115,7 @@ fn a_line_that_brings_no_request_gets_an_error_with_the_problem() {
                 pipe.send(initialize(date).as_bytes());
                 assert_eq!(pipe.receive()["result"]["protocolVersion"], date);
             }
-            // A blank line separates messages, and a response wants no answer.
+            // A blank line separates messages, and a response needs no answer.
             let asked = |body: &str| !body.trim().is_empty() && !body.contains("result");
             for (body, code) in BODIES.iter().filter(|(body, _)| asked(body)) {
                 pipe.send(body.as_bytes());
@@ -125,7 +125,7 @@ fn a_line_that_brings_no_request_gets_an_error_with_the_problem() {
     });
 }
 
-/// What each transport and revision answers to a call of a tool, as REST would.
+/// Returns the answer of each transport and revision to a call of a tool, in the form of REST.
 fn called(world: &World, number: usize, token: &str, name: &str, input: &Value) -> Value {
     let operation = world.operation(name);
     match number {

@@ -1,4 +1,4 @@
-//! The shells: HTTP, MCP, WebSocket and the programs, also with clients that are not ours.
+//! The shells: HTTP, MCP, WebSocket and the programs, also with independent clients.
 
 mod approvals;
 mod arena;

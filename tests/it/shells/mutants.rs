@@ -1,7 +1,7 @@
-//! Messages of the Model Context Protocol with something wrong in them, over HTTP and over a pipe.
+//! Faulty messages of the Model Context Protocol, over HTTP and over a pipe.
 //!
-//! Whatever comes, a request has one response with its id, and both transports say the same of it. Left out
-//! are waits, and methods that only one of the transports has.
+//! Every request has one response with its id, and both transports give the same response. Waits, and methods
+//! that only one of the transports has, are omitted.
 
 use std::collections::BTreeSet;
 
@@ -18,11 +18,11 @@ use svc_tests::client::stdio::Stdio;
 use svc_tests::simulation::Random;
 use svc_tests::{Setup, World, in_parallel, runtime};
 
-/// The variable with the number of messages; more find more.
+/// The variable with the number of messages; more messages find more faults.
 const MESSAGES: &str = "SVC_TEST_MESSAGES";
-/// The number without it.
+/// The default number.
 const MESSAGES_DEFAULT: usize = 4000;
-/// Messages are sent over so many connections and pipes.
+/// Number of connections and pipes over which messages are sent.
 const LANES: usize = 2;
 
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -44,7 +44,7 @@ const METHODS: [&str; 14] = [
     "tasks/get",
 ];
 
-/// Messages that are right, of several revisions.
+/// Returns valid messages, of several revisions.
 fn sound(world: &World) -> Vec<Value> {
     let (thread, workspace) = (world.id("thread"), world.id("workspace"));
     let uri = format!("svc://threads/{thread}");
@@ -97,7 +97,7 @@ fn sound(world: &World) -> Vec<Value> {
     [&initialize[..], &new, &old, &[response, discover, batch]].concat()
 }
 
-/// Makes messages that are wrong out of right ones.
+/// Turns valid messages into faulty ones.
 struct Mutator {
     random: Random,
     sound: Vec<Value>,
@@ -117,7 +117,7 @@ impl Mutator {
                     self.spoil(&mut text);
                 }
             }
-            // A line ends a message on a pipe only.
+            // Only on a pipe does a line end a message.
             text.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
             if !text.trim_ascii().is_empty() {
                 return text;
@@ -225,7 +225,7 @@ impl Mutator {
     }
 }
 
-/// The headers that go with a message in the newest revision.
+/// Returns the headers that belong to a message in the newest revision.
 fn headers(asked: &Value) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert("accept", HeaderValue::from_static("application/json"));
@@ -249,7 +249,7 @@ fn headers(asked: &Value) -> HeaderMap {
     headers
 }
 
-/// What a response comes to: the id and the code of each, in any order.
+/// Returns the contents of a response: the id and the code of each part, in any order.
 fn gist(response: &Value) -> Vec<(String, Option<i64>)> {
     let Some(all) = response.as_array() else { return vec![gist_of_one(response)] };
     let mut all: Vec<_> = all.iter().map(gist_of_one).collect();
@@ -265,7 +265,7 @@ fn gist_of_one(response: &Value) -> (String, Option<i64>) {
     (members["id"].to_string(), code)
 }
 
-/// The id of a request, as far as JSON-RPC lets it be read.
+/// Returns the id of a request, as far as JSON-RPC lets it be read.
 fn id_of(asked: &Value) -> Value {
     match &asked["id"] {
         id if id.is_string() || id.is_i64() => id.clone(),
@@ -273,15 +273,15 @@ fn id_of(asked: &Value) -> Value {
     }
 }
 
-/// Whether two responses of a batch have the same id.
+/// Returns whether two responses of a batch have the same id.
 fn repeats_an_id(gist: &[(String, Option<i64>)]) -> bool {
     gist.iter().map(|(id, _)| id).collect::<BTreeSet<_>>().len() < gist.len()
 }
 
-/// Limit on the bytes of a header here; the server has one for the whole head of a request.
+/// Maximum bytes of a header here; the server limits the whole head of a request.
 const HEADER_MAX: usize = 8 << 10;
 
-/// What is said over HTTP of a response that belongs to no request.
+/// The error over HTTP for a response that does not belong to a request.
 const NO_RESPONSE: &str = "this server has sent no request";
 
 /// A connection and a pipe.
@@ -301,7 +301,7 @@ impl<'a> Lane<'a> {
     /// Sends a message over both.
     fn attempt(&mut self, text: &[u8]) {
         let shown = || String::from_utf8_lossy(text).chars().take(2000).collect::<String>();
-        // Text that is no Unicode is read by the server as far as that has to know it.
+        // The server reads text that is not Unicode only as far as necessary.
         let is_text = serde_json::from_slice::<Value>(text);
         let (asked, is_text) = (is_text.as_ref().cloned().unwrap_or_default(), is_text.is_ok());
         let headers = headers(&asked);
@@ -325,8 +325,8 @@ impl<'a> Lane<'a> {
         }
         let over_pipe = self.pipe.receive();
         let (mut http, mut pipe) = (gist(&over_http), gist(&over_pipe));
-        // A pipe refuses the second of an id while the first is in progress; and headers that repeat what is
-        // no text cannot be sent.
+        // A pipe refuses the second request with an id while the first is in progress, and headers that
+        // repeat non-text values cannot be sent.
         let lacks_headers = !is_text && over_http["error"]["code"] == -32_020;
         if repeats_an_id(&http) || lacks_headers {
             http.iter_mut().chain(&mut pipe).for_each(|(_, code)| *code = None);
@@ -338,7 +338,7 @@ impl<'a> Lane<'a> {
             assert!(may_be_unread || over_http["id"] == id_of(&asked), "{over_http:#}\n{}", shown());
         }
         if asked["method"] == "initialize" {
-            // A pipe remembers what was agreed on.
+            // A pipe remembers the agreed revision.
             self.pipe = self.world.stdio(&self.world.people.admin);
         }
     }

@@ -1,7 +1,7 @@
-//! A newcomer: a client that knows nothing of the service but its list of tools and the texts that it reads.
+//! A newcomer: a client that knows only the service's list of tools and the texts that it reads.
 //!
-//! It does what the instructions say, sentence by sentence, and what an answer says is next. It calls a tool
-//! only if it is listed, fills in what the tool requires from what answers have told it, and makes up words.
+//! It follows the instructions, sentence by sentence, and the next steps in answers. It calls only listed
+//! tools, fills in required arguments from earlier answers, and invents texts.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use svc_tests::{Person, World, on_both_engines, text};
 
 use super::texts::instructions;
 
-/// Most steps that a newcomer takes before it has found its work.
+/// Maximum steps of a newcomer before it has found its work.
 const STEPS_MAX: usize = 20;
 
-/// What a newcomer was answered: what a model would read, and nothing else.
+/// An answer to a newcomer: only the text that a model would read.
 struct Told {
     output: Value,
-    /// What comes after the output, or why the call was refused.
+    /// The text after the output, or the reason of a refusal.
     more: String,
     refused: bool,
 }
@@ -49,13 +49,13 @@ impl<'w> Newcomer<'w> {
         self.tools.iter().find(|tool| tool["name"] == name)
     }
 
-    /// The tools that a text names, in order.
+    /// Returns the tools that a text names, in order.
     fn named(&self, text: &str) -> Vec<String> {
         let words = text.split('`').skip(1).step_by(2);
         words.filter(|word| self.tool(word).is_some()).map(str::to_owned).collect()
     }
 
-    /// The arguments of a call because of a sentence, if all that are required can be filled in.
+    /// Returns the arguments of a call because of a sentence, if all required ones can be filled in.
     fn arguments(&self, name: &str, because: &str) -> Option<Map<String, Value>> {
         let schema = &self.tool(name).unwrap()["inputSchema"];
         let none = Map::new();
@@ -93,7 +93,7 @@ impl<'w> Newcomer<'w> {
         Told { output, more: texts[1..].concat(), refused: false }
     }
 
-    /// Keeps the ids that an answer has; those of the whole count more than those of its parts.
+    /// Keeps the ids in an answer; those of the whole override those of its parts.
     fn learn(&mut self, value: &Value) {
         match value {
             Value::Object(members) => {
@@ -110,7 +110,7 @@ impl<'w> Newcomer<'w> {
         }
     }
 
-    /// Does what a sentence says at once, and returns the last answer.
+    /// Follows a sentence at once, and returns the last answer.
     fn follow(&mut self, sentence: &str) -> Option<Told> {
         let mut last = None;
         for name in self.named(sentence) {
@@ -121,7 +121,7 @@ impl<'w> Newcomer<'w> {
         last
     }
 
-    /// The sentences of a numbered line of the instructions, without those that depend on something.
+    /// Returns the sentences of a numbered line of the instructions, without conditional ones.
     fn line(&self, number: usize) -> Vec<String> {
         let beginning = format!("{number}. ");
         let line = self.instructions.lines().find_map(|line| line.strip_prefix(&beginning)).unwrap();
@@ -133,7 +133,7 @@ impl<'w> Newcomer<'w> {
         self.line(number).iter().filter_map(|sentence| self.follow(sentence)).last()
     }
 
-    /// Calls the tools that say that they are to be used first.
+    /// Calls the tools that are to be used first by their description.
     fn orient(&mut self) {
         let is_first = |tool: &&Value| tool["description"].as_str().unwrap().starts_with("Use first");
         let first: Vec<String> = self.tools.iter().filter(is_first).map(|tool| text(&tool["name"])).collect();
@@ -144,7 +144,7 @@ impl<'w> Newcomer<'w> {
         }
     }
 
-    /// Gets a task as the instructions say, then as answers say; `on_nothing` is told if there is none.
+    /// Gets a task by the instructions and the answers; it calls `on_nothing` if there is no task.
     fn take(&mut self, on_nothing: impl FnOnce()) -> String {
         self.known.remove("claim_lease_id");
         let (mut told, mut on_nothing) = (self.follow_line(1).unwrap(), Some(on_nothing));
@@ -166,7 +166,7 @@ impl<'w> Newcomer<'w> {
     }
 }
 
-/// What a newcomer fills in without knowing anything, but for ids.
+/// Returns an invented value for a field other than an id.
 fn made_up(field: &str, rule: &Value, because: &str) -> Option<Value> {
     if field.ends_with("_id") {
         return None;
@@ -190,7 +190,7 @@ fn a_newcomer_does_a_task_and_another_closes_it_by_what_texts_say() {
         let (_, token) = world.new_agent("newcomer");
         let mut worker = Newcomer::arrive(world, "/mcp/worker", &token);
         worker.orient();
-        // The samples of the world are done first; then it waits, and is given what comes.
+        // It finishes the samples of the world first; then it waits, and gets a new task.
         let mut made = None;
         for _ in 0..STEPS_MAX {
             let thread = worker.take(|| made = Some(world.new_thread(&channel, "Greet newcomers")));
@@ -208,7 +208,7 @@ fn a_newcomer_does_a_task_and_another_closes_it_by_what_texts_say() {
         }
         assert_eq!(world.admin("get_thread", json!({"thread_id": made}))["state"], "in_review");
 
-        // It is told what to do when it acts under the claim that has ended.
+        // If it acts under an ended claim, the answer says what to do.
         let arguments = worker.arguments("renew_claim", "").unwrap();
         let late = worker.call("renew_claim", &arguments);
         assert!(late.refused && worker.named(&late.more) == ["claim_thread"], "{}", late.more);

@@ -1,4 +1,5 @@
-//! Origins: which pages may bring a token, over REST, MCP and a WebSocket; none may bring only a cookie.
+//! Origins: the pages that may use a token, over REST, MCP and a WebSocket; no foreign page may use only a
+//! cookie.
 
 use http::header::COOKIE;
 use serde_json::json;
@@ -7,12 +8,12 @@ use svc_tests::World;
 use svc_tests::client::Answer;
 use svc_tests::client::ws::{Received, Ws, first_frame};
 
-/// The maker of a page.
+/// The origin of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Page {
     /// This server, by one of its own names.
     Own,
-    /// This machine, or a program: a token is welcome.
+    /// This machine, or a program: a token is accepted.
     Near,
     /// Another site.
     Foreign,
@@ -47,7 +48,7 @@ const ORIGINS: [(&str, Page); 26] = [
     ("evil.example", Page::Foreign),
 ];
 
-/// The status of a request with these headers to REST and to MCP.
+/// Returns the statuses of a request with these headers to REST and to MCP.
 fn statuses(world: &World, token: Option<&str>, headers: &[(&str, &str)]) -> (u16, u16) {
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
     let rest = world.rest().send(token, "GET", "/me", headers, None);

@@ -1,6 +1,6 @@
-//! Agents with a client that is not ours, the Python package `mcp`, against the built programs.
+//! Agents with an independent client, the Python package `mcp`, against the built programs.
 //!
-//! They work over a pipe and over HTTP, in the legacy handshake and in the revision that has none. SCIM is
+//! They work over a pipe and over HTTP, in the legacy handshake and in the revision without one. SCIM is
 //! tested by the Python package `scim2-tester`.
 
 use std::ffi::OsStr;
@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use svc_tests::database::skipped;
 use tempfile::TempDir;
 
-/// Where the Python with the outside clients is.
+/// The variable with the Python that has the outside clients.
 const PYTHON: &str = "SVC_TEST_PYTHON";
 
-/// A program that is built along with the tests.
+/// Returns the path of a program that is built along with the tests.
 pub(super) fn program(name: &str) -> PathBuf {
     let tests = std::env::current_exe().unwrap();
     let program = tests.parent().and_then(Path::parent).unwrap().join(name);
@@ -23,7 +23,7 @@ pub(super) fn program(name: &str) -> PathBuf {
     program
 }
 
-/// A command without our variables: programs reject those that they do not know.
+/// Returns a command without our variables, because programs reject unknown ones.
 pub(super) fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
@@ -58,12 +58,12 @@ impl Home {
         &self.made["workspace"]["id"]
     }
 
-    /// The secret of the token called `token`.
+    /// Returns the secret of the token called `token`.
     fn secret(&self, token: &str) -> &str {
         self.made[token]["secret"].as_str().unwrap()
     }
 
-    /// A server of the folder, and its address.
+    /// Starts a server of the folder, and returns it with its address.
     fn served(&self) -> (Stopped, String) {
         let mut serve = command(program("svc-http"));
         serve.args(["--listen", "127.0.0.1:0", "--data"]).arg(self.data()).stdout(Stdio::piped());
@@ -72,13 +72,13 @@ impl Home {
         (server, first.rsplit(' ').next().unwrap().to_owned())
     }
 
-    /// The agent on a pipe of its own.
+    /// Starts the agent on a separate pipe.
     fn on_a_pipe(&self, token: &str, mode: &str) -> Option<Agent> {
         let (svc, data) = (program("svc"), self.data());
         self.agent(token, &["--mode", mode, svc.to_str().unwrap(), "--data", data.to_str().unwrap()])
     }
 
-    /// The bearer of the token called `token`, if there is a Python to run it.
+    /// Starts the bearer of the token called `token`, if there is a Python to run it.
     fn agent(&self, token: &str, arguments: &[&str]) -> Option<Agent> {
         let Some(python) = std::env::var_os(PYTHON) else {
             skipped("outside clients", PYTHON);
@@ -127,7 +127,7 @@ impl Agent {
     }
 }
 
-/// Two agents find, claim and finish a task.
+/// Lets two agents find, claim and finish a task.
 fn a_days_work(home: &Home, revision: &str, mut worker: Agent, mut admin: Agent) {
     let (few, all) = (worker.read(), admin.read());
     assert_eq!((&few["protocol"], &all["protocol"]), (&json!(revision), &json!(revision)));
@@ -199,7 +199,7 @@ fn agents_at_one_server_work_together() {
     }
 }
 
-/// The service is what it says to be, for a client that reads that first and then tries all of it.
+/// An independent client reads the service's own description of SCIM, and then tests all of it.
 ///
 /// The agent's token is the control: it lacks the capability, so no check passes.
 #[test]

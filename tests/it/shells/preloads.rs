@@ -1,5 +1,5 @@
-//! The programs under a library that changes the time or counts memory, as faketime, heaptrack and profilers
-//! do: such a library has the C library's `malloc` and the clock to itself.
+//! The programs under a library that changes the time or counts memory, like faketime, heaptrack and
+//! profilers: such a library must control the C library's `malloc` and the clock.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -35,7 +35,7 @@ fn programs_start_under_a_library_that_replaces_the_clock_and_malloc() {
         assert!(ended.out.contains("Usage"), "{name}: {ended:?}");
         assert!(mallocs(&counts) > 0, "{name} was not run under the library");
     }
-    // An allocator in the place of the C library's reads the clock, which is not ready yet.
+    // An allocator that replaces the C library's reads the clock, which is not ready yet.
     assert_eq!(run(&mut Command::new(&control)).code, Some(0), "the control works alone");
     let crashed = run(Command::new(&control).env("LD_PRELOAD", &library));
     assert_eq!(crashed.code, None, "the library crashes no program: {crashed:?}");
@@ -61,7 +61,7 @@ fn a_server_serves_under_such_a_library_and_its_database_allocates_there() {
     }
 }
 
-/// How often memory was allocated through the library.
+/// Returns how often memory was allocated through the library.
 fn mallocs(counts: &std::path::Path) -> u64 {
     let text = std::fs::read_to_string(counts).unwrap();
     text.split_whitespace().nth(1).unwrap().parse().unwrap()

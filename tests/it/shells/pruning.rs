@@ -1,4 +1,4 @@
-//! The variables of retention, as a server reads them.
+//! The retention variables of a server.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use svc_tests::database::engines;
 use svc_tests::process::until;
 use svc_tests::site::{Site, done};
 
-/// The age of what could be pruned.
+/// The age of the events that could be pruned.
 const AGE: Duration = Duration::from_secs(10 * 86_400);
 
 #[test]
@@ -51,7 +51,7 @@ fn zero_days_keep_for_ever_and_without_a_tick_nothing_is_pruned() {
                 continue;
             }
             assert_eq!(policy["pending"]["events"] == 0, days.is_null(), "{policy}");
-            // Other periodic work has its turn.
+            // Other periodic work runs, too.
             let lapsed = || {
                 let of_log = format!("from events where workspace_id = {id} and kind = 'ClaimExpired'");
                 site.database.number(&format!("select count(*) {of_log}"))

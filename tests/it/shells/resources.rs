@@ -1,4 +1,4 @@
-//! Resources, prompts and completion over MCP: what is read by address is what operations return.
+//! Resources, prompts and completion over MCP: resources have the content that operations return.
 
 use serde_json::{Value, json};
 use svc_tests::{World, on_both_engines, text};

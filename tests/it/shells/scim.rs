@@ -1,4 +1,4 @@
-//! SCIM on the wire: its media type, its errors at every path below its own, and addresses of this service.
+//! SCIM over HTTP: its media type, its errors at every path below its own, and the service's own addresses.
 
 use serde_json::{Value, json};
 use svc_tests::client::Answer;
@@ -14,7 +14,7 @@ fn media(answer: &Answer) -> &str {
     answer.headers["content-type"].to_str().unwrap()
 }
 
-/// Reads what a client that knows the RFC reads, whatever the media type.
+/// Reads a body as a client that follows the RFC does, whatever the media type.
 fn body(answer: &Answer) -> Value {
     match &answer.body {
         Value::String(text) => serde_json::from_str(text).unwrap(),
@@ -22,7 +22,7 @@ fn body(answer: &Answer) -> Value {
     }
 }
 
-/// A client, or whoever is in its way, can put any name into a request.
+/// A client, or an attacker on the network, can put any name into a request.
 #[test]
 fn addresses_name_the_service_and_nobody_else() {
     on_both_engines(|world| {

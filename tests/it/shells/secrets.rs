@@ -1,5 +1,5 @@
-//! No secret is kept or told: every way to sign in is gone with known secrets, right and wrong ones, and then
-//! the database, its events, an export and the log of a program that logs everything are searched for them.
+//! No secret is stored or revealed: the test uses every sign-in with known secrets, valid and invalid ones,
+//! and then searches the database, its events, an export and the most detailed log for them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -20,7 +20,7 @@ const SESSION_SECRET: &str = "the-key-of-the-cookies-of-this-site";
 const FROM_TOKEN: &str = "/auth/session/from-token";
 const APP_TOKEN: &str = "/oauth/app/token";
 
-/// A server, and the secrets that it has been sent and has sent.
+/// A server, and the secrets that it has received and sent.
 struct Told<'s> {
     site: &'s Site,
     server: &'s Server,
@@ -36,7 +36,7 @@ impl Told<'_> {
         secret.to_owned()
     }
 
-    /// A secret that nobody has issued.
+    /// Returns a secret that was never issued.
     fn wrong(&mut self, what: &str) -> String {
         let secret = format!("svc_wrong_secret_{}", what.replace(' ', "_"));
         self.secret(&format!("a wrong {what}"), &secret)
@@ -50,7 +50,7 @@ impl Told<'_> {
         self.server.rest.send(None, "GET", path, headers, None)
     }
 
-    /// Calls an operation on the workspace by a token.
+    /// Calls an operation on the workspace with a token.
     fn call_by(&self, token: &str, name: &str, mut input: Value) -> Value {
         let row = self.table.operation(name).unwrap();
         if row.http().path.contains("{workspace_id}") {
@@ -64,7 +64,7 @@ impl Told<'_> {
     }
 }
 
-/// Tokens: of a member, rotated, delegated; by REST, MCP and WebSocket.
+/// Uses tokens: of a member, rotated, delegated; over REST, MCP and WebSocket.
 fn by_tokens(told: &mut Told<'_>) {
     let (founders, address) = (told.site.founders.clone(), told.server.address());
     let (admin, agent) = (told.secret("token", &founders.admin), told.secret("token", &founders.agent));
@@ -94,7 +94,7 @@ fn by_tokens(told: &mut Told<'_>) {
     }
 }
 
-/// Sessions: made from a token, used, signed out; and what is none.
+/// Uses sessions: made from a token, used, signed out; and invalid ones.
 fn by_sessions(told: &mut Told<'_>) {
     let admin = told.site.founders.admin.clone();
     let made = told.post(FROM_TOKEN, &[], &json!({"token": admin}));
@@ -116,7 +116,7 @@ fn by_sessions(told: &mut Told<'_>) {
     assert!(told.post("/auth/logout", &[("cookie", &named)], &json!({})).is_success());
 }
 
-/// A share ticket, and what is none.
+/// Uses a share ticket, and invalid ones.
 fn by_tickets(told: &mut Told<'_>) {
     let channel = told.admin("create_channel", json!({"name": "shared"}));
     let ticket = json!({"channel_id": channel["id"], "expires_in_secs": 3600});
@@ -130,7 +130,7 @@ fn by_tickets(told: &mut Told<'_>) {
     }
 }
 
-/// An app: its secret in a form, in JSON and by HTTP Basic; and what is none.
+/// Uses an app: its secret in a form, in JSON and by HTTP Basic; and invalid secrets.
 fn by_apps(told: &mut Told<'_>) {
     let app = told.admin("create_app", json!({"slug": "robot", "name": "Robot"}));
     let installed = json!({"app_id": app["id"], "granted_capabilities": ["workspace:read"]});
@@ -164,8 +164,8 @@ fn by_apps(told: &mut Told<'_>) {
     }
 }
 
-/// A person who signs in at the provider, also by UserInfo; one whom it refuses; and one of whom it says what
-/// nobody can read.
+/// Uses the provider: a person who signs in, also by UserInfo; one that it refuses; and one with an
+/// unreadable document.
 fn by_provider(told: &mut Told<'_>, provider: &Provider) {
     let login = format!("/auth/oidc/login?workspace_id={}", told.site.founders.workspace_id);
     let person = json!({"sub": "248289761001", "email": "eve@corp.example", "email_verified": true});
@@ -215,7 +215,7 @@ fn cookie_of(answer: &Answer, name: &str) -> String {
         .to_owned()
 }
 
-/// Whether a text has a secret: as it is, or in the encodings in which bytes are printed.
+/// Returns whether a text contains a secret: as it is, or in the encodings of printed bytes.
 fn tells(text: &str, secret: &str) -> bool {
     let spaced = secret.replace(' ', "+");
     [secret, &*spaced, &hex::encode(secret), &STANDARD.encode(secret), &URL_SAFE_NO_PAD.encode(secret)]

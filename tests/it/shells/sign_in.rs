@@ -1,4 +1,4 @@
-//! Signing in and out over HTTP: what the routes answer, and when a cookie counts.
+//! Signing in and out over HTTP: the responses of the routes, and the requests that may use a cookie.
 
 use http::header::{COOKIE, SET_COOKIE};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use svc_tests::{World, on_both_engines, text};
 
 const FROM_TOKEN: &str = "/auth/session/from-token";
 
-/// A browser of a world's server: what it sends with each request.
+/// A browser of a world's server, with the headers of each request.
 struct Browser<'w> {
     world: &'w World,
     cookie: String,
@@ -81,7 +81,7 @@ fn a_cookie_that_is_worth_nothing_any_more_is_removed_by_signing_out() {
         assert!(foreign.status == 401 && !removes(&foreign), "another page removes nothing");
         assert!(!removes(&ended.get("/auth/session", &[])), "only signing out does");
 
-        // The cookies of two sessions are none, and keep nobody from what needs none.
+        // The cookies of two sessions are ignored, and block no request that needs no credential.
         let [one, two] = [0; 2].map(|_| Browser::sign_in(world, &world.people.agent));
         let both = Browser { world, cookie: format!("{}; {}", one.cookie, two.cookie) };
         both.get("/me", &[]).refused(401, "unauthenticated");

@@ -1,4 +1,4 @@
-//! The status of a server: its phase, its checks and how full it is, as its operator reads them.
+//! The status of a server for its operator: its phase, its checks and its load.
 
 use serde_json::{Value, json};
 use svc_core::limits::WAITS_MAX;
@@ -9,13 +9,13 @@ use svc_tests::database::engines;
 use svc_tests::process::until;
 use svc_tests::{Setup, World, on_both_engines};
 
-/// The status of the world's server, over REST.
+/// Returns the status of the world's server, over REST.
 fn status(world: &World) -> Value {
     let operation = world.operation("get_operator_status");
     world.rest().call(Some(&world.people.admin), operation, &json!({})).output()
 }
 
-/// How many there are of something, and how many there may be.
+/// Returns a count of the status, and its limit.
 fn depth(status: &Value, name: &str) -> (Option<u64>, Option<u64>) {
     let depth = &status["queue_depths"][name];
     assert!(depth.is_object(), "{name}: {status:#}");
@@ -37,11 +37,11 @@ fn the_status_shows_how_full_the_server_is() {
         assert_eq!(idle["checks"], checks);
         assert_eq!(depth(&idle, "websocket_connections"), (Some(0), Some(7)));
         assert_eq!(depth(&idle, "parked_waits"), (Some(0), u64::try_from(WAITS_MAX).ok()));
-        // The request that asks is itself one of them.
+        // The request itself is one of them.
         let own = |name: &str| depth(&idle, name).0 >= Some(1) && depth(&idle, name).1 >= Some(1);
         assert!(own("requests_in_flight") && own("connections"), "{idle:#}");
         for queue in ["queued_reads", "queued_writes"] {
-            // Each workspace has a limit of its own.
+            // Each workspace has its own limit.
             assert_eq!(depth(&idle, queue), (Some(0), None), "{queue}: {idle:#}");
         }
 
@@ -69,7 +69,7 @@ fn subscribed(world: &World) -> Ws {
     socket
 }
 
-/// A part that does not work, and one that counts something.
+/// Returns a failing health check, and one that counts.
 fn parts() -> Vec<Feature> {
     let oven = Part {
         name: "oven",

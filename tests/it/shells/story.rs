@@ -15,10 +15,10 @@ use svc_tests::site::{Caller, Site};
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::Message;
 
-/// The interpreter with the packages of `tests/requirements.txt`.
+/// The variable with the Python that has the packages of `tests/requirements.txt`.
 const PYTHON: &str = "SVC_TEST_PYTHON";
 
-/// An agent that speaks MCP over standard input and output through a client that is not ours.
+/// An agent that uses MCP over standard input and output through an independent client.
 struct Outsider(Running);
 
 impl Outsider {
@@ -62,7 +62,7 @@ fn watch(address: std::net::SocketAddr, token: &str, workspace_id: &str) -> Rece
     receiver
 }
 
-/// The events that a watcher received, up to `last`.
+/// Returns the events that a watcher received, up to `last`.
 fn received_up_to(received: &Receiver<Value>, last: i64) -> Vec<Value> {
     let next =
         || received.recv_timeout(TEST_TIMEOUT).unwrap_or_else(|error| panic!("{error} before event {last}"));
@@ -75,7 +75,7 @@ fn received_up_to(received: &Receiver<Value>, last: i64) -> Vec<Value> {
     events
 }
 
-/// A new agent: its id and the secret of its token.
+/// Creates an agent. Returns its id and the secret of its token.
 fn new_agent(admin: Caller<'_>, site: &Site, handle: &str) -> (String, String) {
     let agents = format!("/workspaces/{}/agents", site.founders.workspace_id);
     let made = admin.post(&agents, json!({"handle": handle, "display_name": handle}));
@@ -86,7 +86,7 @@ fn text(value: &Value) -> String {
     value.as_str().unwrap_or_else(|| panic!("expected a string, found {value}")).to_owned()
 }
 
-/// A task from its beginning to its end, done by three.
+/// Runs a task from its beginning to its end, with three members.
 fn a_day(engine: Engine, python: &str) {
     let site = Site::found(engine);
     let server = site.serve(&[]);

@@ -246,7 +246,7 @@ fn a_client_that_was_sent_enough_says_where_to_go_on() {
         ws.say(&json!({"after_id": 4}));
         assert_eq!(lsns(&mut ws, 4), [5, 6, 7, 8]);
         assert_eq!(ws.frame()["type"], "replay_truncated");
-        // Nothing else is sent, however long it says nothing.
+        // It sends nothing else, however long it is silent.
         (0..3).for_each(|_| world.clock.advance(Duration::from_secs(61)));
         ws.say(&json!({"after_id": world.lsn() - 2}));
         assert_eq!(lsns(&mut ws, 2), [world.lsn() - 1, world.lsn()]);
@@ -273,7 +273,7 @@ fn a_durable_subscription_goes_on_where_it_was_acknowledged() {
         live.frame();
         for body in ["one", "two"] {
             world.agent("post_message", json!({"thread_id": world.id("thread"), "body": body}));
-            // How old it is counts from when the log was read, which must not be while the clock is moved.
+            // Its age counts from the time when the log was read, which must not be while the clock is moved.
             live.frame();
         }
         world.pass(Duration::from_secs(3));
@@ -318,7 +318,7 @@ fn a_client_that_says_anything_else_is_disconnected() {
     });
 }
 
-/// A subscription's credential, and what ends that on another server.
+/// A subscription's credential, and the call that ends it on another server.
 struct Ending {
     headers: Vec<(&'static str, String)>,
     token: Option<String>,
@@ -326,7 +326,7 @@ struct Ending {
 }
 
 impl Ending {
-    /// A token that the admin ends by an operation.
+    /// Returns a token that the admin ends by an operation.
     fn by_admin(world: &World, token: String, operation: &'static str, input: Value) -> Self {
         let admin = world.people.admin.clone();
         let end =
@@ -334,7 +334,7 @@ impl Ending {
         Self { headers: Vec::new(), token: Some(token), end: Box::new(end) }
     }
 
-    /// The same of the cookie of a session.
+    /// Returns the same ending for the cookie of a session.
     fn of_session(self, world: &World, session: SessionId) -> Self {
         let cookie = format!("{SESSION_COOKIE}={}", session_key().cookie(session));
         let headers = vec![("cookie", cookie), ("origin", format!("http://{}", world.address()))];
@@ -342,7 +342,7 @@ impl Ending {
     }
 }
 
-/// The session of a browser, which ends by what that session or another one sends.
+/// Returns the session of a browser, which ends by a request of that session or another one.
 fn signed_out(world: &World, session: SessionId, by: SessionId, input: Value) -> Ending {
     let end = move |other: &Service| {
         let request = Request::json(Surface::Session, Credential::Session(by), input.to_string());
@@ -351,7 +351,7 @@ fn signed_out(world: &World, session: SessionId, by: SessionId, input: Value) ->
     Ending { headers: Vec::new(), token: None, end: Box::new(end) }.of_session(world, session)
 }
 
-/// A new token of the agent.
+/// Returns a new token of the agent.
 fn own(world: &World) -> Value {
     let capabilities = json!({"capabilities": ["event:subscribe", "workspace:read"]});
     world.call(&world.people.agent, "attenuate_token", capabilities).output()
@@ -363,7 +363,7 @@ fn of_workspace(world: &World, more: Value) -> Value {
     input
 }
 
-/// A new person that an identity provider keeps, with a token.
+/// Returns a new person that an identity provider manages, and its token.
 fn person(world: &World, name: &str) -> (String, String) {
     let user = json!({"userName": name});
     let made =
@@ -373,7 +373,7 @@ fn person(world: &World, name: &str) -> (String, String) {
     (id, text(&world.admin("mint_token", mint)["secret"]))
 }
 
-/// A new app's installation, with a token.
+/// Returns a new app's installation, and its token.
 fn app(world: &World) -> (Value, String) {
     let app = world.admin("create_app", of_workspace(world, json!({"slug": "leaving", "name": "An app"})));
     let install = json!({"app_id": app["id"], "granted_capabilities": ["event:subscribe"]});

@@ -1,4 +1,4 @@
-//! The texts that a model reads: they say when to use what, and name only what exists.
+//! The texts for a model: they say when to use each tool, and name only existing items.
 
 use std::collections::BTreeSet;
 
@@ -8,17 +8,17 @@ use svc_core::op::{Table, mcp};
 use svc_core::{Code, Engine, operation_table};
 use svc_tests::{World, text};
 
-/// Most bytes of the text that says when to use a tool.
+/// Maximum bytes of the text that says when to use a tool.
 const WHEN_BYTES_MAX: usize = 200;
 
-/// Words in the form of names that name what is in no schema.
+/// Words with the form of a name that are not in a schema.
 const OTHER_NAMES: &[&str] = &[
     // A notice, and a member of a problem.
     "budget_low",
     "retry_after_secs",
 ];
 
-/// What a server tells a client of itself at `path`.
+/// Returns the instructions of a server for a client at `path`.
 pub fn instructions(world: &World, path: &str) -> String {
     let token = Some(world.people.agent.as_str());
     let told = world.mcp().request_at(path, token, &[], "server/discover", json!({}));
@@ -29,7 +29,7 @@ fn tools(table: &Table) -> Vec<Value> {
     mcp::tools(table, Capabilities::all()).map(|row| mcp::tool(row)).collect()
 }
 
-/// All descriptions within a value.
+/// Collects all descriptions within a value.
 fn descriptions<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
     match value {
         Value::Object(members) => members.iter().for_each(|(name, member)| match member {
@@ -41,7 +41,7 @@ fn descriptions<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
     }
 }
 
-/// The names of all members and options of a schema.
+/// Collects the names of all members and options of a schema.
 fn names_of(schema: &Value, names: &mut BTreeSet<String>) {
     match schema {
         Value::Object(members) => {
@@ -64,7 +64,7 @@ fn names_of(schema: &Value, names: &mut BTreeSet<String>) {
     }
 }
 
-/// The words of a text that are in the form of a name with more than one part, such as `claim_thread`.
+/// Returns the words of a text with the form of a name of more than one part, such as `claim_thread`.
 fn named(text: &str) -> BTreeSet<&str> {
     let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
     let is_name = |word: &&str| {
@@ -75,7 +75,7 @@ fn named(text: &str) -> BTreeSet<&str> {
     words.filter(is_name).collect()
 }
 
-/// The words that a text marks as names.
+/// Returns the words that a text marks as names.
 fn marked(text: &str) -> BTreeSet<&str> {
     text.split('`').skip(1).step_by(2).collect()
 }
@@ -106,7 +106,7 @@ impl Names {
         named(text).iter().for_each(|name| assert!(self.has(name), "{of} names {name}: {text}"));
     }
 
-    /// The same of a text that marks nothing but names.
+    /// Checks a text that marks nothing but names.
     fn check_marked(&self, of: &str, text: &str) {
         self.check(of, text);
         marked(text).iter().for_each(|name| assert!(self.has(name), "{of} names {name}: {text}"));
@@ -139,7 +139,7 @@ fn each_tool_says_first_when_to_use_it() {
     }
 }
 
-/// An agent that is sent to a tool which does not exist is lost.
+/// An agent that is referred to a missing tool is lost.
 #[test]
 fn texts_name_only_what_exists() {
     let table = operation_table().unwrap();
@@ -165,7 +165,7 @@ fn texts_name_only_what_exists() {
     names.check_marked("/mcp", &instructions(&world, "/mcp"));
 }
 
-/// A tool that is outside of its profile does not exist for an agent.
+/// A tool outside of its profile does not exist for an agent.
 #[test]
 fn the_instructions_of_a_profile_name_its_tools_and_their_fields() {
     let world = World::open(Engine::Sqlite);

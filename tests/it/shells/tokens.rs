@@ -1,4 +1,5 @@
-//! Tokens as people paste them: what is no token is named, and what editors leave around one is dropped.
+//! Tokens as people paste them: an invalid token is reported, and surrounding characters of editors are
+//! dropped.
 
 use serde_json::{Value, json};
 use svc_core::Engine;
@@ -10,7 +11,7 @@ const PLACEHOLDER: &str = "is a placeholder";
 const QUOTED: &str = "is in quotation marks";
 const SCHEME: &str = "begins with a scheme";
 
-/// Texts in the place of a token, and what is said of them. `TOKEN` stands for a token.
+/// Texts in place of a token, and the error for them. `TOKEN` stands for a token.
 const PASTED: [(&str, &str); 14] = [
     ("${SVC_TOKEN}", PLACEHOLDER),
     ("$SVC_TOKEN", PLACEHOLDER),
@@ -28,7 +29,7 @@ const PASTED: [(&str, &str); 14] = [
     ("TOKEN TOKEN", "has white space"),
 ];
 
-/// The text with a token.
+/// Returns the text with a token.
 fn with(pasted: &str, token: &str) -> String {
     if pasted.contains("SVC_TOKEN") { pasted.to_owned() } else { pasted.replace("TOKEN", token) }
 }

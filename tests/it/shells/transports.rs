@@ -1,8 +1,8 @@
 //! One operation, three transports: every example succeeds over REST, MCP on HTTP and MCP on pipes.
 //!
-//! Its output and what it leaves behind are the same. Three worlds begin alike, and each gets every request
-//! over its own transport. They go on together for as long as examples succeed; one that finds its object
-//! used up is retried in fresh worlds.
+//! Its output and its effects are the same. Three worlds begin alike, and each gets every request over its
+//! own transport. They continue together for as long as examples succeed; an example whose object is used up
+//! is retried in fresh worlds.
 
 use std::collections::BTreeSet;
 
@@ -102,7 +102,7 @@ impl Worlds {
         }
     }
 
-    /// Compares the lean answers of both, which is what MCP returns if nothing else is asked.
+    /// Compares the lean answers of both, which are the default over MCP.
     fn compare_lean(&self, operation: &Operation, path: &str) {
         let (rest, mcp) = (&self.rest, &self.mcp);
         let example = operation.docs().example(&rest.fixture).unwrap();
@@ -118,7 +118,7 @@ impl Worlds {
     }
 }
 
-/// Every event of every workspace, to the byte.
+/// Returns every event of every workspace, byte by byte.
 fn events(world: &World) -> Vec<Vec<Value>> {
     world.database.rows(
         "select workspace_id, lsn, kind, at, channel_id, thread_id,
@@ -130,7 +130,7 @@ fn events(world: &World) -> Vec<Vec<Value>> {
 /// An audit row's columns, and its metadata.
 type AuditRow = (Vec<Value>, Map<String, Value>);
 
-/// Every audit row of every workspace.
+/// Returns every audit row of every workspace.
 fn audit(world: &World) -> Vec<AuditRow> {
     let rows = world.database.rows(
         "select workspace_id, seq, at, action, actor_id, subject_id, grant_id, metadata
@@ -143,7 +143,7 @@ fn audit(world: &World) -> Vec<AuditRow> {
     rows.into_iter().map(split).collect()
 }
 
-/// An audit row without what depends on the transport; only the generic row does.
+/// Returns an audit row without the parts that depend on the transport; only the generic row has such parts.
 fn plain((columns, mut metadata): AuditRow) -> AuditRow {
     if columns[3] == "mutation" {
         for key in ["surface", "operation", "path", "status", "ids"] {
@@ -155,7 +155,7 @@ fn plain((columns, mut metadata): AuditRow) -> AuditRow {
 
 /// Checks that the newest row of the caller's workspace has the origin of the change.
 ///
-/// A change with an audit row of its own is exempt.
+/// A change with a separate audit row is exempt.
 fn check_origin(world: &World, operation: &Operation, wanted: &Value) {
     let workspace = json!(world.id("workspace").simple().to_string());
     let rows: Vec<AuditRow> =
@@ -169,19 +169,19 @@ fn check_origin(world: &World, operation: &Operation, wanted: &Value) {
     }
 }
 
-/// Whether the audit rows of an operation have no ids, whatever it is about.
+/// Returns whether the audit rows of an operation have no ids.
 fn is_discreet(operation: &Operation) -> bool {
     operation.docs().area == "dms" || operation.access().personal
 }
 
-/// The arguments that a generic operation over MCP may have.
+/// Returns the arguments that the generic row over MCP may have.
 fn ids(input: &Value) -> Value {
     let ids =
         input.as_object().unwrap().iter().filter(|(name, value)| name.ends_with("_id") && value.is_string());
     Value::Object(ids.map(|(name, value)| (name.clone(), value.clone())).collect())
 }
 
-/// Every operation's example succeeds on every path and over MCP, with the same outcome.
+/// Checks that every operation's example succeeds on every path and over MCP, with the same outcome.
 ///
 /// `wanted` selects operations.
 pub fn examples_succeed_alike(engine: Engine, features: fn() -> Vec<Feature>, wanted: Wanted<'_>) {
@@ -220,10 +220,10 @@ pub fn examples_succeed_alike(engine: Engine, features: fn() -> Vec<Feature>, wa
     assert!(without.is_empty(), "operations without an example: {without:?}");
 }
 
-/// An operation that is no tool has an example that succeeds over REST.
+/// Checks that the example of an operation without a tool succeeds over REST.
 ///
-/// There is nothing to compare it with. But an example that has stopped working stands in the OpenAPI
-/// document all the same, where whoever writes a client copies it.
+/// There is no other transport to compare it with. But a broken example would remain in the OpenAPI document,
+/// where authors of clients copy it.
 fn succeeds_over_rest(
     worlds: &mut Worlds,
     engine: Engine,
@@ -250,10 +250,10 @@ fn succeeds_over_rest(
     );
 }
 
-/// The examples of the built-in operations have one outcome over all transports.
+/// Checks that the examples of the built-in operations have one outcome over all transports.
 ///
-/// A field that one shell reads and another does not, or a change that only one records, would give the same
-/// call two meanings.
+/// A field that only one shell reads, or a change that only one records, would give the same call two
+/// meanings.
 fn built_in_examples_succeed_alike(engine: Engine, wanted: Wanted<'_>) {
     examples_succeed_alike(engine, Vec::new, wanted);
 }

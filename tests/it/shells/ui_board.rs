@@ -1,21 +1,22 @@
-//! The board in Chromium, on the real server: runs what is in tests/ui/board.
+//! The board in Chromium, on the real server: runs the tests in tests/ui/board.
 //!
-//! Each test here runs a few files there, each in a world of its own, so that none takes long. A few of them
-//! run once more on Postgres, where browsers and agents are at two servers.
+//! Each test here runs a few files there, each in a separate world, so that no test takes long. Long runs
+//! repeat some of them: in the dark theme, in other languages, and on Postgres with browsers and agents at
+//! two servers.
 
 use std::process::Command;
 
 use secrecy::ExposeSecret;
 use svc_core::{Database, Engine};
 use svc_tests::browser::{CHROMIUM, script};
-use svc_tests::database::{POSTGRES, TestDatabase, engines, skipped};
+use svc_tests::database::{POSTGRES, TestDatabase, engines, is_long, skipped};
 use svc_tests::process::run;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/ui/board");
-/// The variables with the programs that are put before the service.
+/// The variables with the proxies that are put in front of the service.
 const PROXIES: [&str; 3] = ["SVC_TEST_NGINX", "SVC_TEST_CADDY", "SVC_TEST_HAPROXY"];
 
-/// The command that runs files of tests, if this run has what they need.
+/// Returns the command that runs files of tests, if this run has their requirements.
 fn runner(files: &[&str]) -> Option<Command> {
     let node = script("board", &[&["runner.js"], files].concat());
     if node.is_none() {
@@ -38,9 +39,20 @@ fn on_sqlite(files: &[&str]) {
     }
 }
 
-/// Runs files of tests on Postgres, each with two servers on a database of its own.
+/// Runs files of tests that repeat others under other conditions, in long runs.
 #[track_caller]
-fn on_postgres(files: &[&str]) {
+fn on_sqlite_if_long(files: &[&str]) {
+    if is_long("the board under other circumstances") {
+        on_sqlite(files);
+    }
+}
+
+/// Runs files of tests on Postgres in long runs, each with two servers on a separate database.
+#[track_caller]
+fn on_postgres_if_long(files: &[&str]) {
+    if !is_long("the board on two servers") {
+        return;
+    }
     if !engines().contains(&Engine::Postgres) {
         return skipped("the board on two servers", POSTGRES);
     }
@@ -132,7 +144,7 @@ fn it_is_for_everyone_in_the_light() {
 
 #[test]
 fn it_is_for_everyone_in_the_dark() {
-    on_sqlite(&["looks-dark"]);
+    on_sqlite_if_long(&["looks-dark"]);
 }
 
 #[test]
@@ -147,17 +159,17 @@ fn it_looks_as_in_the_pictures() {
 
 #[test]
 fn it_speaks_other_languages() {
-    on_sqlite(&["languages"]);
+    on_sqlite_if_long(&["languages"]);
 }
 
 #[test]
 fn at_two_servers_on_postgres_it_is_the_same() {
-    on_postgres(&["board", "together"]);
+    on_postgres_if_long(&["board", "together"]);
 }
 
 #[test]
 fn at_two_servers_on_postgres_a_task_is_the_same() {
-    on_postgres(&["task"]);
+    on_postgres_if_long(&["task"]);
 }
 
 #[test]

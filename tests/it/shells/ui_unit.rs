@@ -1,4 +1,4 @@
-//! The modules of the board, on the very files that are served: what they do, what their source keeps to, and
+//! The modules of the board, on the files that are served: their behaviour, the rules of their source, and
 //! their types.
 
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use svc_tests::browser::{self, PACKAGES};
 use svc_tests::database::skipped;
 use svc_tests::process::run;
 
-/// Returns that folder, if this run has it.
+/// Returns the folder of packages, if this run has it.
 fn packages() -> Option<PathBuf> {
     let found = std::env::var_os(PACKAGES).map(PathBuf::from);
     if found.is_none() {
@@ -16,7 +16,7 @@ fn packages() -> Option<PathBuf> {
     found
 }
 
-/// Runs Node.js beside the tests of the board, and returns what it printed.
+/// Runs Node.js in the folder of the board's tests, and returns its output.
 fn node(packages: &Path, arguments: &[&str]) -> String {
     let outcome = run(browser::node(packages, "").args(arguments));
     assert_eq!(outcome.code, Some(0), "{}\n{}", outcome.out, outcome.err);

@@ -1,4 +1,4 @@
-//! Being told of changes over MCP: to whom, by which server, and until when.
+//! Notifications of changes over MCP: their receivers, their server, and their end.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use svc_tests::{Setup, World, call, on_both_engines, runtime, text};
 const DAY: Duration = Duration::from_secs(86_401);
 const UPDATED: &str = "notifications/resources/updated";
 
-/// What a request is answered as server-sent events.
+/// The response to a request as server-sent events.
 struct Events {
     body: Incoming,
     left: Vec<u8>,
@@ -43,7 +43,7 @@ impl Events {
         Self { body: response.into_body(), left: Vec::new() }
     }
 
-    /// Returns the next message; none at the end.
+    /// Returns the next message, or `None` at the end.
     fn next(&mut self) -> Option<Value> {
         runtime().block_on(async {
             loop {
@@ -67,7 +67,7 @@ impl Events {
     }
 }
 
-/// Runs a test with a second server on the same database, which notices by the time what the first does.
+/// Runs a test with a second server on the same database, which polls for the changes of the first.
 fn with_another_server(test: impl Fn(&World, &Service)) {
     for engine in engines() {
         let world = World::with(engine, Setup { clock: Clock::system(), ..Setup::default() });
@@ -163,14 +163,14 @@ impl Notified {
             .block_on(async { tokio::time::timeout(Duration::from_secs(60), self.0.next()).await.unwrap() })
     }
 
-    /// Returns where it begins.
+    /// Returns the position at which it begins.
     fn begins(&mut self) -> i64 {
         let told = self.next().unwrap();
         assert!(told.message.is_empty(), "{told:?}");
         told.position.unwrap()
     }
 
-    /// Returns the address of what was updated.
+    /// Returns the address of the updated resource.
     fn updated(&mut self) -> String {
         let told = self.next().unwrap();
         let message: Value = serde_json::from_slice(&told.message).unwrap();
@@ -205,8 +205,8 @@ fn what_a_token_has_subscribed_to_is_told_by_any_server() {
         say(world, &second);
         assert_eq!(admin.updated(), uri(&second), "of what another token has subscribed to it is not told");
 
-        // Who comes again is told of what has changed meanwhile, and of what it has read, not. What it saw
-        // then is not known, so the list may be another one.
+        // A client that reconnects is notified of changes since then, but not of resources that it has read.
+        // The list that it saw is not known, so it may have changed.
         drop(told);
         let mut again = Notified::begin(&world.service, agent, &[uri(&second)], Some(begins)).unwrap();
         assert_eq!(again.begins(), begins);
@@ -216,7 +216,7 @@ fn what_a_token_has_subscribed_to_is_told_by_any_server() {
         assert!(String::from_utf8_lossy(&all[2].message).contains("list_changed"), "{all:?}");
         say(world, &second);
         assert_eq!(again.updated(), uri(&second));
-        // Where the log no longer has what follows, anything may have changed.
+        // If the log lacks the following events, anything may have changed.
         let ahead = world.lsn() + 1_000_000;
         let mut lost = Notified::begin(&world.service, agent, &[], Some(ahead)).unwrap();
         let [updated, last] = [lost.next().unwrap(), lost.next().unwrap()];
@@ -278,7 +278,7 @@ fn who_no_longer_sees_a_channel_is_told_that_the_list_has_changed() {
         is_told("added");
         world.admin("remove_channel_member", member);
         is_told("removed");
-        // What is not seen before and after changes nothing, and a token is no channel.
+        // An object that is hidden before and after does not change the list, and a token is not a channel.
         world.new_private_channel("hidden");
         world.new_token(vec!["workspace:read"]);
         world.admin("update_channel", json!({"channel_id": open, "private": true}));

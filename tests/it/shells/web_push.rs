@@ -1,4 +1,4 @@
-//! Web push by the real programs: what `svc init` has made pushes, and its log says nothing of browsers.
+//! Web push by the real programs: a set-up of `svc init` pushes, and its log does not mention browsers.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -9,7 +9,7 @@ use svc_tests::push_service::{Answers, PushService};
 use svc_tests::site::Site;
 use svc_tests::text;
 
-/// The log of a program that logs everything, and of the libraries that it uses.
+/// The test reads the most detailed log of a program, and of the libraries that it uses.
 #[test]
 fn a_browser_is_told_by_the_programs_as_set_up_and_is_in_no_log() {
     for engine in engines() {
@@ -54,7 +54,7 @@ fn a_browser_is_told_by_the_programs_as_set_up_and_is_in_no_log() {
     }
 }
 
-/// Production keeps to public addresses.
+/// Production is restricted to public addresses.
 #[test]
 fn production_does_not_push_to_private_addresses() {
     let site = Site::found(svc_core::Engine::Sqlite);

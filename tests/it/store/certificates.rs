@@ -1,5 +1,5 @@
-//! The certificates of a real PostgreSQL server: `svc` and psql come to the same verdict, but for the
-//! differences that the manual names.
+//! The certificates of a real PostgreSQL server: `svc` and psql give the same verdict, except for the
+//! differences in the manual.
 
 use std::fs::Permissions;
 use std::net::TcpListener;
@@ -20,8 +20,8 @@ use tempfile::TempDir;
 
 type Authority = CertifiedIssuer<'static, KeyPair>;
 
-/// Whether a server with the certificate is connected to: with `require`; with `prefer` and the roots; with
-/// `verify-ca`; with `verify-full` as localhost, and as 127.0.0.1.
+/// Whether a client connects to a server with the certificate: with `require`; with `prefer` and the roots;
+/// with `verify-ca`; with `verify-full` as localhost, and as 127.0.0.1.
 type Verdicts = [bool; 5];
 
 const HOSTS: [(&str, &str, bool); 5] = [
@@ -38,7 +38,7 @@ const BY_ADDRESS: Verdicts = [true, true, true, false, true];
 const NO_NAME: Verdicts = [true, true, true, false, false];
 const UNPROVEN: Verdicts = [true, false, false, false, false];
 
-/// A certificate of a server, and what the client is told to trust.
+/// A certificate of a server, and the roots that the client trusts.
 struct Case {
     name: &'static str,
     certificate: String,
@@ -84,7 +84,7 @@ fn the_certificate_of_a_real_server_is_judged_as_psql_judges_it() {
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
-/// Whether svc connects: an empty database is not set up.
+/// Returns whether svc connects: its error is that the empty database is not set up.
 fn svc(address: &str) -> bool {
     let database = Database::Postgres(SecretString::from(address));
     let error = verify_database(&database, None, None).unwrap_err();
@@ -94,7 +94,7 @@ fn svc(address: &str) -> bool {
     error.code() == Code::NotFound
 }
 
-/// The folder of the newest server's programs.
+/// Returns the folder of the newest server's programs.
 fn programs() -> Option<PathBuf> {
     let installed = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
     let mut folders: Vec<PathBuf> = installed.map(|version| version.path().join("bin")).collect();
@@ -109,7 +109,7 @@ fn programs() -> Option<PathBuf> {
     all.into_iter().find(is_whole)
 }
 
-/// A PostgreSQL server that takes connections over TLS alone.
+/// A PostgreSQL server that accepts only connections over TLS.
 struct Server {
     running: Running,
     programs: PathBuf,
@@ -117,14 +117,14 @@ struct Server {
     port: u16,
 }
 
-/// Who runs the server, which refuses to run as root.
+/// The user of the server, which refuses to run as root.
 const NOBODY: u32 = 65534;
 
 fn is_root() -> bool {
     run(Command::new("id").arg("-u")).out.trim() == "0"
 }
 
-/// A program of the server, as its user.
+/// Returns a program of the server, as its user.
 fn as_server(program: &Path) -> Command {
     if !is_root() {
         return Command::new(program);
@@ -148,7 +148,7 @@ impl Server {
         assert_eq!(made.code, Some(0), "{made:?}");
         std::fs::write(data.join("pg_hba.conf"), "hostssl all all all trust\n").unwrap();
         write_certificate(folder.path(), first);
-        // Somebody may take the port before the server does.
+        // Another process may take the port before the server does.
         for _ in 0..5 {
             let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
             let mut command = as_server(&programs.join("postgres"));
@@ -188,7 +188,7 @@ impl Server {
         until("the server reads its files", || reloads() > before);
     }
 
-    /// Whether psql connects.
+    /// Returns whether psql connects.
     fn psql(&self, home: &Path, address: &str) -> bool {
         let mut command = Command::new(self.programs.join("psql"));
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("PG")) {
@@ -223,9 +223,9 @@ fn write_certificate(folder: &Path, case: &Case) {
     }
 }
 
-/// The certificates that PostgreSQL's manual makes (section 19.9.5), by the same commands.
+/// Creates the certificates of PostgreSQL's manual (section 19.9.5), by the same commands.
 fn by_openssl(folder: &Path) -> Vec<Case> {
-    // Its own settings, since those of the system may differ.
+    // With separate settings, since those of the system may differ.
     const SETTINGS: &str = "[req]\ndistinguished_name=dn\nx509_extensions=v3_ca\n[dn]\n[v3_ca]\n\
         subjectKeyIdentifier=hash\nauthorityKeyIdentifier=keyid:always,issuer\n\
         basicConstraints=critical,CA:true\n[leaf]\nbasicConstraints=CA:false\n";
@@ -295,7 +295,7 @@ fn authority(change: impl FnOnce(&mut CertificateParams)) -> Authority {
     CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
 }
 
-/// A certificate by an authority, with its common name and its alternative names.
+/// Issues a certificate by an authority, with its common name and its alternative names.
 fn issued(
     name: &'static str,
     by: &Authority,

@@ -1,7 +1,7 @@
-//! Contention: many callers and processes that want the same tasks.
+//! Contention: many callers and processes that compete for the same tasks.
 //!
-//! Each task is claimed by one of them, and none is left over. Processes on one database share the work and
-//! see each other's events. A member that lost a claim changes nothing any more.
+//! One of them claims each task, and no task is left over. Processes on one database share the work and see
+//! each other's events. A member that has lost a claim can no longer change anything under it.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 const TASKS: usize = 1000;
 const CLAIMERS: usize = 64;
 
-/// The threads of a channel that somebody could claim now.
+/// Returns the threads of a channel that can be claimed now.
 fn ready(database: &TestDatabase, channel: &str) -> BTreeSet<String> {
     let channel = database.id(channel.parse::<uuid::Uuid>().unwrap());
     let rows = database.rows(&format!("select thread_id from ready where channel_id = {channel}"));
@@ -33,7 +33,7 @@ fn id_of(thread: &Value) -> Option<String> {
     thread["id"].as_str().map(|id| id.replace('-', ""))
 }
 
-/// Checks that every task was claimed, and once.
+/// Checks that every task was claimed exactly once.
 #[track_caller]
 fn check_claimed(claimed: Vec<String>, wanted: &BTreeSet<String>) {
     let distinct: BTreeSet<String> = claimed.iter().cloned().collect();
@@ -76,7 +76,7 @@ fn many_claimers_in_one_service_get_each_task_once() {
     });
 }
 
-/// Makes tasks through a server, by many callers at once.
+/// Creates tasks through a server, by many callers at once.
 async fn make_tasks(address: SocketAddr, token: &str, channel: &str) {
     let target = format!("/channels/{channel}/threads");
     let mut makers = JoinSet::new();
@@ -93,7 +93,7 @@ async fn make_tasks(address: SocketAddr, token: &str, channel: &str) {
     makers.join_all().await;
 }
 
-/// Claims from one server until nothing is left.
+/// Claims from one server until no task is left.
 async fn claim_from(mut kept: Kept, target: String) -> Vec<String> {
     let mut claimed = Vec::new();
     loop {
@@ -106,7 +106,8 @@ async fn claim_from(mut kept: Kept, target: String) -> Vec<String> {
     }
 }
 
-/// What each of two servers gave out, to half of the claimers each, which begin together.
+/// Returns the threads that each of two servers has granted, to half of the claimers each, which begin
+/// together.
 async fn race(servers: [SocketAddr; 2], token: &str, workspace_id: &str) -> [Vec<String>; 2] {
     let target = format!("/workspaces/{workspace_id}/claim-next");
     let mut lines = Vec::new();
@@ -154,7 +155,7 @@ fn two_servers_on_one_database_share_the_tasks() {
 /// Tasks with footprints: fewer, because most wait for others.
 const FOOTPRINTS: usize = 96;
 
-/// What the task of a number touches. Many conflict, and some need a slot.
+/// Returns the footprint of the task with this number. Many conflict, and some need a slot.
 fn footprint(number: usize) -> Value {
     let path = json!({"kind": "path", "value": format!("src/{}", number % 11)});
     let items = match number % 4 {
@@ -167,7 +168,7 @@ fn footprint(number: usize) -> Value {
     json!({"repo": "acme/app", "mode": mode, "items": items})
 }
 
-/// Claims from a server and does what it is given, until all that was made is done.
+/// Claims from a server and finishes its claims, until all created tasks are done.
 fn work_off(caller: Caller<'_>, workspace_id: &str, done: &AtomicUsize) {
     let mut turn = 0;
     while done.load(Ordering::SeqCst) < FOOTPRINTS {
@@ -175,7 +176,7 @@ fn work_off(caller: Caller<'_>, workspace_id: &str, done: &AtomicUsize) {
         let Some(id) = claimed["id"].as_str() else {
             let wait = format!("/workspaces/{workspace_id}/wait/ready?timeout_secs=1");
             let waited = caller.ask("GET", &wait, None);
-            // A busy machine may not get to the last poll in time.
+            // A busy machine may not reach the last poll in time.
             assert!([200, 503].contains(&waited.status), "{:#}", waited.body);
             continue;
         };
@@ -191,7 +192,7 @@ fn work_off(caller: Caller<'_>, workspace_id: &str, done: &AtomicUsize) {
     }
 }
 
-/// Changes how much can be done at the same time, whenever something is done.
+/// Changes capacities and pauses whenever a task is done.
 fn obstruct(caller: Caller<'_>, workspace_id: &str, done: &AtomicUsize) {
     let workspace = format!("/workspaces/{workspace_id}");
     let mut seen = 0;
@@ -263,7 +264,7 @@ fn a_wait_in_one_process_wakes_at_a_commit_in_the_other() {
     }
 }
 
-/// A wait at the server for what the agent over standard input and output does.
+/// Waits at the server for a message of the agent over standard input and output.
 ///
 /// Returns the message that it posted, and the one that the wait returned.
 fn wait_at_the_server(agent: &mut Agent, server: &Server, site: &Site, channel: &str) -> (Value, Value) {
@@ -285,7 +286,7 @@ fn wait_at_the_server(agent: &mut Agent, server: &Server, site: &Site, channel: 
     (posted["id"].clone(), received["items"][0]["payload"]["message_id"].clone())
 }
 
-/// Every way for a holder to change a thread, under the named lease.
+/// Returns every change of a thread by its holder, under the named lease.
 fn holders_writes(thread: &str, lease: &Value, to: &str) -> Vec<(&'static str, String, Value)> {
     let claim = |write: &str| format!("/threads/{thread}/claim/{write}");
     vec![
@@ -302,7 +303,7 @@ fn holders_writes(thread: &str, lease: &Value, to: &str) -> Vec<(&'static str, S
     ]
 }
 
-/// A thread, and the end of its workspace's log.
+/// Returns a thread, and the end of its workspace's log.
 fn state(caller: Caller<'_>, thread: &str) -> (Value, Option<i64>) {
     let Answer { body, headers, status } = caller.ask("GET", &format!("/threads/{thread}"), None);
     assert_eq!(status, 200, "{body:#}");
@@ -393,7 +394,7 @@ fn a_locked_workspace_delays_no_other() {
     });
 }
 
-/// Another workspace, and a token of its admin.
+/// Returns another workspace, and a token of its admin.
 fn other_workspace(world: &World, number: usize) -> (String, String) {
     let made =
         world.admin("create_workspace", json!({"name": format!("Team {number}"), "admin_handle": "eve"}));

@@ -1,7 +1,8 @@
-//! Crashes: a server that is killed under load, again and again on the same database.
+//! Crashes: a server that is killed under load, repeatedly on the same database.
 //!
-//! It has kept every write that it acknowledged, the log is whole, and claims have kept their rules. A kill
-//! cannot show that a write has reached the disk, so the settings that guarantee it are asserted as well.
+//! It must keep every write that it acknowledged, the log must be intact, and claims must follow their rules.
+//! A kill cannot show that a write has reached the disk, so the settings that guarantee it are asserted as
+//! well.
 
 use std::time::Duration;
 
@@ -16,11 +17,11 @@ use svc_tests::site::{Server, Site};
 const ROUNDS: usize = 20;
 /// Rounds after which everything is checked.
 const CHECK_EVERY: usize = 10;
-/// More than the 32 that must be in flight, because some are always between two requests.
+/// More than the 32 that must be in flight, because some callers are always between two requests.
 const CALLERS: usize = 48;
 /// Acknowledged writes after which a round's server is killed.
 ///
-/// Their number grows from round to round, so that the kill does not come always at the same place.
+/// Their number changes from round to round, so that the kill does not always come at the same point.
 const WRITES: [usize; 4] = [60, 97, 134, 171];
 /// A round that takes longer than this has stalled.
 const TIMEOUT: Duration = Duration::from_secs(60);

@@ -1,5 +1,5 @@
-//! The places where others put a service: mounts and volumes of other users, a read-only root, and the
-//! variables of a cluster.
+//! The places of deployed services: mounts and volumes of other users, a read-only root, and the variables of
+//! a cluster.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 use super::starting::STARTS;
 
-/// The user that programs run as, which owns the data folder, unless this one is not root.
+/// The user of the programs, who owns the data folder, unless this test does not run as root.
 pub const SOMEBODY: u32 = 65534;
 const SOMEBODY_ELSE: u32 = 65533;
 /// The group of a volume.
@@ -31,7 +31,7 @@ fn mode(path: &Path) -> u32 {
     path.metadata().unwrap().mode() & 0o7777
 }
 
-/// A set-up, and the programs where every user can run them.
+/// A set-up, and the programs in a folder where every user can run them.
 pub struct Place {
     site: Site,
     root: TempDir,
@@ -47,7 +47,7 @@ impl Place {
         Self { site, root }
     }
 
-    /// A copy of the data folder, as it is after a set-up by the user of the programs.
+    /// Copies the data folder, in its state after a set-up by the user of the programs.
     pub fn copy(&self) -> PathBuf {
         let copy = self.root.path().join("data");
         if copy.is_dir() {
@@ -70,7 +70,7 @@ impl Place {
         command
     }
 
-    /// Runs a program as a user with groups, if this one is root.
+    /// Runs a program as a user with groups, if this test runs as root.
     fn run_as(&self, user: u32, groups: &str, command: &Command) -> Exited {
         let (user, group) = (format!("--reuid={user}"), format!("--regid={user}"));
         let mut command = match is_root() {
@@ -87,7 +87,7 @@ impl Place {
     }
 }
 
-/// What kubelet does to a volume with `fsGroup` when it is mounted.
+/// Changes a volume with `fsGroup` as kubelet does when it mounts it.
 fn pass_of_kubelet(path: &Path) {
     chown(path, None, Some(GROUP)).unwrap();
     let more = if path.is_dir() { 0o2770 } else { 0o660 };
@@ -144,11 +144,11 @@ fn a_volume_of_a_cluster_is_set_up_and_served_by_any_user_of_its_group() {
         assert_eq!(refused.code, Some(2), "{refused:?}");
         assert!(refused.err.contains("SVC_DATA_GROUP_ACCESS=1"), "{refused:?}");
     }
-    // Others never.
+    // Other users never may.
     chmod(&volume.join("svc.db"), 0o666);
     let refused = serve(SOMEBODY, Some("1"));
     assert!(refused.code == Some(2) && refused.err.contains("`chmod o-w "), "{refused:?}");
-    // Who may write the folder may not say so there.
+    // A user who may write to the folder cannot permit that in it.
     chmod(&volume.join("svc.db"), 0o660);
     let settings = fs::read_to_string(volume.join("svc.env")).unwrap();
     fs::write(volume.join("svc.env"), format!("{settings}SVC_DATA_GROUP_ACCESS=1\n")).unwrap();
@@ -156,7 +156,7 @@ fn a_volume_of_a_cluster_is_set_up_and_served_by_any_user_of_its_group() {
     assert!(refused.code == Some(2) && refused.err.contains("set it in the environment"), "{refused:?}");
 }
 
-/// What is created belongs to the group of the folder, also if the folder is not set-group-id.
+/// New files belong to the group of the folder, even if the folder is not set-group-id.
 #[test]
 fn what_is_created_in_a_folder_of_a_group_is_given_to_that_group() {
     if !is_root() {
@@ -235,12 +235,12 @@ fn a_mount_of_root_is_used_or_the_error_says_what_to_do() {
     for wanted in ["denies this user access (owner 0, group 0, mode 0755)", "`chown 65534:65534 "] {
         assert!(refused.err.contains(wanted), "{wanted}: {refused:?}");
     }
-    // What belongs to the system is not given away.
+    // A system folder is not given away.
     let refused = init(0o755, Path::new("/svc-data-of-a-test"));
     assert_eq!(refused.code, Some(2), "{refused:?}");
     let fix = "`install -d -m 700 -o 65534 -g 65534 /svc-data-of-a-test` as root";
     assert!(refused.err.contains("/ denies this user access") && refused.err.contains(fix), "{refused:?}");
-    // Its own folder of a volume, whose owner alone may change the mode of what is in it.
+    // A separate folder in a volume, whose owner alone may change the mode of its files.
     chown(&mount, None, Some(SOMEBODY)).unwrap();
     let refused = init(0o770, &mount);
     assert!(refused.code == Some(2) && refused.err.contains("SVC_DATA_GROUP_ACCESS=1"), "{refused:?}");
@@ -252,7 +252,8 @@ fn a_mount_of_root_is_used_or_the_error_says_what_to_do() {
     assert_eq!((made.code, mode(&mount)), (Some(0), 0o700), "{made:?}");
 }
 
-/// Runs a script of mounts before a program, in a namespace of its own; none where that is not allowed.
+/// Runs a script of mounts before a program, in a separate namespace. Returns `None` where that is not
+/// allowed.
 fn among_mounts(script: &str, data: &Path, command: &Command) -> Option<Command> {
     let is_possible = is_root() && run(Command::new("unshare").args(["-m", "true"])).code == Some(0);
     if !is_possible {
@@ -277,7 +278,7 @@ fn a_read_only_root_is_enough_and_what_is_full_or_read_only_is_named() {
     let Some(mut verify) = among_mounts(READ_ONLY_ROOT, &data, &ready) else { return };
     let verified = run(&mut verify);
     assert_eq!(verified.code, Some(0), "{verified:?}");
-    // What it sorts is in the folder for temporary files, which it names.
+    // Its sort files are in the folder for temporary files, which its error names.
     let state = place.command("svc", &["verify", "--state"], &data);
     let refused = run(&mut among_mounts(READ_ONLY_ROOT, &data, &state).unwrap());
     assert!(refused.code == Some(2) && refused.err.contains("TMPDIR"), "{refused:?}");
@@ -285,7 +286,7 @@ fn a_read_only_root_is_enough_and_what_is_full_or_read_only_is_named() {
     let mut state = among_mounts(READ_ONLY_ROOT, &data, &state).unwrap();
     let compared = run(state.env("TMPDIR", &data));
     assert_eq!(compared.code, Some(0), "{compared:?}");
-    // A server needs the data folder alone, also for uploads.
+    // A server needs only the data folder, also for uploads.
     let file = data.join("team.json").display().to_string();
     let export = place.command("svc", &["export", "--as-instance", "--output", &file], &data);
     let exported = run(&mut among_mounts(READ_ONLY_ROOT, &data, &export).unwrap());
@@ -301,7 +302,7 @@ fn a_read_only_root_is_enough_and_what_is_full_or_read_only_is_named() {
     assert!(answer.status < 300, "{answer:?}");
     assert!(data.join("spool").is_dir(), "{answer:?}");
     server.running.end();
-    // Nothing of the folder can be written.
+    // Nothing in the folder can be written.
     let read_only = "mount --bind \"$data\" \"$data\"; mount -o remount,bind,ro \"$data\"";
     let start = place.command("svc", &["mcp-stdio"], &data);
     let refused = run(&mut among_mounts(read_only, &data, &start).unwrap());
@@ -309,7 +310,7 @@ fn a_read_only_root_is_enough_and_what_is_full_or_read_only_is_named() {
     for wanted in ["must be writable for this user", "it is on a read-only file system (owner 65534"] {
         assert!(refused.err.contains(wanted), "{wanted}: {refused:?}");
     }
-    // There is no space.
+    // The disk has no space.
     let full = "mount -t tmpfs -o size=64k,mode=0700,uid=65534,gid=65534 tmpfs \"$data\"";
     let init = place.command("svc", &["init"], &data);
     let refused = run(&mut among_mounts(full, &data, &init).unwrap());
@@ -320,7 +321,7 @@ fn a_read_only_root_is_enough_and_what_is_full_or_read_only_is_named() {
     );
 }
 
-/// Of a Service called `svc` with two ports, and of one called `svc-http`.
+/// The variables of a Service called `svc` with two ports, and of one called `svc-http`.
 const INJECTED: [(&str, &str); 9] = [
     ("SVC_SERVICE_HOST", "10.96.0.7"),
     ("SVC_SERVICE_PORT", "8080"),

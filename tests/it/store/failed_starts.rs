@@ -1,4 +1,4 @@
-//! What a start says about files that it cannot use.
+//! The errors of a start about files that it cannot use.
 
 use std::fs;
 use std::os::unix::fs::{chown, symlink};
@@ -6,15 +6,15 @@ use std::path::Path;
 
 use super::deployed::{Place, SOMEBODY, chmod, is_root};
 
-/// A way in which a data folder is not as it should be.
+/// A fault of a data folder.
 struct Form {
     name: &'static str,
-    /// Whether only root can make it.
+    /// Whether only root can create it.
     by_root: bool,
     damage: fn(&Path),
     variables: &'static [(&'static str, &'static str)],
     code: i32,
-    /// What the error says; `DIR` is the data folder, `ME` the user and the group.
+    /// The required parts of the error; `DIR` is the data folder, `ME` the user and the group.
     wanted: &'static [&'static str],
 }
 
@@ -278,7 +278,7 @@ fn a_failed_start_names_the_file_its_owner_and_its_mode_and_the_command_that_fix
         if outcome.code != Some(form.code) || !says || outcome.err.contains("hunter2") {
             failures.push(format!("{}: {:?}, {}", form.name, outcome.code, outcome.err));
         }
-        // So that the next copy can replace it.
+        // Restore the modes so that the next copy can replace it.
         for folder in [data.clone(), data.join("keys")].iter().filter(|folder| folder.is_dir()) {
             chmod(folder, 0o700);
         }

@@ -1,7 +1,5 @@
-//! File modes.
-//!
-//! A database that others can write to is not served; one that this user cannot write to is verified and not
-//! served.
+//! File modes: a database that others can write to is not served; one that this user cannot write to can be
+//! verified, but not served.
 
 use std::path::Path;
 use std::process::Command;
@@ -65,7 +63,7 @@ fn make_read_only(folder: &Path) {
     mode(folder, 0o555);
 }
 
-/// The command as a user that is not root, and so cannot write to read-only files.
+/// Returns the command as a user that is not root, and so cannot write to read-only files.
 fn as_somebody(command: Command) -> Command {
     if !is_root() {
         return command;
@@ -77,7 +75,7 @@ fn is_root() -> bool {
     run(Command::new("id").arg("-u")).out.trim() == "0"
 }
 
-/// Gives a folder to the user that [`as_somebody`] runs a command as.
+/// Gives a folder to the user of [`as_somebody`].
 fn give_away(folder: &Path) {
     if is_root() {
         let outcome = run(Command::new("chown").args(["-R", "65534:65534"]).arg(folder));

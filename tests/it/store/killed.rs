@@ -1,4 +1,4 @@
-//! Long work that is killed: exporting, importing, erasing, pruning. What comes of it is whole.
+//! Long work that is killed: exporting, importing, erasing, pruning. Its result is complete or absent.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -19,11 +19,11 @@ use svc_tests::{SIGNS, in_parallel};
 
 use crate::conversation::withdraw::{found, is_scrubbed};
 
-/// Messages of a workspace, which no step writes or removes at once.
+/// Messages of a workspace, more than a step writes or removes at once.
 const MESSAGES: usize = 1500;
-/// Words that are nowhere else: not in the databases of other tests on the same server either.
+/// Text that occurs nowhere else, including the databases of other tests on the same server.
 const ERASED: &str = "huitzilopochtli-of-the-killed";
-/// The age of what is pruned.
+/// The age of the pruned events.
 const AGE: Duration = Duration::from_secs(10 * 86_400);
 const MOVED: &str = "words of a workspace that moves";
 
@@ -79,7 +79,7 @@ fn import(site: &Site, file: &Path, mode: &str) -> Command {
     command
 }
 
-/// Runs a command to its end, and returns how long it took.
+/// Runs a command to its end, and returns the time that it took.
 fn timed(command: &mut Command) -> Duration {
     let began = Instant::now();
     let outcome = run(command);
@@ -87,7 +87,7 @@ fn timed(command: &mut Command) -> Duration {
     began.elapsed()
 }
 
-/// Runs a command, and kills it at some moment.
+/// Runs a command, and kills it at a random moment.
 fn cut_off(command: &mut Command, span: Duration) {
     let mut running = Running::start(command);
     any_moment_of(span);
@@ -105,7 +105,7 @@ fn names_in(folder: &Path) -> Vec<String> {
     entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-/// The file is there whole, or not under its name, and nothing that was left is in the way of the next one.
+/// The file is complete or absent under its name, and remains of a killed export do not block the next one.
 #[test]
 fn a_workspace_that_is_exported_is_whole_although_that_is_killed() {
     for engine in engines() {
@@ -132,7 +132,7 @@ fn a_workspace_that_is_exported_is_whole_although_that_is_killed() {
     }
 }
 
-/// Who is sent a file by a server that is killed has a part of it, and nothing of it is left on the disk.
+/// A client of a killed server gets a part of the file, and nothing of the file remains on the disk.
 #[test]
 fn a_file_that_a_killed_server_was_sending_is_sent_by_the_next() {
     let key = hex::encode(SIGNS);
@@ -157,7 +157,7 @@ fn a_file_that_a_killed_server_was_sending_is_sent_by_the_next() {
             if round > 0 {
                 any_moment_of(span);
                 server.running.kill();
-                // It has ended in the middle, or not.
+                // It may have ended in the middle.
                 let _ = stream.read_to_end(&mut whole);
                 server = site.serve(&[("SVC_EXPORT_SIGNING_KEY", &key)]);
                 (whole, stream) = (Vec::new(), begin(&server));
@@ -173,7 +173,7 @@ fn a_file_that_a_killed_server_was_sending_is_sent_by_the_next() {
     }
 }
 
-/// An import that is killed leaves nothing that is seen, or in the way of the next.
+/// Checks that an import that is killed leaves nothing visible, and does not block the next one.
 fn moved(engine: Engine, mode: &str) {
     let (source, folder) = (Site::found(engine), tempfile::tempdir().unwrap());
     let (workspace, file) = (fill(&source, MOVED), folder.path().join("moving.json"));
@@ -190,7 +190,7 @@ fn moved(engine: Engine, mode: &str) {
                 if site.database.number("select count(*) from imports where outcome is null") > 0 {
                     assert_eq!(count(&site, "workspaces where state = 'live'"), before[0]);
                 }
-                // The next one waits until it is sure that this one is gone, and needs no server.
+                // The next one waits until it is sure that this one has ended, and needs no server.
                 timed(&mut import(&site, &file, mode));
             }
         }
@@ -208,7 +208,8 @@ fn a_workspace_that_moves_arrives_whole_or_not_at_all() {
     in_parallel(ways.len(), |number| moved(ways[number].0, ways[number].1));
 }
 
-/// From the answer on nobody reads it, and in the end no byte of it is left, however often that is cut off.
+/// From the response on the workspace is hidden, and finally none of its bytes remain, however often the work
+/// is interrupted.
 #[test]
 fn a_workspace_that_is_erased_is_gone_although_servers_are_killed() {
     for engine in engines() {
@@ -244,8 +245,8 @@ fn a_workspace_that_is_erased_is_gone_although_servers_are_killed() {
     }
 }
 
-/// The floor moves first, so wherever the removal is cut off nothing below it is shown, and what is left of
-/// it is whole and links into it.
+/// The floor moves first, so after an interruption nothing below it is shown, and the remaining events below
+/// it have no gaps and link to it.
 #[test]
 fn a_log_that_is_pruned_verifies_although_servers_are_killed() {
     for engine in engines() {
@@ -269,7 +270,7 @@ fn a_log_that_is_pruned_verifies_although_servers_are_killed() {
             until("some is removed", || lowest() > some + 1);
             server.running.kill();
             verified(&site);
-            // Rows are left in most rounds; a fast machine may have removed them all.
+            // Rows remain in most rounds; a fast machine may have removed them all.
             assert!(floor() >= lowest() && floor() > 1, "{} {}", floor(), lowest());
             let server = site.serve(&[("SVC_RETENTION_TICK_SECS", "1")]);
             let first = server.rest.send(
@@ -291,10 +292,10 @@ fn a_log_that_is_pruned_verifies_although_servers_are_killed() {
     }
 }
 
-/// Whoever sends a request again with its key, after the server was killed, changes nothing twice.
+/// A client that repeats a request with its key, after the server was killed, changes nothing twice.
 ///
-/// The key is nowhere in clear, not on the disk and not in an export, and holds after the key-encryption key
-/// was replaced.
+/// The key is never stored in plaintext, neither on the disk nor in an export, and stays valid after the
+/// key-encryption key was replaced.
 #[test]
 fn a_change_whose_server_was_killed_is_made_once() {
     const KEY: &str = "xiuhtecuhtli-of-the-retries";

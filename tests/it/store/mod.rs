@@ -1,4 +1,4 @@
-//! The store: how a database is opened, and what it keeps under faults and contention.
+//! The store: opening of a database, and its durability under faults and contention.
 //!
 //! The faults are of disk, network and process.
 

@@ -1,8 +1,8 @@
 //! Controls of the checker: it finds nothing after a good run, and names every defect that a fault can leave.
 //!
-//! Those are an acknowledged write that is gone, a rejected one that was done, a claim given twice, rows and
-//! events that do not belong together, a head that is not where the log ends. And `svc verify` reports a log
-//! that goes on beyond its head.
+//! These are a lost acknowledged write, a rejected write that happened, a claim granted twice, rows and
+//! events that disagree, and a head that is not at the end of the log. And `svc verify` reports a log that
+//! continues beyond its head.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use svc_tests::site::Site;
 /// The writes of the good run: each step once.
 const STEPS: usize = 48;
 
-/// A site after a good run, and what its callers have recorded of it.
+/// A site after a good run, and the records of its callers.
 struct Good {
     site: Site,
     records: Vec<Record>,
@@ -97,13 +97,13 @@ impl Good {
         Picked { record, id: id.clone(), literal: self.literal(id), lsn: *lsn }
     }
 
-    /// An acknowledged write that is gone.
+    /// Returns a control with a lost acknowledged write.
     fn lost(&self, name: &'static str, of: &Picked<'_>, sql: String) -> Control {
         let lost = Defect::Lost(of.record.to_string());
         Control { name, sql, records: self.records.clone(), named: Box::new(move |defect| *defect == lost) }
     }
 
-    /// A write that was done, as if its caller had received a rejection.
+    /// Returns a control with a write that happened, although its record says that it was rejected.
     fn refused(&self, of: &Picked<'_>) -> Control {
         let mut records = self.records.clone();
         let at = self.records.iter().position(|record| std::ptr::eq(record, of.record)).unwrap();
@@ -121,7 +121,7 @@ impl Good {
         Control { name, sql, records: self.records.clone(), named: Box::new(named) }
     }
 
-    /// Deletes the events of a kind that concern a message or a thread.
+    /// Returns SQL that deletes the events of a kind about a message or a thread.
     fn delete_events(&self, kind: &str, id: &str) -> String {
         let dashed = id.parse::<uuid::Uuid>().unwrap();
         let workspace = self.workspace();
@@ -263,7 +263,7 @@ impl Good {
             self.site.database.number(&format!("select lsn from heads where workspace_id = {workspace}"));
         let claim = self.pick(|record| record.write == Write::Claim);
         let (lease, other) = (claim.id.parse::<uuid::Uuid>().unwrap(), uuid::Uuid::from_u128(7));
-        // The same claim again, of another member, after the last event.
+        // The same claim again, by another member, after the last event.
         let doubled = format!(
             "insert into events (workspace_id, lsn, kind, at, channel_id, thread_id, member_id, prev_hash,
                  content_hash, payload)

@@ -1,7 +1,7 @@
 //! Ordeals on Postgres: broken connections, a silent network, a suspended server.
 //!
-//! Connections are ended at random and at every place within a transaction; a server is suspended for longer
-//! than a transaction may last. In every case acknowledged writes are there and rejected ones are not.
+//! Connections end at random and at every point within a transaction; a server is suspended for longer than a
+//! transaction may last. In every case acknowledged writes are kept, and rejected ones are absent.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -20,27 +20,27 @@ use svc_tests::process::{TEST_TIMEOUT, until};
 use svc_tests::site::{Server, Site};
 use svc_tests::{in_parallel, runtime, text};
 
-/// How late a call may end.
+/// Maximum delay of the end of a call.
 ///
-/// It may have to wait for one that is under way, and be retried once. It is less than the silence of the
+/// It may have to wait for another call in progress, and be retried once. It is less than the silence of the
 /// network.
 const CALL_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Runs an ordeal on a site of its own, for each round, if this run can test Postgres.
+/// Runs an ordeal on a separate site, for each round, if this run can test Postgres.
 fn on_postgres(ordeal: impl Fn(&Site)) {
     if engines().contains(&Engine::Postgres) {
         (0..rounds()).for_each(|_| ordeal(&Site::found(Engine::Postgres)));
     }
 }
 
-/// The callers, half of them at each server.
+/// Returns the callers, half of them at each server.
 fn callers<'a>(workload: &'a Workload, servers: &[Server; 2]) -> Vec<Caller<'a>> {
     (0..CALLERS).map(|number| workload.caller(number, servers[number % 2].address())).collect()
 }
 
-/// Lets everybody write during `happens`, and then checks everything.
+/// Lets all callers write during `happens`, and then checks everything.
 ///
-/// It may return defects of its own.
+/// `happens` may return further defects.
 fn suffer(
     what: &str,
     site: &Site,
@@ -55,7 +55,7 @@ fn suffer(
             .map(|(number, server)| Probe::prepare(workload.caller(CALLERS + number, server.address())))
             .collect();
         let mut found = happens(progress, &servers);
-        // The callers go on meanwhile.
+        // The callers continue during that time.
         found.extend(probes.iter_mut().filter_map(Probe::check_recovery));
         (probes.into_iter().flat_map(|probe| probe.caller.records).collect::<Vec<_>>(), found)
     });
@@ -68,7 +68,7 @@ fn suffer(
     assert_sound(what, &defects);
 }
 
-/// Ends one session of the service: any, or preferably one that is within a transaction.
+/// Ends one session of the service: any, or preferably one within a transaction. Returns how many were ended.
 fn terminate(database: &TestDatabase, at_work: bool) -> usize {
     let order = if at_work { "(state = 'idle'), random()" } else { "random()" };
     let sql = format!(
@@ -79,7 +79,7 @@ fn terminate(database: &TestDatabase, at_work: bool) -> usize {
     database.rows(&sql).len()
 }
 
-/// How many sessions are ended at least.
+/// Minimum number of sessions that are ended.
 const SESSIONS_ENDED: usize = 40;
 
 #[test]
@@ -113,7 +113,7 @@ fn head_of(workspace: &str) -> String {
     format!("select lsn from heads where workspace_id = '{workspace}'")
 }
 
-/// Receives the whole log as it grows, up to `last` at least.
+/// Receives the whole log as it grows, up to at least `last`.
 ///
 /// Each position must come once, and in order.
 fn subscribe(site: &Site, server: &Server, last: &AtomicI64) -> Vec<Defect> {
@@ -145,7 +145,7 @@ const WRITES: [(&str, fn(&mut Caller<'_>) -> bool, fn(&mut Caller<'_>) -> bool);
 ];
 /// Replies of a transaction behind which its connection ends.
 const ANSWERS: usize = 12;
-/// How often it ends behind each.
+/// Number of times that it ends after each reply.
 ///
 /// A statement is prepared once, so the replies differ the second time.
 const PASSES: usize = 3;
@@ -187,13 +187,13 @@ fn connections_that_end_after_a_reply_lose_nothing() {
     });
 }
 
-/// How long the network is silent.
+/// Duration of the silence of the network.
 const SILENCE: Duration = Duration::from_secs(26);
 /// The service's timeout for a statement, shortened in the address.
 const LIMIT: Duration = Duration::from_secs(2);
-/// How long a wait for an event that does not come lasts.
+/// Duration of a wait for an event that does not come.
 const WAIT: Duration = Duration::from_secs(5);
-/// How late a wait may end.
+/// Maximum delay of the end of a wait.
 const SLACK: Duration = Duration::from_secs(8);
 
 #[test]
@@ -231,7 +231,7 @@ fn wait_for_nothing(site: &Site, server: &Server) -> tokio::task::JoinHandle<Dur
     })
 }
 
-/// Sessions that are within a transaction, and since when.
+/// Returns the sessions within a transaction, and their starts.
 fn within_transactions(database: &TestDatabase) -> Vec<String> {
     let rows = database.rows(
         "select pid || ' since ' || state_change from pg_stat_activity
@@ -241,7 +241,7 @@ fn within_transactions(database: &TestDatabase) -> Vec<String> {
     rows.iter().map(|row| row[0].as_str().unwrap().to_owned()).collect()
 }
 
-/// How often a server must be caught within a transaction.
+/// How often a server must be suspended within a transaction.
 const CAUGHT: usize = 3;
 /// The timeout of an idle transaction, shortened in the address.
 const IDLE_IN_TRANSACTION: &str = "1000";

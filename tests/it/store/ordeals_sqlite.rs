@@ -1,7 +1,7 @@
 //! Ordeals on SQLite: failing and full disks.
 //!
-//! Reads, writes and syncs fail, once and often, beside two other processes; and a disk that is full gets a
-//! little space back under load.
+//! Reads, writes and syncs fail, once and often, beside two other processes; and a full disk gets a little
+//! space back under load.
 
 use std::time::{Duration, Instant};
 
@@ -17,12 +17,12 @@ use svc_tests::site::{Server, Site};
 const AGENTS: usize = 2;
 /// The member that writes after a fault has ended.
 const PROBE: usize = CALLERS + AGENTS;
-/// How long a frequent fault lasts.
+/// Duration of a frequent fault.
 const OFTEN: Duration = Duration::from_millis(1500);
-/// How often a single fault is repeated.
+/// Repetitions of a single fault.
 const TIMES: u64 = 6;
 
-/// How a disk fails.
+/// A kind of disk failure.
 struct Fault {
     name: &'static str,
     calls: Calls,
@@ -62,14 +62,14 @@ fn serve(site: &Site, faults: &Faults) -> Server {
     site.serve(&variables)
 }
 
-/// The callers of the server, and two in processes of their own.
+/// Returns the callers of the server, and two in separate processes.
 fn everybody<'a>(site: &Site, workload: &'a Workload, server: &Server) -> Vec<Caller<'a>> {
     let callers = (0..CALLERS).map(|number| workload.caller(number, server.address()));
     let agents = (CALLERS..CALLERS + AGENTS).map(|number| workload.agent(number, site));
     callers.chain(agents).collect()
 }
 
-/// Makes operations fail for a while, then ends that.
+/// Makes operations fail for a while.
 fn fail(faults: &Faults, fault: &Fault, progress: &Progress) {
     match fault.how {
         How::Once(_) => {
@@ -88,7 +88,7 @@ fn fail(faults: &Faults, fault: &Fault, progress: &Progress) {
     faults.end();
 }
 
-/// Everything that is wrong after a fault, and after a crash during it if `crash` is set.
+/// Returns every defect after a fault, and after a crash during it if `crash` is set.
 fn suffer(fault: &Fault, faults: &Faults, crash: bool) -> Vec<Defect> {
     let site = Site::found(Engine::Sqlite);
     let workload = Workload::prepare(&site, PROBE + 1);
@@ -104,7 +104,7 @@ fn suffer(fault: &Fault, faults: &Faults, crash: bool) -> Vec<Defect> {
     let limit = probe.limit;
     records.extend(probe.caller.records);
     if crash {
-        // The last write is rejected, and no other one follows it before the crash.
+        // The last write is rejected, and no other follows it before the crash.
         faults.begin(fault.calls, fault.error, fault.how, fault.halves);
         let mut last = workload.caller(PROBE, server.address());
         for _ in 0..4 {
@@ -159,21 +159,21 @@ fn a_crash_after_failed_syncs_revives_no_rejected_write() {
 
 /// The space on the disk.
 const ROOM: u64 = 8 << 20;
-/// The space of a page in the log and its header, which no request has enough of.
+/// The space of a page in the log and its header, which is too little for any request.
 const A_PAGE: u64 = 8 << 10;
-/// The space that comes back.
+/// The space that becomes free.
 ///
-/// That is less than the log may have before it is truncated, so the log fills it. It is truncated all the
-/// same, because the file has space for it.
+/// It is less than the size at which the log is truncated, so the log fills it. The log is truncated
+/// nevertheless, because the file has space for it.
 const BACK: u64 = 3 << 20;
 /// Characters of a message while the disk fills, so that it fills soon.
 const PADDING: usize = 60_000;
-/// How many short writes follow in the space that came back.
+/// Number of short writes that follow in the space that became free.
 ///
-/// Their log is longer than that space, their rows take a part of it.
+/// Their log is larger than that space, their rows take a part of it.
 const AFTERWARDS: usize = 500;
 
-/// Whether readiness soon reports that nothing can be written.
+/// Returns whether readiness soon reports that nothing can be written.
 fn readiness_reports_it(server: &Server) -> bool {
     let deadline = Instant::now() + TEST_TIMEOUT;
     let mut ready = true;
@@ -187,7 +187,8 @@ fn bytes_of(site: &Site, files: &[&str]) -> u64 {
     files.iter().map(|file| std::fs::metadata(site.path().join(file)).unwrap().len()).sum()
 }
 
-/// Whether readiness says that the disk is well again although no write was accepted since it said otherwise.
+/// Returns whether readiness reports a working disk again although no write was accepted since it reported
+/// the fault.
 fn readiness_takes_it_back(server: &Server, progress: &Progress) -> bool {
     let (mut full_at, mut taken_back_at) = (None, None);
     let deadline = Instant::now() + 2 * OFTEN;
@@ -197,7 +198,7 @@ fn readiness_takes_it_back(server: &Server, progress: &Progress) -> bool {
             false => full_at = Some(progress.acknowledged()),
         }
     }
-    // What was accepted just now may not have been counted yet.
+    // A write that was accepted just now may not have been counted yet.
     taken_back_at == Some(progress.acknowledged()) && !progress.wait_for(1, OFTEN)
 }
 
@@ -220,15 +221,15 @@ fn fill_the_disk(faults: &Faults) {
         let mut probe = Probe::within(workload.caller(PROBE, server.address()), 5 * RECOVERY);
         until("the disk is full", || faults.refused() > refused_before);
         let until_full = progress.acknowledged();
-        // No file grows any more: what the log holds has its place.
+        // No file can grow now: the log has reserved space in the file.
         faults.allow(1);
         until("the log is truncated", || bytes_of(&site, &["svc.db-wal"]) == 0);
         let taken = bytes_of(&site, &["svc.db", "svc.db-shm"]);
         faults.allow(taken + A_PAGE);
         until("a caller is rejected", || !probe.caller.create_thread());
         let silent = !readiness_reports_it(&server) || readiness_takes_it_back(&server, progress);
-        // Short messages do not fill the space that came back. It lasts if the log, which is many times as
-        // long, is truncated.
+        // Short messages do not fill the free space. It lasts if the log, which is many times as large, is
+        // truncated.
         workload.pad(0);
         faults.allow(taken + BACK);
         let slow = probe.check_recovery();

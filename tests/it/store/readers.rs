@@ -1,7 +1,7 @@
 //! Reads that share a transaction.
 //!
-//! A failure of one does not affect the others, each sees what was committed before it was sent, and the
-//! cache of a connection ends with the rows that it was loaded from.
+//! A failure of one does not affect the others, each sees everything that was committed before it was sent,
+//! and the cache of a connection ends with the rows that it was loaded from.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -35,9 +35,9 @@ fn panic(_: &Read<'_>, _: &Stumble) -> Result<Nothing> {
     panic!("a read that panics")
 }
 
-/// Reads that hold a reader or have held one.
+/// Number of reads that hold a reader or have held one.
 static HOLDING: AtomicUsize = AtomicUsize::new(0);
-/// Locked as long as they hold it.
+/// Locked while they hold it.
 static HOLD: Mutex<()> = Mutex::new(());
 
 fn hold(_: &Read<'_>, _: &Stumble) -> Result<Nothing> {
@@ -88,7 +88,7 @@ fn health_does_not_wait_for_other_reads() {
         let readers = if engine == Engine::Sqlite { READERS } else { POSTGRES_READERS };
         let before = HOLDING.load(Ordering::SeqCst);
         let held = HOLD.lock().unwrap();
-        // The last free reader is for a workspace that has none.
+        // The last free reader is for a workspace without one.
         let reads: Vec<_> = (0..readers)
             .map(|number| {
                 let input = json!({"name": format!("team {number}"), "admin_handle": "boss"});
@@ -129,9 +129,9 @@ fn a_client_that_received_an_event_sees_the_change() {
     });
 }
 
-/// The position beside an answer says how far what was read reaches, and never further.
+/// The position beside an answer is not beyond the data that was read.
 ///
-/// A client that keeps what it was shown would else ignore the event of a change that it was not shown.
+/// Otherwise a client that keeps the answer would ignore the event of a change that it has not seen.
 #[test]
 fn a_read_is_never_older_than_the_position_beside_it() {
     on_both_engines(|world| {

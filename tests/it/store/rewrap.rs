@@ -1,4 +1,5 @@
-//! Rewrapping: what a retired key has wrapped moves to the present one, wherever the command is ended.
+//! Rewrapping: everything that a retired key wraps is rewrapped under the current one, wherever the command
+//! is interrupted.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +11,10 @@ use svc_tests::ordeal::{any_below, rounds};
 use svc_tests::process::{Running, until};
 use svc_tests::site::{Server, Site, done};
 
-/// Workspaces, and so shelves: more than one step moves.
+/// Workspaces, and so key segments: more than one step rewraps.
 const WORKSPACES: usize = 100;
 
-/// Keys, of which each round has the next one as its present key.
+/// Keys; each round takes the next one as its current key.
 struct Keys {
     known: Vec<String>,
 }
@@ -27,7 +28,7 @@ impl Keys {
         self.known.push(hex::encode([u8::try_from(self.known.len()).unwrap(); 32]));
     }
 
-    /// The variables of a process that knows the present key and the one before.
+    /// Returns the variables of a process with the current key and the one before.
     fn variables(&self) -> Vec<(&'static str, String)> {
         let mut keys = self.known.iter().rev();
         let present = ("SVC_CONTENT_KEK", keys.next().unwrap().clone());
@@ -35,7 +36,7 @@ impl Keys {
         [present].into_iter().chain(before).collect()
     }
 
-    /// Those of one that knows the present key alone.
+    /// Returns those of a process with only the current key.
     fn only_present(&self) -> Vec<(&'static str, String)> {
         self.variables().into_iter().take(1).collect()
     }
@@ -56,14 +57,14 @@ fn begin(site: &Site, keys: &Keys) -> Running {
     Running::start(site.command("svc", &["rewrap", "--json"]).envs(keys.variables()))
 }
 
-/// Runs the command to its end, and returns what it prints.
+/// Runs the command to its end, and returns its output.
 fn rewrap(site: &Site, keys: &Keys) -> Value {
     let ended = begin(site, keys).ended();
     assert_eq!(ended.code, Some(0), "{ended:?}");
     serde_json::from_str(&ended.out).unwrap()
 }
 
-/// A message, and the token of one who reads it.
+/// A message, and the token of a reader.
 struct Said {
     message: String,
     token: String,
@@ -91,7 +92,7 @@ fn read(server: &Server, said: &Said) -> Value {
     server.rest.send(Some(&said.token), "GET", &path, &[], None).output()
 }
 
-/// How many shelves a key wraps.
+/// Returns how many key segments a key wraps.
 fn wrapped_by(site: &Site, id: &str) -> i64 {
     site.database.number(&match site.engine() {
         Engine::Sqlite => format!("select count(*) from shelves where substr(sealed, 1, 8) = x'{id}'"),
@@ -99,7 +100,7 @@ fn wrapped_by(site: &Site, id: &str) -> i64 {
     })
 }
 
-/// Each round rotates the key, ends the command by force after some steps, and withdraws messages meanwhile.
+/// Each round rotates the key, kills the command after some steps, and withdraws messages at the same time.
 #[test]
 fn a_rewrap_that_is_killed_is_whole_and_a_withdrawal_meanwhile_stands() {
     for engine in engines() {
@@ -128,13 +129,13 @@ fn a_rewrap_that_is_killed_is_whole_and_a_withdrawal_meanwhile_stands() {
             said.iter().for_each(|said| assert_eq!(read(&server, said)["body"], "kept"));
             let done = rewrap(&site, &keys);
             assert_eq!((&done["key_id"], &done["left"]), (&json!(present), &json!({})), "{done}");
-            // The one that was killed may have got as far as to forget the key before it.
+            // The killed one may have already removed the key before it.
             let unused = &done["unused"];
             assert!(*unused == json!([]) || *unused == json!([keys.id(round - 1)]), "{done}");
             assert_eq!(site.database.number("select count(*) from key_checks"), 1);
             assert_eq!(wrapped_by(&site, &present), shelves);
             drop(server);
-            // The key before it is needed no more.
+            // The key before it is no longer needed.
             let server = serve(&site, &keys.only_present());
             said.iter().for_each(|said| assert_eq!(read(&server, said)["body"], "kept"));
             for gone in &withdrawn {
@@ -146,7 +147,7 @@ fn a_rewrap_that_is_killed_is_whole_and_a_withdrawal_meanwhile_stands() {
     }
 }
 
-/// A server that still seals with a key says so again, and then nobody starts without it.
+/// A server that still seals with a key registers it again, and then no server starts without it.
 #[test]
 fn a_key_that_a_server_still_has_is_asked_for_again() {
     for engine in engines() {

@@ -1,4 +1,4 @@
-//! The schema that the migrations result in, and that they stay as they landed.
+//! The schema that results from the migrations, and the checksums of landed migrations.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -15,7 +15,7 @@ const STATEMENTS_SQLITE: &str = "
     select sql || ';' from sqlite_schema where sql is not null
     order by tbl_name, type <> 'table', type, name";
 
-/// Statements that make the tables of Postgres, and all that belongs to them, table by table.
+/// Statements that create the tables of Postgres, with everything that belongs to them, table by table.
 const STATEMENTS_POSTGRES: &str = "
     with tables as (
         select c.oid, c.relname::text as name, c.relpersistence, c.relkind, c.reloptions, c.relispartition,
@@ -68,7 +68,7 @@ const STATEMENTS_POSTGRES: &str = "
     )
     select sql || ';' from statements order by under, turn > 0, name, turn, object";
 
-/// The schema of a database, as statements.
+/// Returns the schema of a database, as statements.
 fn schema(database: &TestDatabase) -> String {
     let sql = match database.engine() {
         Engine::Sqlite => STATEMENTS_SQLITE,
@@ -84,7 +84,7 @@ fn schema(database: &TestDatabase) -> String {
     schema
 }
 
-/// The whole schema can be read in one place, and a migration shows what it changes there.
+/// The whole schema can be read in one place, and a migration shows its change there.
 #[test]
 fn the_migrations_result_in_the_schema_of_the_snapshot() {
     for engine in engines() {
@@ -129,7 +129,7 @@ fn migrations() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("migrations")
 }
 
-/// A database refuses an edited migration. `SHA256SUMS` has those that landed; `sha256sum` writes a new line.
+/// A database refuses an edited migration. `SHA256SUMS` has the landed ones; `sha256sum` writes a new line.
 #[test]
 fn migrations_are_as_they_landed() {
     let mut found = String::new();

@@ -30,7 +30,7 @@ fn a_claim_sees_what_another_server_has_taken_meanwhile() {
         let titles: Vec<&str> = claimed.iter().filter_map(|thread| thread["title"].as_str()).collect();
         let wanted: Vec<String> = (0..39).map(|number| number.to_string()).collect();
         assert_eq!(titles, wanted, "on {}", world.engine().name());
-        // It can go on with what the other has claimed, too.
+        // It can continue with a claim of the other server, too.
         let last = json!({"thread_id": claimed[38]["id"], "result": {"done": true}});
         world.agent("set_thread_result", last);
     });

@@ -1,4 +1,4 @@
-//! The settings of a connection to SQLite, and what it keeps between statements.
+//! The settings of a connection to SQLite, and its state between statements.
 
 use serde_json::json;
 use svc_core::Engine;

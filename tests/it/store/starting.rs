@@ -1,7 +1,5 @@
-//! Starting the programs.
-//!
-//! What every program does with a folder or a database that is not as a set-up left it, many that start at
-//! once, and what a running server reports when it should be replaced.
+//! Starting the programs: their errors for folders and databases without a proper set-up, simultaneous
+//! starts, and the reports of a server that should be replaced.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -17,7 +15,7 @@ use svc_tests::process::{Exited, Running, program, run, until};
 use svc_tests::site::{Site, command};
 use svc_tests::{in_parallel, runtime};
 
-/// How often races are run, because some show only now and then.
+/// Repetitions of races, because some show only rarely.
 const ROUNDS: usize = 3;
 /// A key that no set-up used.
 const OTHER_KEY: &str = "0808080808080808080808080808080808080808080808080808080808080808";
@@ -54,7 +52,7 @@ fn all_refused(site: &Site, variables: &[(&str, &str)], code: i32, message: &str
     }
 }
 
-/// The same for every way to serve a set-up; `svc verify` needs no keys and writes nothing.
+/// Checks the same for every way to serve a set-up; `svc verify` needs no keys and writes nothing.
 #[track_caller]
 pub fn not_served(site: &Site, variables: &[(&str, &str)], code: i32, message: &str) {
     for start in STARTS.into_iter().filter(|start| *start != VERIFY) {
@@ -64,7 +62,7 @@ pub fn not_served(site: &Site, variables: &[(&str, &str)], code: i32, message: &
     }
 }
 
-/// Every file below `path`, with its content.
+/// Returns every file below `path`, with its content.
 pub fn files(path: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(path).unwrap() {
@@ -78,7 +76,7 @@ pub fn files(path: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// A folder whose server was killed: its newest writes are only in the log of the database.
+/// Returns a folder whose server was killed: its newest writes are only in the log of the database.
 pub fn crashed() -> (Site, i64) {
     let site = Site::found(Engine::Sqlite);
     let mut server = site.serve(&[]);
@@ -88,7 +86,7 @@ pub fn crashed() -> (Site, i64) {
     (site, lsn)
 }
 
-/// Posts a message in a new thread: its position.
+/// Posts a message in a new thread, and returns its position.
 fn post(site: &Site, rest: &svc_tests::client::rest::Rest) -> i64 {
     let send = |target: &str, body: Value| {
         rest.send(Some(&site.founders.admin), "POST", target, &[], Some(&body)).output()
@@ -102,7 +100,7 @@ fn post(site: &Site, rest: &svc_tests::client::rest::Rest) -> i64 {
     message["lsn"].as_i64().unwrap()
 }
 
-/// Where `svc verify` finds the end of the workspace's log.
+/// Returns the end of the workspace's log according to `svc verify`.
 pub fn verified(site: &Site, command: &mut Command) -> i64 {
     let outcome = run(command);
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
@@ -230,7 +228,7 @@ fn a_first_start_fits_on_a_screen() {
         );
         let configuration: Value = serde_json::from_str(&printed[printed.len() - 4..].concat()).unwrap();
         assert_eq!(configuration["mcpServers"].as_object().unwrap().len(), 2, "{printed:?}");
-        // A shutdown in the middle of a start says more.
+        // A shutdown in the middle of a start logs more.
         let logged: Vec<&str> =
             outcome.err.lines().take_while(|line| !line.contains("shutting down")).collect();
         let of_the_schema = logged.iter().filter(|line| line.contains("schema") || line.contains("migrat"));
@@ -342,7 +340,7 @@ fn of_many_set_ups_at_once_one_wins() {
     }
 }
 
-/// Sets up `count` times at once: the exit codes, the least first.
+/// Sets up `count` times at once, and returns the sorted exit codes.
 fn set_ups(count: usize, database: &TestDatabase, folder: impl Fn(usize) -> PathBuf + Sync) -> Vec<i32> {
     let mut codes = in_parallel(count, |number| {
         let outcome = run(command(program("svc"), &["init"], database).arg("--data").arg(folder(number)));
@@ -354,7 +352,7 @@ fn set_ups(count: usize, database: &TestDatabase, folder: impl Fn(usize) -> Path
     codes
 }
 
-/// Takes one migration back, and the newest.
+/// Statements that revert an early migration, and the newest one.
 const OLDER: [&str; 2] = [
     "drop table rate_windows; delete from schema_migrations where version = 72",
     "drop table preferences; drop table inbox_rules; drop table delivery_addresses; drop table delivery_codes;
@@ -407,7 +405,7 @@ fn a_migration_waits_longer_than_a_request_may() {
     let url =
         format!("{url}{separator}options=-c%20statement_timeout%3D{limit}%20-c%20lock_timeout%3D{limit}");
     let holder = runtime().block_on(site.database.connect());
-    // A migration that another server is running.
+    // A migration that another server runs.
     let begin = "begin; select pg_advisory_xact_lock(7233071290617)";
     runtime().block_on(holder.batch_execute(begin)).unwrap();
     std::thread::scope(|scope| {

@@ -13,7 +13,7 @@ use svc_tests::{Setup, World, on_both_engines, runtime, text};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// The times of the workspace's events, in the log's order.
+/// Returns the times of the workspace's events, in the log's order.
 fn event_times(world: &World) -> Vec<i64> {
     let workspace = world.database.id(world.id("workspace"));
     let sql = format!("select at from events where workspace_id = {workspace} order by lsn");
@@ -112,7 +112,7 @@ fn step(world: &World, micros: i64) {
     }
 }
 
-/// What readiness says of the clock, which keeps no server from being ready.
+/// Returns the report of readiness about the clock, which never makes a server unready.
 fn clock_in_health(world: &World) -> String {
     let ready = world.rest().send(None, "GET", "/health", &[], None);
     assert_eq!((ready.status, &ready.body["status"]), (200, &json!("ok")), "{:#}", ready.body);
@@ -126,7 +126,7 @@ fn clock_in_health(world: &World) -> String {
     text(&ready.body["checks"]["clock"])
 }
 
-/// A world in which something ends within a day: a claim, a token and a session, and a message is pruned.
+/// A world with a claim, a token and a session that end within a day, and a message that is pruned.
 struct Ending {
     lease: Value,
     token: String,
@@ -150,7 +150,7 @@ impl Ending {
         Self { lease, token, session: Credential::Session(session), message }
     }
 
-    /// Whether each still works: the claim, the token, the session, and the message.
+    /// Returns whether each is still live: the claim, the token, the session, and the message.
     fn live(&self, world: &World) -> [bool; 4] {
         world.service.housekeep().unwrap();
         let claim = world.call(&world.people.agent, "renew_claim", self.lease.clone());
@@ -219,7 +219,7 @@ fn a_clock_that_was_set_back_counts_after_a_minute() {
     });
 }
 
-/// What a service's readiness says of its clock, all parts of which work.
+/// Returns the report of a service's readiness about its clock; all other checks must pass.
 fn clock_of(service: &Service) -> Option<String> {
     let parts = runtime().block_on(service.health());
     assert!(parts.iter().all(|part| part.fault.is_none()), "{parts:?}");
@@ -256,7 +256,7 @@ fn a_server_on_postgres_whose_own_machine_is_wrong_ends_nothing_for_others() {
         assert!(clock_of(&other).is_none_or(|said| said.contains("the machine's clock was set")));
         [&clock, &world.clock].iter().for_each(|clock| clock.advance(Duration::from_secs(60)));
     }
-    // The database's counts for both.
+    // The database's clock counts for both.
     [&clock, &world.clock].iter().for_each(|clock| clock.step_database(TWO_DAYS));
     other.housekeep().unwrap();
     assert_eq!(ending.live(world), [true; 4]);

@@ -1,4 +1,4 @@
-//! TLS to Postgres: what each word of the address proves, on every connection of a server.
+//! TLS to Postgres: the effect of each parameter of the address, on every connection of a server.
 
 use serde_json::json;
 use svc_core::Engine;
@@ -72,11 +72,11 @@ fn a_server_that_asks_for_a_certificate_gets_the_one_of_the_address() {
     };
     assert_ne!(verify(&site, &url("")).code, Some(0));
     assert_ne!(verify(&site, &with("stranger")).code, Some(0));
-    // Readers, writers and the listener of a server, and what it does by itself.
+    // Readers, writers and the listener of a server, and its periodic work.
     let outcome = verify(&site, &with("client"));
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     let before = server.counts();
-    // A share of this limit, which is told to other servers, is one request.
+    // A share of this limit, which is reported to other servers, is one request.
     let running = site.serve(&[("DATABASE_URL", &with("client")), ("SVC_RATE_LIMIT_MAX", "20")]);
     let channel = json!({"name": "encrypted"});
     let path = format!("/workspaces/{}/channels", site.founders.workspace_id);
@@ -87,7 +87,7 @@ fn a_server_that_asks_for_a_certificate_gets_the_one_of_the_address() {
     let (encrypted, plain) = server.counts();
     assert!(encrypted >= before.0 + 4, "{encrypted} of {before:?}");
     assert_eq!(plain, before.1, "none was opened without");
-    // By name: which connection is which, the server knows, and each of them has come over TLS.
+    // By name: the server knows the purpose of each connection, and each of them has come over TLS.
     let listeners = "select count(*) from pg_stat_activity where datname = current_database()
                      and application_name = 'svc' and query = 'listen svc_log'";
     assert_eq!(site.database.number(listeners), 1, "the server's listener");

@@ -1,4 +1,4 @@
-//! Callers that send one request after the other, as many at once as an attack has connections.
+//! Callers that send requests one after another, as many at once as an attack has connections.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,18 +12,18 @@ use super::ground::{Ground, Tally, Team, large_body};
 use super::wire::{connect, source};
 use crate::client::kept::Kept;
 
-/// How long a caller pauses that is over its rate limit; it goes on as soon as it may.
+/// Pause of a caller that is over its rate limit, so that it continues as soon as it may.
 const OVER_RATE: Duration = Duration::from_millis(200);
-/// How long a caller pauses that was rejected otherwise.
+/// Pause of a caller that was rejected for another reason.
 const REJECTED: Duration = Duration::from_millis(20);
 
-/// A pace that a timer can keep.
+/// The shortest pace that a timer can keep.
 const LEAST: Duration = Duration::from_millis(1);
 
 /// A request: method, target and body.
 pub type Sent = (Method, String, Option<Value>);
 
-/// Sends requests for ever, over `each` connections to each server for each token.
+/// Sends requests forever, over `each` connections to each server for each token.
 pub async fn keep_asking(
     ground: Arc<Ground>,
     tally: Arc<Tally>,
@@ -34,7 +34,7 @@ pub async fn keep_asking(
     keep_asking_paced(ground, tally, tokens, each, Duration::ZERO, request).await;
 }
 
-/// The same at most once in `pace` over all connections together.
+/// Sends requests like [`keep_asking`], but no more than one per `pace` over all connections.
 pub async fn keep_asking_paced(
     ground: Arc<Ground>,
     tally: Arc<Tally>,
@@ -46,7 +46,7 @@ pub async fn keep_asking_paced(
     let mut callers = JoinSet::new();
     let servers = ground.addresses.len();
     let count = tokens.len() * each * servers;
-    // Each connection has its turns.
+    // The connections take turns.
     let own = pace * u32::try_from(count).unwrap_or(u32::MAX);
     for number in 0..count {
         let first = pace * u32::try_from(number).unwrap_or(u32::MAX);
@@ -73,7 +73,7 @@ pub async fn keep_asking_paced(
     callers.join_all().await;
 }
 
-/// Sends a request over a connection, which is opened if there is none, and returns the status.
+/// Sends a request over a connection, which it opens first if necessary, and returns the status.
 async fn ask(
     ground: &Ground,
     kept: &mut Option<Kept>,
@@ -93,21 +93,21 @@ async fn ask(
     answer.ok().map(|(status, _)| status)
 }
 
-/// Reads that take long, of a worker who has created much: 128 at once by one token.
+/// Sends slow reads of a worker who has created much, 128 at once with one token.
 pub async fn expensive_reads(ground: Arc<Ground>, tally: Arc<Tally>) {
     let tokens = ground.attacker.agents[..1].to_vec();
     let request = expensive(&ground);
     keep_asking(ground, tally, tokens, 128, request).await;
 }
 
-/// More requests than may be in flight: 9 tokens with 130 slow reads each.
+/// Exceeds the limit of requests in flight: 9 tokens with 130 slow reads each.
 pub async fn in_flight(ground: Arc<Ground>, tally: Arc<Tally>) {
     let tokens = ground.attacker.agents[..9].to_vec();
     let request = expensive(&ground);
     keep_asking(ground, tally, tokens, 130, request).await;
 }
 
-/// Reads that take long, one kind after the other.
+/// Returns slow reads, of one kind after another.
 pub fn expensive(ground: &Ground) -> impl Fn(usize) -> Sent + Clone + Send + 'static {
     let (workspace, thread) = (ground.attacker.workspace_id.clone(), ground.attacker.thread_id.clone());
     let targets = [
@@ -118,20 +118,20 @@ pub fn expensive(ground: &Ground) -> impl Fn(usize) -> Sent + Clone + Send + 'st
     move |turn| (Method::GET, targets[turn % targets.len()].clone(), None)
 }
 
-/// Posts at full speed, by every agent.
+/// Posts at full speed as every agent.
 pub async fn writes(ground: Arc<Ground>, tally: Arc<Tally>) {
     let body = "more and more of it ".repeat(15);
     let (tokens, request) = (ground.attacker.agents.clone(), posting(&ground.attacker, body));
     keep_asking(ground, tally, tokens, 32, request).await;
 }
 
-/// Posts messages that are nearly as large as they may be, by every agent.
+/// Posts messages of nearly the maximum size as every agent.
 pub async fn large_writes(ground: Arc<Ground>, tally: Arc<Tally>) {
     let (tokens, request) = (ground.attacker.agents.clone(), posting(&ground.attacker, large_body()));
     keep_asking(ground, tally, tokens, 8, request).await;
 }
 
-/// The requests of members who post this.
+/// Returns the requests of members who post `body`.
 fn posting(team: &Team, body: String) -> impl Fn(usize) -> Sent + Clone + Send + 'static {
     let target = format!("/threads/{}/messages", team.thread_id);
     let body = json!({"body": body});
@@ -146,14 +146,14 @@ pub async fn imports(ground: Arc<Ground>, tally: Arc<Tally>) {
     keep_asking(ground, tally, tokens, 2, request).await;
 }
 
-/// Handshakes of the MCP revision that has sessions, by ten agents.
+/// Opens sessions of the MCP revision that has them, as ten agents.
 pub async fn sessions(ground: Arc<Ground>, tally: Arc<Tally>) {
     let tokens = ground.attacker.agents.clone();
     let request = |_| (Method::POST, "/mcp/streamable".to_owned(), Some(initialize()));
     keep_asking(ground, tally, tokens, 4, request).await;
 }
 
-/// The message that begins a session.
+/// Returns the message that begins a session.
 pub fn initialize() -> Value {
     let client = json!({"name": "svc-tests", "version": "0"});
     let params = json!({"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": client});

@@ -1,4 +1,4 @@
-//! Where an attack takes place: servers, the workspace that attacks, and the one that must not notice.
+//! The setting of an attack: servers, the attacking workspace, and the victim, which must not notice.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -16,18 +16,18 @@ use crate::in_parallel;
 use crate::site::done;
 use crate::world::text;
 
-/// How much an attacker prepares.
+/// The amount of data that an attacker prepares.
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
     /// Open threads with a footprint.
     pub threads: usize,
-    /// How many of them are claimed.
+    /// Claimed threads among them.
     pub claimed: usize,
     /// Messages in one thread.
     pub messages: usize,
-    /// Messages of 360 KB in another.
+    /// Messages of 360 KB in another thread.
     pub large: usize,
-    /// Threads of the victim that are to be claimed.
+    /// Claimable threads of the victim.
     pub tasks: usize,
 }
 
@@ -51,7 +51,7 @@ pub struct Team {
 }
 
 impl Team {
-    /// Founds a workspace with so many agents.
+    /// Creates a workspace with this many agents.
     pub fn found(service: &Service, operator: &str, name: &str, agents: usize) -> Self {
         let made = done(service, operator, "create_workspace", json!({"name": name, "admin_handle": "boss"}));
         let (workspace_id, admin) = (text(&made["workspace"]["id"]), text(&made["token"]["secret"]));
@@ -67,16 +67,16 @@ impl Team {
         Self { workspace_id, channel_id, thread_id, admin, agents }
     }
 
-    /// Creates threads that are free to be claimed.
+    /// Creates claimable threads.
     pub fn add_tasks(&self, service: &Service, count: usize) {
         spread(count, |number| {
-            // A page of them is larger than a response that needs no room.
+            // A page of them is larger than a response that needs no quota.
             let title = format!("task {number}: {}", "carry the water up the hill; ".repeat(5));
             self.does(service, "create_thread", json!({"channel_id": self.channel_id, "title": title}));
         });
     }
 
-    /// Creates the threads that make reads expensive, in a channel of their own, and claims some of them.
+    /// Creates the threads that make reads expensive, in a separate channel, and claims some of them.
     pub fn add_footprints(&self, service: &Service, size: Size) {
         let channel = json!({"workspace_id": self.workspace_id, "name": "footprints"});
         let channel = &self.does(service, "create_channel", channel)["id"];
@@ -101,7 +101,7 @@ impl Team {
         });
     }
 
-    /// Posts messages of 360 KB to a new thread, and returns it.
+    /// Posts messages of 360 KB to a new thread, and returns the thread.
     pub fn add_large(&self, service: &Service, count: usize) -> String {
         let thread = json!({"channel_id": self.channel_id, "title": "large"});
         let thread = text(&self.does(service, "create_thread", thread)["id"]);
@@ -112,7 +112,7 @@ impl Team {
         thread
     }
 
-    /// Mints administrators' tokens, each of an agent of its own.
+    /// Mints administrators' tokens, each for a separate agent.
     pub fn administrators(&self, service: &Service) -> Vec<String> {
         let mint = |agent: &String| {
             let member = done(service, agent, "whoami", json!({}))["member_id"].clone();
@@ -134,12 +134,12 @@ impl Team {
         file.into()
     }
 
-    /// Calls an operation as the administrator, which must succeed.
+    /// Calls an operation as the administrator. The call must succeed.
     pub fn does(&self, service: &Service, operation: &str, input: Value) -> Value {
         done(service, &self.admin, operation, input)
     }
 
-    /// The requests by which it is seen whether its members are served, each with who sends it.
+    /// Returns the requests that show whether its members are served, each with its sender.
     pub fn requests(&self) -> [Wanted; 4] {
         let by = |number: usize| self.agents[number % self.agents.len()].clone();
         let message = json!({"body": "is anybody there?"});
@@ -163,7 +163,7 @@ impl Team {
         ]
     }
 
-    /// The list of the threads of its channel.
+    /// Returns the target that lists the threads of its channel.
     pub fn threads(&self) -> String {
         format!("/channels/{}/threads", self.channel_id)
     }
@@ -185,7 +185,7 @@ impl Wanted {
     }
 }
 
-/// The body of a message that is nearly as large as it may be: 360 KB.
+/// Returns the body of a message of nearly the maximum size: 360 KB.
 pub fn large_body() -> String {
     "\u{1f600}".repeat(90_000)
 }
@@ -196,18 +196,18 @@ fn spread(count: usize, work: impl Fn(usize) + Sync) {
     in_parallel(CALLERS, |caller| (caller..count).step_by(CALLERS).for_each(&work));
 }
 
-/// Where an attack takes place.
+/// The setting of an attack.
 #[derive(Clone, Debug)]
 pub struct Ground {
-    /// The servers, all on one database.
+    /// The addresses of the servers, all on one database.
     pub addresses: Vec<SocketAddr>,
     pub attacker: Team,
     pub victim: Team,
-    /// What the attacker has prepared.
+    /// The preparations of the attacker.
     pub arms: Arms,
 }
 
-/// What an attacker prepares before it attacks.
+/// The preparations of an attacker.
 #[derive(Clone, Debug, Default)]
 pub struct Arms {
     /// Tokens with `token:admin`.
@@ -221,13 +221,13 @@ pub struct Arms {
 }
 
 impl Ground {
-    /// The address of the server that the n-th connection goes to.
+    /// Returns the address of the server that the n-th connection goes to.
     pub fn address(&self, number: usize) -> SocketAddr {
         self.addresses[number % self.addresses.len()]
     }
 }
 
-/// What an attacker has got, by outcome.
+/// The results of an attacker, by outcome.
 #[derive(Debug, Default)]
 pub struct Tally(Mutex<BTreeMap<String, usize>>);
 
@@ -237,18 +237,18 @@ impl Tally {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(outcome.to_string()).or_default() += 1;
     }
 
-    /// Returns how often there was this outcome.
+    /// Returns the count of this outcome.
     pub fn count(&self, outcome: impl ToString) -> usize {
         let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         counts.get(&outcome.to_string()).copied().unwrap_or_default()
     }
 
-    /// Returns how often there was any.
+    /// Returns the count of all outcomes.
     pub fn all(&self) -> usize {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).values().sum()
     }
 
-    /// Returns the outcomes as a report has them.
+    /// Returns the outcomes in the form of a report.
     pub fn report(&self) -> Value {
         json!(*self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -1,8 +1,8 @@
-//! Attacks by one workspace on all others, which are used by the benchmark and by tests.
+//! Attacks by one workspace on all others, for the benchmark and for tests.
 //!
-//! An attack is a future that never ends by itself. It does all that the default limits allow to several
-//! members of one workspace, and counts what it gets. Meanwhile the members of another workspace must be
-//! served.
+//! An attack is a future that never ends by itself. It does everything that the default limits allow to
+//! several members of one workspace, and counts the results. During the attack the members of another
+//! workspace must be served.
 
 pub mod wire;
 pub mod ground;
@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use crate::runtime;
 use ground::{Arms, Ground, Size, Tally, Team};
 
-/// What an attack needs beside the attacker's members.
+/// The requirements of an attack beside the attacker's members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needs {
     /// Nothing.
@@ -34,10 +34,10 @@ pub enum Needs {
     LargeExport,
 }
 
-/// What an attack takes away from others beside time.
+/// The resource that an attack occupies, beside time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// Nothing else.
+    /// Only requests.
     Requests,
     /// WebSocket subscriptions.
     Sockets,
@@ -52,22 +52,22 @@ pub enum Target {
 pub struct Attack {
     /// Its name in reports.
     pub name: &'static str,
-    /// What it needs.
+    /// Its requirements.
     pub needs: Needs,
-    /// What it takes away.
+    /// The resource that it occupies.
     pub target: Target,
-    /// Variables that bring a ceiling within what one machine can open.
+    /// Variables that lower a limit to what one machine can open.
     pub variables: &'static [(&'static str, &'static str)],
-    /// In how many seconds the servers must have ended that are stopped under it.
+    /// Seconds in which servers that are stopped under the attack must end.
     pub ends_in_secs: u32,
-    /// Begins it.
+    /// Starts it.
     pub run: fn(Arc<Ground>, Arc<Tally>) -> Attacking,
 }
 
 /// An attack that runs until it is dropped.
 pub type Attacking = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// With fewer WebSockets than by default, an attack does not need thousands of descriptors.
+/// Fewer WebSockets than the default, so that the attack does not need thousands of descriptors.
 const FEW_SOCKETS: &[(&str, &str)] = &[("SVC_MAX_WS_CONNECTIONS", "300")];
 
 /// Every attack.
@@ -108,9 +108,9 @@ const fn attack(
     Attack { name, needs, target, variables: &[], ends_in_secs: 15, run }
 }
 
-/// Founds two workspaces and prepares the attack of the first on the second.
+/// Creates two workspaces and prepares the attack of the first on the second.
 ///
-/// The addresses are those of servers that are still to be started.
+/// The servers at the addresses are not started yet.
 pub fn prepare(service: &Service, operator: &str, needs: Needs, size: Size) -> Ground {
     let attacker = Team::found(service, operator, "attacker", 10);
     let victim = Team::found(service, operator, "victim", 4);
@@ -135,15 +135,15 @@ pub fn prepare(service: &Service, operator: &str, needs: Needs, size: Size) -> G
     Ground { addresses: Vec::new(), attacker, victim, arms }
 }
 
-/// An attack that has begun. It ends when this is dropped.
+/// A running attack. It ends when this is dropped.
 pub struct Begun {
-    /// What it has got up to now.
+    /// Its results so far.
     pub tally: Arc<Tally>,
     task: JoinHandle<()>,
 }
 
 impl Begun {
-    /// Begins an attack.
+    /// Starts an attack.
     pub fn new(run: impl FnOnce(Arc<Ground>, Arc<Tally>) -> Attacking, ground: &Arc<Ground>) -> Self {
         let tally = Arc::new(Tally::default());
         let task = runtime().spawn(run(Arc::clone(ground), Arc::clone(&tally)));

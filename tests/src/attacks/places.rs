@@ -1,4 +1,4 @@
-//! Connections that are held: WebSockets, heads and bodies that never end, files that stop.
+//! Attacks that occupy connections: WebSockets, heads and bodies that never end, files that stop.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use tokio::time::sleep;
 use super::ground::{Ground, Tally};
 use super::wire::{connect, handshake, head, head_of_json, source, status, text_frame, until_closed};
 
-/// How long an attacker pauses before it connects again.
+/// Pause of an attacker before it connects again.
 const AGAIN: Duration = Duration::from_millis(100);
-/// How long an attacker pauses whose body was rejected.
+/// Pause of an attacker whose body was rejected.
 const REJECTED: Duration = Duration::from_secs(1);
 /// Handshakes and sockets of an attack.
 const SOCKETS: usize = 310;
@@ -24,10 +24,10 @@ const BODIES: usize = 600;
 const BODY_BYTES: usize = (2 << 20) - 1024;
 /// Heads that stop before their end.
 pub const HEADS: usize = 50;
-/// Bytes of a file that is no export.
+/// Bytes of a file that is not an export.
 pub const JUNK_BYTES: usize = 64 << 20;
 
-/// Keeps `count` connections to each server busy with `once`, each of which begins again when it has ended.
+/// Keeps `count` connections to each server busy with `once`, which is restarted whenever it ends.
 async fn keep<F: Future<Output = Option<()>> + Send>(
     ground: Arc<Ground>,
     count: usize,
@@ -48,7 +48,7 @@ async fn keep<F: Future<Output = Option<()>> + Send>(
     holders.join_all().await;
 }
 
-/// WebSocket handshakes without a credential, after which nothing is sent.
+/// Opens WebSockets without a credential, and then sends nothing.
 pub async fn handshakes(ground: Arc<Ground>, tally: Arc<Tally>) {
     let once = move |_, _, mut stream: TcpStream| {
         let tally = Arc::clone(&tally);
@@ -62,7 +62,7 @@ pub async fn handshakes(ground: Arc<Ground>, tally: Arc<Tally>) {
     keep(ground, SOCKETS, once).await;
 }
 
-/// Subscriptions of one worker.
+/// Opens subscriptions of one worker.
 pub async fn sockets(ground: Arc<Ground>, tally: Arc<Tally>) {
     let once = move |ground: Arc<Ground>, _, mut stream: TcpStream| {
         let tally = Arc::clone(&tally);
@@ -79,10 +79,10 @@ pub async fn sockets(ground: Arc<Ground>, tally: Arc<Tally>) {
     keep(ground, SOCKETS, once).await;
 }
 
-/// Files that stop shortly before their end: two by each of four administrators.
+/// Sends files that stop shortly before their end: two by each of four administrators.
 pub async fn stopped_files(ground: Arc<Ground>, tally: Arc<Tally>) {
     let export = ground.arms.export.clone();
-    // What has arrived is flawless.
+    // The bytes up to there are valid.
     let sent = export.slice(..export.len() - 64);
     let once = move |ground: Arc<Ground>, number: usize, mut stream: TcpStream| {
         let (tally, sent, length) = (Arc::clone(&tally), sent.clone(), export.len());
@@ -94,7 +94,7 @@ pub async fn stopped_files(ground: Arc<Ground>, tally: Arc<Tally>) {
             let answered = status(&mut stream).await?;
             tally.add(answered);
             if answered == 100 {
-                // The server reads it: it has a place.
+                // The server reads the file, so it has a place.
                 stream.write_all(&sent).await.ok()?;
             }
             until_closed(&mut stream).await;
@@ -105,12 +105,12 @@ pub async fn stopped_files(ground: Arc<Ground>, tally: Arc<Tally>) {
     keep(ground, 8, once).await;
 }
 
-/// The head of a request that waits for the server to ask for its body.
+/// Returns the head of a request that waits for the server to request its body.
 pub fn asking_to_go_on(head: &str) -> String {
     head.replacen("\r\n\r\n", "\r\nExpect: 100-continue\r\n\r\n", 1)
 }
 
-/// Bodies of a message by one worker that stop before their end.
+/// Sends bodies of a message by one worker that stop before their end.
 pub async fn stopped_bodies(ground: Arc<Ground>, tally: Arc<Tally>) {
     let sent = Bytes::from(vec![b' '; BODY_BYTES]);
     let once = move |ground: Arc<Ground>, _, mut stream: TcpStream| {
@@ -126,7 +126,7 @@ pub async fn stopped_bodies(ground: Arc<Ground>, tally: Arc<Tally>) {
     keep(ground, BODIES, once).await;
 }
 
-/// Sends a head and a part of a body, and waits for the server to lose its patience.
+/// Sends a head and a part of a body, and waits until the server closes the connection.
 async fn send_and_stop(stream: &mut TcpStream, head: String, part: &[u8], tally: &Tally) -> Option<()> {
     stream.write_all(head.as_bytes()).await.ok()?;
     let (mut reading, mut writing) = stream.split();
@@ -147,7 +147,7 @@ async fn send_and_stop(stream: &mut TcpStream, head: String, part: &[u8], tally:
     Some(())
 }
 
-/// Files that are no export, as fast as the server takes them: two by each of four administrators.
+/// Sends files that are not exports, as fast as the server takes them: two by each of four administrators.
 pub async fn junk_files(ground: Arc<Ground>, tally: Arc<Tally>) {
     let once = move |ground: Arc<Ground>, number: usize, mut stream: TcpStream| {
         let tally = Arc::clone(&tally);
@@ -163,7 +163,8 @@ pub async fn junk_files(ground: Arc<Ground>, tally: Arc<Tally>) {
     keep(ground, 8, once).await;
 }
 
-/// Sends a file that is no export until it is answered. Returns the status, and the bytes sent before.
+/// Sends a file that is not an export until the server responds. Returns the status, and the bytes sent
+/// before.
 pub async fn junk_file(stream: &mut TcpStream, token: &str) -> Option<(u16, usize)> {
     let chunk = vec![b'x'; 256 << 10];
     let begun = head_of_json("/workspaces/export/verify", token, JUNK_BYTES);
@@ -189,7 +190,7 @@ pub async fn junk_file(stream: &mut TcpStream, token: &str) -> Option<(u16, usiz
     Some((answered, sent))
 }
 
-/// Heads that stop before their end.
+/// Sends heads that stop before their end.
 pub async fn half_heads(ground: Arc<Ground>, tally: Arc<Tally>) {
     let once = move |_, _, mut stream: TcpStream| {
         let tally = Arc::clone(&tally);

@@ -1,4 +1,4 @@
-//! Responses that nobody reads, over HTTP/2 with a window of 0.
+//! Unread responses, over HTTP/2 with a window of 0.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,26 +15,26 @@ use tokio::time::sleep;
 use super::ground::{Ground, Tally};
 use super::wire::{connect, source};
 
-/// How long an attacker pauses before it connects again.
+/// Pause of an attacker before it connects again.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// Large pages of ten agents, 12 on each connection.
+/// Requests large pages as ten agents, 12 on each connection.
 pub async fn pages(ground: Arc<Ground>, tally: Arc<Tally>) {
     let target = format!("/threads/{}/messages?limit=500", ground.arms.large_thread);
     let tokens = ground.attacker.agents.clone();
     hold(ground, tally, tokens, 12, target).await;
 }
 
-/// Twenty exports.
+/// Requests twenty exports.
 pub async fn exports(ground: Arc<Ground>, tally: Arc<Tally>) {
     let target = format!("/workspaces/{}/export", ground.attacker.workspace_id);
     let tokens = ground.arms.admins.clone();
     hold(ground, tally, tokens, 5, target).await;
 }
 
-/// Requests `target` of each server for ever, `each` times at once with each token.
+/// Requests `target` of each server forever, `each` times at once with each token.
 ///
-/// No byte of a body is read.
+/// It reads no byte of a body.
 async fn hold(ground: Arc<Ground>, tally: Arc<Tally>, tokens: Vec<String>, each: usize, target: String) {
     let mut holders = JoinSet::new();
     let servers = ground.addresses.len();
@@ -43,7 +43,7 @@ async fn hold(ground: Arc<Ground>, tally: Arc<Tally>, tokens: Vec<String>, each:
         let (ground, tally, target) = (Arc::clone(&ground), Arc::clone(&tally), target.clone());
         holders.spawn(async move {
             loop {
-                // It ends when the server has lost its patience.
+                // It ends when the server closes the connection.
                 let _ = hold_once(&ground, &tally, number, &token, each, &target).await;
                 sleep(AGAIN).await;
             }
@@ -76,7 +76,7 @@ async fn hold_once(
                 let response = sender.send_request(request).await.ok()?;
                 tally.add(response.status().as_u16());
                 if response.status().is_success() {
-                    // Until the connection ends.
+                    // Keep the response unread until the connection ends.
                     let _unread = response.into_body();
                     return std::future::pending::<Option<()>>().await;
                 }

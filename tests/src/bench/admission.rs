@@ -1,7 +1,7 @@
 //! The cost of admission before the body is read, and of the second check in the transaction.
 //!
-//! Point reads that are each admitted from their head, beside the same reads that share one admission. Both
-//! are checked in their transaction. In process, without transport.
+//! Compares point reads that are each admitted by their head with the same reads that share one admission.
+//! Both are checked in their transaction. In process, without transport.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ fn head(stage: &Stage) -> RequestHead {
     RequestHead { credential, surface: Surface::Rest, ..RequestHead::default() }
 }
 
-/// Reads once, by `admission` or by one of its own.
+/// Returns a function that reads once, with `admission` or with a new one.
 fn reader(
     stage: &Stage,
     input: &Input,

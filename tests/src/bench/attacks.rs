@@ -1,7 +1,7 @@
-//! What members of one workspace notice while another workspace attacks, on real servers.
+//! Measures the effect of an attack by one workspace on another, on real servers.
 //!
-//! The servers have their default limits. Each request of the victim is made ten times a second, first while
-//! nothing else happens and then under the attack. The server holds if no request fails, its p99 is within 5
+//! The servers have their default limits. Each request of the victim is made ten times a second, first on
+//! idle servers and then under the attack. The servers withstand it if no request fails, its p99 is within 5
 //! times the idle one or 200 ms, `/health` always responds with 200, and the servers end in time when they
 //! are stopped under the attack.
 
@@ -26,18 +26,19 @@ use crate::client::kept::Kept;
 use crate::site::{Server, Site};
 use crate::world::SIGNS;
 
-/// Time between two requests of a kind, and between two uses of what the attack takes away.
+/// Time between two requests of a kind, and between two uses of the attacked resource.
 const PACE: Duration = Duration::from_millis(100);
 const SLOW_PACE: Duration = Duration::from_secs(1);
-/// How long the victim waits for a response.
+/// Timeout of the victim for a response.
 const PATIENCE: Duration = Duration::from_secs(40);
-/// How long the victim's requests, and then the attack, run before they are measured.
+/// Time for which the victim's requests, and then the attack, run before they are measured.
 const WARM_UP: Duration = Duration::from_secs(1);
-/// How much slower a request may be under an attack, and how slow it may be in any case.
+/// Maximum factor by which a request may be slower under an attack, and the time that is always acceptable.
 const SLOWER_MAX: f64 = 5.0;
 const SLOW_MAX_MS: f64 = 200.0;
 
-/// Runs every attack, or one, for so long each, and shows a report of each. Returns whether the servers held.
+/// Runs every attack, or one, each for `span`, and shows a report of each. Returns whether the servers
+/// withstood them.
 pub fn run(
     engine: Engine,
     only: Option<&str>,
@@ -118,7 +119,7 @@ fn serve(site: &Site, attack: &Attack) -> Server {
     Server::begin(&mut command)
 }
 
-/// Stops a server, and returns how many seconds it took to end.
+/// Stops a server, and returns the seconds until it ended.
 fn end(server: &mut Server) -> f64 {
     let begun = Instant::now();
     server.running.end();
@@ -129,14 +130,14 @@ fn peak_mib(process: u32) -> u64 {
     super::memory::kib(&format!("/proc/{process}/status"), "VmHWM:") >> 10
 }
 
-/// What one kind of request took, and how often it failed.
+/// The times and failures of one kind of request.
 #[derive(Default)]
 struct Calls {
     latencies: Vec<Duration>,
     failures: BTreeMap<String, usize>,
 }
 
-/// What the victim has noticed.
+/// The measurements of the victim.
 #[derive(Default)]
 struct Measured {
     calls: BTreeMap<&'static str, Calls>,
@@ -158,7 +159,7 @@ fn compare(idle: &Calls, under: &Calls) -> Value {
     })
 }
 
-/// Measures the victim's requests for a while, on a thread that does nothing else.
+/// Measures the victim's requests for a while, on a separate thread.
 fn measure(ground: &Arc<Ground>, target: Target, span: Duration) -> Measured {
     let ground = Arc::clone(ground);
     let measuring = std::thread::spawn(move || {
@@ -182,7 +183,7 @@ fn measure(ground: &Arc<Ground>, target: Target, span: Duration) -> Measured {
     measuring.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Makes one request again and again, at all servers in turn.
+/// Repeats one request at all servers in turn.
 async fn ask_until(ground: &Ground, wanted: Wanted, until: Instant) -> (&'static str, Calls) {
     let (mut calls, mut turns) = (Calls::default(), paced(PACE));
     let mut open: Vec<Option<Kept>> = ground.addresses.iter().map(|_| None).collect();
@@ -224,7 +225,7 @@ async fn keep(ground: &Ground, at: usize, token: &str) -> Option<Kept> {
     Kept::over(stream, address, token).await.ok()
 }
 
-/// A connection from the victim's own address.
+/// Returns a connection from the victim's own address.
 async fn victims_connection(ground: &Ground, at: usize) -> Option<TcpStream> {
     let own: IpAddr = Ipv4Addr::new(127, 0, 0, 3).into();
     connect(ground.address(at), own).await.ok()
@@ -236,7 +237,7 @@ fn paced(pace: Duration) -> tokio::time::Interval {
     turns
 }
 
-/// Uses what the attack takes away.
+/// Uses the resource that is under attack.
 async fn use_until(ground: &Ground, target: Target, until: Instant) -> Option<(&'static str, Calls)> {
     let name = match target {
         Target::Requests => return None,
@@ -292,14 +293,14 @@ async fn check_health(ground: &Ground, until: Instant) -> BTreeMap<u16, usize> {
             let mut kept = keep(ground, turn, "none").await?;
             kept.get("/health").await.ok().map(|(status, _)| status)
         };
-        // 0: there was no response.
+        // 0: no response.
         let status = timeout(PATIENCE, asked).await.ok().flatten().unwrap_or_default();
         *seen.entry(status).or_default() += 1;
     }
     seen
 }
 
-/// The line of a report that a person reads.
+/// Returns the line of a report that a person reads.
 pub fn line(report: &Value) -> String {
     let calls = report["calls"].as_object().into_iter().flatten().map(|(name, call)| {
         let failed: u64 =

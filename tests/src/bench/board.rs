@@ -1,14 +1,14 @@
-//! What the board costs a browser, beside pages that do the least of the same.
+//! The cost of the board in a browser, compared with minimal pages.
 //!
-//! `tests/ui/bench/board.js` measures it, in Chromium and with the programs beside this one. It says what the
-//! floors are.
+//! `tests/ui/bench/board.js` measures it, in Chromium and with the programs beside this one. It describes the
+//! floors.
 
 use serde_json::{Value, json};
 
 use crate::browser::{CHROMIUM, PACKAGES, script};
 use crate::process::run as run_to_its_end;
 
-/// Measures in so many pairs; fails with a sentence if something is missing.
+/// Measures this many pairs. Returns a sentence as the error if a requirement is missing.
 pub fn run(pairs: usize) -> Result<Value, String> {
     let Some(mut node) = script("bench", &["board.js", "--pairs", &pairs.to_string()]) else {
         return Err(format!("bench board needs {PACKAGES} and {CHROMIUM}, as tests/run sets them"));

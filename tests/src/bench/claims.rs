@@ -1,10 +1,10 @@
 //! Claim cycles (`claim_next_thread`, then `set_thread_result`) in process from 64 callers.
 //!
-//! With 1,000,000 open threads of which the older 90 % are not claimable for the caller, beside the same with
-//! 1,000: a quarter of these needs the skills of others, one waits for a thread, one is in a paused
-//! repository, one needs a slot that is closed. Half of the others have one of 10,000 footprints of two
-//! items, some with a slot that has room. The queue is filled through the service, and topped up between
-//! rounds outside of the measured time; the first pair, which does not count, parks what cannot be claimed.
+//! Compares 1,000,000 open threads with 1,000. The caller cannot claim the older 90 %: a quarter of these
+//! needs skills that it lacks, one waits for a thread, one is in a paused repository, and one needs a slot
+//! that is closed. Half of the others have one of 10,000 footprints of two items, some with a slot that has
+//! room. The queue is filled through the service, and refilled between rounds outside of the measured time;
+//! the first pair, which does not count, parks the threads that cannot be claimed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -52,7 +52,7 @@ pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
 }
 
 impl Field {
-    /// An empty workspace.
+    /// Returns an empty workspace.
     pub fn new(engine: Engine, runtime: &Runtime) -> Self {
         let database = TestDatabase::on(engine);
         let stage = Stage::build(&database);
@@ -73,7 +73,7 @@ impl Field {
             let slot = json!({"workspace_id": workspace, "slot": slot, "capacity": capacity});
             stage.call("set_slot_capacity", slot);
         }
-        // Each of them has as many dependents as a thread may have.
+        // Each of them has the maximum number of dependents.
         let never: Vec<uuid::Uuid> = (0..=foreign / 4 / DEPENDENTS)
             .map(|_| {
                 id(&stage.call(
@@ -96,7 +96,7 @@ impl Field {
         field
     }
 
-    /// Rounds of claim cycles; between them each claimed thread is replaced by one with the fields that
+    /// Runs rounds of claim cycles. Between them each claimed thread is replaced by one with the fields that
     /// `more` returns for its number and its footprint.
     pub fn sample(&self, runtime: &Runtime, more: fn(usize, &Value) -> Value) -> Sample {
         let (mut spent, mut latencies) = (Duration::ZERO, Vec::new());
@@ -110,7 +110,7 @@ impl Field {
         Sample { per_second: latencies.len() as f64 / spent.as_secs_f64(), latencies, cpu_us: None }
     }
 
-    /// Runs the cycles of one round. Returns how long each took, and the footprint of what it claimed.
+    /// Runs the cycles of one round. Returns the time of each, and the footprint of the claimed thread.
     fn cycles(&self, runtime: &Runtime) -> Vec<(Duration, Value)> {
         let left = Arc::new(AtomicUsize::new(CYCLES));
         runtime.block_on(async {
@@ -160,7 +160,7 @@ fn claimable(number: usize) -> Value {
     }
 }
 
-/// One of the footprints: a file of its own, and another item.
+/// Returns one of the footprints: a file that no other footprint has, and another item.
 fn footprint(repo: &str, number: usize, other: Value) -> Value {
     let file = format!("crates/c{}/src/f{}.rs", number % 97, number % FOOTPRINTS);
     json!({"footprint": {"repo": repo, "items": [{"kind": "path", "value": file}, other]}})

@@ -1,4 +1,4 @@
-//! What it costs who asks: the session of a browser, a delegated token, limits that servers share.
+//! The cost of credentials and limits: sessions of browsers, delegated tokens, limits that servers share.
 //!
 //! In process, without transport; each side reads the credential from the values of its headers, and admits
 //! its requests.
@@ -23,7 +23,7 @@ use crate::session_key;
 const SPAN: Duration = Duration::from_millis(1000);
 const CALLERS: usize = 64;
 
-/// The values of the headers by which a request says who sent it.
+/// The values of the headers that identify the sender of a request.
 #[derive(Clone)]
 struct Sent {
     authorization: Option<String>,
@@ -71,14 +71,14 @@ fn bearer(token: &str) -> Credential {
     Some(SecretString::from(token.to_owned())).into()
 }
 
-/// A read of one message.
+/// Returns a read of one message.
 fn read(stage: &Stage, service: &Service, sent: Sent) -> Repeated {
     let message = stage.call("post_message", json!({"thread_id": stage.thread_id, "body": body(1)}));
     let input = json!({"message_id": message["id"]});
     Repeated { service: service.clone(), sent, operation: "get_message", input }
 }
 
-/// Runs both in alternation. `wanted` is the least that their ratio should be.
+/// Runs both in alternation. `wanted` is the minimum of their ratio.
 fn compare(
     name: &'static str,
     wanted: f64,
@@ -97,7 +97,7 @@ fn compare(
     Finding { name, engine, pairs, floor_is, extra: json!({"wanted": wanted}) }
 }
 
-/// Reads by the session of a browser, beside the same by the token that it was made from.
+/// Compares reads by the session of a browser with the same reads by the token that it was made from.
 pub fn sessions(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     let database = TestDatabase::on(engine);
     let stage = Stage::build(&database);
@@ -109,7 +109,7 @@ pub fn sessions(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     compare("sessions", 0.9, engine, pairs, runtime, (ours, floor), "the same reads by the token")
 }
 
-/// Reads by a delegated token, each of which commits an audit row, beside posted messages.
+/// Compares reads by a delegated token, each of which commits an audit row, with posted messages.
 pub fn delegated(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     let database = TestDatabase::on(engine);
     let stage = Stage::build(&database);
@@ -142,11 +142,13 @@ pub fn delegated(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     compare("delegated", 0.8, engine, pairs, runtime, (ours, floor), "messages posted by a member")
 }
 
-/// Reads that count against limits, beside reads that do not; and how much two servers admit of one client.
+/// Compares reads that count towards limits with reads that do not, and measures how much two servers admit
+/// of one client.
 pub fn limits(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     let database = TestDatabase::on(engine);
     let stage = Stage::build(&database);
-    // More than is ever read in a second; on Postgres a twentieth of it is told about once in that time.
+    // More than are ever read in a second; on Postgres a server reports a twentieth of it about once in that
+    // time.
     let most = match engine {
         Engine::Sqlite => 100_000_000,
         Engine::Postgres => 1_000_000,
@@ -173,10 +175,10 @@ pub fn limits(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     Finding { extra, ..found }
 }
 
-/// Fewer than what a server admits before it tells the others.
+/// Fewer than the requests after which a server reports to the others.
 const READS: usize = 45;
 
-/// How many statements these reads cost a service with such limits.
+/// Returns the number of statements that these reads cost a service with such limits.
 fn statements(database: &TestDatabase, rates: RateSettings, token: &str, runtime: &Runtime) -> usize {
     let proxy = Proxy::start(&database.url());
     let service = another(Database::Postgres(proxy.url(&[]).into()), rates);
@@ -187,7 +189,7 @@ fn statements(database: &TestDatabase, rates: RateSettings, token: &str, runtime
             runtime.block_on(service.ask(operation, request)).expect("a success");
         }
     };
-    // What is cached from then on.
+    // Everything is cached from then on.
     ask(2);
     let before = proxy.statements();
     ask(READS);
@@ -197,14 +199,14 @@ fn statements(database: &TestDatabase, rates: RateSettings, token: &str, runtime
 /// The limit of the client of two servers.
 const LIMIT: i64 = 1000;
 
-/// Another service on the database, with limits.
+/// Returns another service on the database, with limits.
 fn another(address: Database, rates: RateSettings) -> Service {
     let mut options = Options::new(address, [7; 32]);
     (options.mode, options.rates) = (OpenMode::Existing, rates);
     Service::open(options).expect("the service opens")
 }
 
-/// How many requests of a client these servers admit, until all of them reject one.
+/// Returns how many requests of a client these servers admit, until all of them reject one.
 async fn admitted(servers: &[Service], token: &str) -> usize {
     let mut admitted = 0;
     loop {

@@ -1,4 +1,4 @@
-//! Exporting a workspace, beside reading the same rows and taking their SHA-256.
+//! Compares exporting a workspace with reading the same rows and computing their SHA-256.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::database::TestDatabase;
 
 const FILL: Duration = Duration::from_secs(12);
 
-/// What the floor reads, in the order in which an export has it.
+/// The rows that the floor reads, in the order of an export.
 const READ: [&str; 3] = [
     "select * from events order by workspace_id, lsn",
     "select * from messages order by id",
@@ -25,7 +25,7 @@ pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     let database = TestDatabase::on(engine);
     let stage = Stage::build(&database);
     callers(runtime, 64, FILL, poster(&stage));
-    // An export has few rows of other tables. Each one leaves a row of audit.
+    // An export has few rows of other tables. Each export adds an audit row.
     let rows = READ.iter().map(|sql| count(&database, sql)).sum();
     let mut bytes = 0;
     let measured = alternate(
@@ -49,7 +49,7 @@ pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     }
 }
 
-/// How many rows a statement selects.
+/// Returns how many rows a statement selects.
 fn count(database: &TestDatabase, sql: &str) -> i64 {
     database.number(&format!("select count(*) from ({sql}) rows"))
 }

@@ -1,11 +1,11 @@
-//! How much one workspace still gets while another takes all that its limits allow.
+//! The throughput of one workspace while another uses all that its limits allow.
 //!
 //! The floor is the victim alone: 16 connections of four members that read `/me`, list threads and post. The
 //! attacker has four members and 512 connections, as many requests as a workspace may have in flight while
-//! others wait, and sends the most expensive reads that there are, as many as the default rate limit of a
-//! workspace lets through. The server is a process of its own without rate limits, which would limit the
-//! victim, too; so the attacker keeps to its own. Beside the ratio it tells what the victim keeps if the
-//! attacker has no rate limit and sends cheap requests.
+//! others wait, and sends the most expensive reads, as many as the default rate limit of a workspace permits.
+//! The server is a separate process without rate limits, which would also limit the victim; so the attacker
+//! limits itself. Beside the ratio it reports the throughput of the victim if the attacker has no rate limit
+//! and sends cheap requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ const SPAN: Duration = Duration::from_secs(3);
 const CONNECTIONS: usize = 16;
 /// Connections of each of the attacker's four members.
 const ATTACKERS: usize = 128;
-/// The part of its throughput that the victim should keep.
+/// The share of its throughput that the victim should keep.
 const WANTED: f64 = 0.4;
 
 /// Measures it on one server.
@@ -41,7 +41,7 @@ pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
         ground.attacker.add_tasks(&service, size.tasks);
         ground
     };
-    // All connections of the attacker come from few addresses here.
+    // All connections of the attacker come from a few addresses here.
     let server = site.serve(&[("SVC_MAX_CONNECTIONS", "0")]);
     ground.addresses.push(server.address());
     let ground = Arc::new(ground);
@@ -70,7 +70,7 @@ pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     }
 }
 
-/// The n-th request of a member of a team.
+/// Returns a function for the n-th request of a member of a team.
 fn request(team: &Team) -> impl Fn(usize) -> (Method, String, Option<Value>) + Clone + Send + 'static {
     let (threads, messages) = (team.threads(), format!("/threads/{}/messages", team.thread_id));
     move |turn| match turn % 3 {

@@ -1,8 +1,8 @@
-//! Subscriptions over WebSocket: what is posted reaches 1,000 subscribers, and posts beside subscribers that
-//! want something else.
+//! Subscriptions over WebSocket: posts that reach 1,000 subscribers, and posts beside subscribers to another
+//! kind of event.
 //!
-//! The first stands beside a loop that writes the same frames to as many bare sockets, the second beside the
-//! same posts without subscribers.
+//! The floor of the first is a loop that writes the same frames to as many bare sockets, that of the second
+//! the same posts without subscribers.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -27,14 +27,14 @@ const POSTS: usize = 50;
 const WRITERS: usize = 64;
 const SPAN: Duration = Duration::from_millis(2500);
 
-/// Posts to 1,000 subscribers.
+/// Measures posts to 1,000 subscribers.
 pub fn fanout(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     let database = TestDatabase::on(engine);
     let stage = Stage::build(&database);
     let server = Server::start(stage.service.clone(), HttpSettings::default());
     let mut subscribers = subscribers(&server, &stage, "MessagePosted", runtime);
     let (mut writers, mut readers) = runtime.block_on(bare_sockets());
-    // What a subscriber gets in a round, headers and all, is what the loop writes.
+    // The loop writes exactly the bytes that a subscriber gets in a round, including headers.
     let round = std::cell::RefCell::new(Vec::new());
     let measured = alternate(
         pairs,
@@ -61,7 +61,7 @@ pub fn fanout(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     }
 }
 
-/// Posts beside 1,000 subscribers of another kind of event.
+/// Measures posts beside 1,000 subscribers to another kind of event.
 pub fn quiet(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     let (database, other) = (TestDatabase::on(engine), TestDatabase::on(engine));
     let (stage, alone) = (Stage::build(&database), Stage::build(&other));
@@ -90,10 +90,10 @@ fn subscribers(server: &Server, stage: &Stage, kind: &str, runtime: &Runtime) ->
     runtime.block_on(subscribe(&to, SUBSCRIBERS))
 }
 
-/// A connection of which frames are read.
+/// A connection that frames are read from.
 pub type Reader = BufReader<TcpStream>;
 
-/// What sockets subscribe to.
+/// The subscription of sockets.
 pub struct Subscription<'a> {
     pub address: SocketAddr,
     pub token: &'a str,
@@ -101,7 +101,7 @@ pub struct Subscription<'a> {
     pub kind: &'a str,
 }
 
-/// Subscribes with as many sockets, one after the other.
+/// Subscribes with this many sockets, one after another.
 pub async fn subscribe(to: &Subscription<'_>, sockets: usize) -> Vec<Reader> {
     let first = json!({"token": to.token, "filter": {"workspace_id": to.workspace_id, "kind": to.kind}});
     let first = masked(first.to_string().as_bytes());
@@ -124,13 +124,13 @@ pub async fn subscribe(to: &Subscription<'_>, sockets: usize) -> Vec<Reader> {
     readers
 }
 
-/// A text frame of a client, with a mask of zeros.
+/// Returns a text frame of a client, with a mask of zeros.
 fn masked(payload: &[u8]) -> Vec<u8> {
     let length = u16::try_from(payload.len()).expect("a short frame");
     [&[0x81, 0x80 | 126][..], &length.to_be_bytes(), &[0; 4], payload].concat()
 }
 
-/// Reads a frame, and adds it to `read` as it came. Returns whether it is an event.
+/// Reads a frame, and appends its bytes to `read`. Returns whether it is an event.
 async fn frame(reader: &mut Reader, read: &mut Vec<u8>) -> bool {
     let mut head = [0; 2];
     reader.read_exact(&mut head).await.expect("a frame");
@@ -154,7 +154,7 @@ async fn frame(reader: &mut Reader, read: &mut Vec<u8>) -> bool {
     head[0] & 0x0f == 1
 }
 
-/// Reads the events of a round from every connection, and returns what came on one.
+/// Reads the events of a round from every connection, and returns the bytes of one.
 async fn read_all(readers: &mut Vec<Reader>) -> Vec<u8> {
     let mut tasks = JoinSet::new();
     for mut reader in readers.drain(..) {
@@ -187,7 +187,7 @@ async fn post_all(stage: &Stage) {
     while posts.join_next().await.is_some() {}
 }
 
-/// Connects as many sockets as there are subscribers, and returns both of their ends.
+/// Connects as many sockets as there are subscribers, and returns both ends of each.
 async fn bare_sockets() -> (Vec<TcpStream>, Vec<Reader>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -218,7 +218,7 @@ async fn write_all(writers: &mut Vec<TcpStream>, frames: &[Vec<u8>]) {
     }
 }
 
-/// Splits what was read into its frames.
+/// Splits the bytes of a round into its frames.
 fn split(round: &[u8]) -> Vec<Vec<u8>> {
     let (mut frames, mut rest) = (Vec::new(), round);
     while let [_, short, more @ ..] = rest {

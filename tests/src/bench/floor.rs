@@ -1,4 +1,4 @@
-//! The floors: the rows of a posted message written by hand, without service, queue or protocol.
+//! The floors: code that writes the rows of a posted message without service, queue or protocol.
 //!
 //! Sealing, hashing, statements and settings are those of the core.
 
@@ -38,7 +38,7 @@ impl Event for MessagePosted {
     }
 }
 
-/// What a post needs before the database: id, key, ciphertext.
+/// The parts of a post that are prepared before the database: id, key, ciphertext.
 struct Prepared {
     id: MessageId,
     key: MessageKey,
@@ -60,7 +60,7 @@ fn prepare(stage: &Stage, sealer: &Sealer, entropy: &Entropy, now: Time, number:
     }
 }
 
-/// The open key tree of the bare loop's current shelf, renewed with each shelf as in the core.
+/// The open key tree of the bare loop's current key segment, renewed with each segment as in the core.
 struct Shelf {
     tree: KeyTree,
     entropy: Entropy,
@@ -88,7 +88,7 @@ impl Shelf {
 
 /// The end of the bare loop's own log.
 ///
-/// It writes to its own workspace's copy of the rows, in its own file.
+/// The loop writes to its own workspace's copy of the rows, in its own file.
 struct Head {
     lsn: i64,
     hash: [u8; 32],
@@ -147,9 +147,9 @@ const HEAD: &str =
     on conflict (workspace_id) do update set lsn = excluded.lsn, hash = excluded.hash, at = excluded.at,
         audit_seq = excluded.audit_seq";
 
-/// Posts per second of one bare loop on SQLite, 64 to a commit.
+/// Measures the posts per second of one bare loop on SQLite, 64 per commit.
 ///
-/// `file` is a copy of the service's file made when its log was still empty of messages.
+/// `file` is a copy of the service's file from when its log had no messages.
 pub fn sqlite_posts(stage: &Stage, file: &Path, span: Duration) -> Sample {
     let conn = Connection::open(file).expect("the floor's file");
     conn.execute_batch(
@@ -218,7 +218,8 @@ fn ids(stage: &Stage) -> [Uuid; 4] {
     [stage.workspace_id.uuid(), stage.channel_id.uuid(), stage.thread_id.uuid(), stage.admin_id.uuid()]
 }
 
-/// Posts per second on Postgres with one transaction per post, over 16 connections with prepared statements.
+/// Measures the posts per second on Postgres with one transaction per post, over 16 connections with prepared
+/// statements.
 pub fn postgres_posts(runtime: &Runtime, url: &str, stage: &Stage, span: Duration) -> Sample {
     let config: tokio_postgres::Config = url.parse().expect("an address");
     runtime.block_on(async {

@@ -1,8 +1,8 @@
 //! Checks of a footprint of 20 items, with 10,000 live claims in the same repository.
 //!
-//! Half of the items are files in a folder of which each claim touches a glob. The floor is the same with 100
-//! live claims. Nothing overlaps. On SQLite it also tells how many times as long a scan takes that reads the
-//! items of all live claims from the same file and compares each with each.
+//! Half of the items are files in a folder of which each claim has a glob. The floor is the same with 100
+//! live claims. Nothing overlaps. On SQLite it also reports how many times as long a scan takes that reads
+//! the items of all live claims from the same file and compares all pairs.
 
 use std::time::{Duration, Instant};
 
@@ -49,7 +49,7 @@ fn fill(engine: Engine, runtime: &Runtime, live: usize) -> Field {
     field
 }
 
-/// The paths of the footprint that is checked.
+/// Returns the paths of the checked footprint.
 fn paths() -> impl Iterator<Item = String> {
     (0..ITEMS).map(|number| match number % 2 {
         0 => format!("crates/c{number}/src/new/deep/file.rs"),
@@ -57,7 +57,7 @@ fn paths() -> impl Iterator<Item = String> {
     })
 }
 
-/// Returns how long one scan of all live claims takes, on SQLite: the median of a few.
+/// Returns the time of one scan of all live claims, on SQLite: the median of a few.
 fn naive_scan(field: &Field) -> Option<Duration> {
     let file = field.database.file()?;
     let conn = rusqlite::Connection::open(file).expect("the database");
@@ -83,7 +83,7 @@ fn naive_scan(field: &Field) -> Option<Duration> {
     scans.get(scans.len() / 2).copied()
 }
 
-/// Whether a path overlaps an item, by their definition.
+/// Returns whether a path overlaps an item, by their definition.
 fn overlaps(item: &Value, path: &str) -> bool {
     let value = item["value"].as_str().expect("a value");
     let prefix = match item["kind"].as_str().expect("a kind") {

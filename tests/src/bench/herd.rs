@@ -1,9 +1,9 @@
-//! Claim cycles in process from 64 callers, beside threads that wait behind the same few things.
+//! Claim cycles in process from 64 callers, beside many threads that wait for the same few resources.
 //!
 //! A third of 100,000 threads waits for one slot, a third for one crate and a third for a paused repository,
-//! each of these with a footprint of its own; the floor is the same with 1,000. What a cycle gives out is the
-//! next for the slot or the crate, or a thread without a footprint; one of the same kind replaces it, so that
-//! as many keep waiting. The first pair, which does not count, parks the others.
+//! each of these with a different footprint; the floor is the same with 1,000. A cycle claims the next thread
+//! for the slot or the crate, or a thread without a footprint; one of the same kind replaces it, so that as
+//! many keep waiting. The first pair, which does not count, parks the others.
 
 use serde_json::{Value, json};
 use svc_core::Engine;
@@ -43,7 +43,7 @@ fn fill(engine: Engine, runtime: &Runtime, waiting: usize) -> Field {
     field
 }
 
-/// The fields of the n-th waiting thread.
+/// Returns the fields of the n-th waiting thread.
 fn herd(number: usize) -> Value {
     let footprint = |repo: &str, kind: &str, value: &str| {
         let item = json!({"kind": kind, "value": value});

@@ -1,6 +1,6 @@
-//! How much memory a server needs for each of 10,000 sockets that are subscribed and hear nothing.
+//! The memory that a server needs for each of 10,000 sockets with idle subscriptions.
 //!
-//! The server is a process of its own, so the clients' memory is not counted.
+//! The server is a separate process, so the clients' memory is not counted.
 
 use serde_json::{Value, json};
 use svc_core::Engine;
@@ -11,7 +11,7 @@ use super::memory::kib;
 use crate::site::Site;
 
 const SOCKETS: usize = 10_000;
-/// Opened first, so that what a server allocates once is not counted.
+/// Sockets that are opened first, so that one-time allocations of the server are not counted.
 const FIRST: usize = 100;
 
 pub fn run(engine: Engine, runtime: &Runtime) -> Value {

@@ -1,8 +1,8 @@
-//! Inboxes: posts that speak to all of a channel of 1,000, and posts that speak to nobody where 1,000 follow
-//! the channel and wait to be spoken to.
+//! Inboxes: posts that mention all of a channel of 1,000, and posts without mentions while 1,000 members
+//! follow the channel and wait for mentions.
 //!
-//! The first stand beside a bare insert of the same rows, one statement and one commit for those of a post;
-//! the second beside the same posts where nobody follows and nobody waits.
+//! The floor of the first is a bare insert of the same rows, one statement and one commit for those of a
+//! post; that of the second the same posts without followers and waits.
 
 use std::time::{Duration, Instant};
 
@@ -24,10 +24,10 @@ const MEMBERS: usize = 1000;
 const POSTS: usize = 20;
 const CALLERS: usize = 64;
 const SPAN: Duration = Duration::from_millis(2500);
-/// Calls at the same time while the stage is set up.
+/// Calls in parallel while the stage is set up.
 const AT_ONCE: usize = 64;
 
-/// Posts with `@channel` in a channel of 1,000 members, who are mailed and pushed.
+/// Measures posts with `@channel` in a channel of 1,000 members, who get mail and push notifications.
 pub fn fanout(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     let (database, other) = (TestDatabase::on(engine), TestDatabase::on(engine));
     let [stage, bare] = [&database, &other].map(|database| {
@@ -64,14 +64,14 @@ pub fn fanout(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     }
 }
 
-/// Lets a service mail and push.
+/// Enables mail and push in a service.
 fn notify(options: &mut Options) {
     let public_url = "https://svc.example.org".to_owned();
     options.settings.mail = Some(MailSettings { delay: Duration::from_secs(120), public_url });
     options.settings.vapid_public_key = Some(push_service::public_key());
 }
 
-/// Opens both ways to all members, who want to hear on them when their channel is spoken to.
+/// Opens both delivery channels of all members, who choose to be notified when their channel is mentioned.
 fn open_ways(stage: &Stage, database: &TestDatabase, tokens: Vec<String>, runtime: &Runtime) {
     let rules = json!({"rules": [{"reason": "group_mention", "mail": true, "push": true}]});
     let wants = tokens.into_iter().map(|token| (token, "set_notification_preferences", rules.clone()));
@@ -90,7 +90,7 @@ fn open_ways(stage: &Stage, database: &TestDatabase, tokens: Vec<String>, runtim
 
 const NO_ITEMS: &str = "delete from inbox";
 
-/// Posts that speak to nobody, while 1,000 members follow the channel and wait to be spoken to.
+/// Measures posts without mentions, while 1,000 members follow the channel and wait for mentions.
 pub fn followed(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     let (database, other) = (TestDatabase::on(engine), TestDatabase::on(engine));
     let (stage, alone) = (Stage::build(&database), Stage::build(&other));
@@ -113,7 +113,7 @@ pub fn followed(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     }
 }
 
-/// Puts 1,000 members into the stage's channel, and returns their tokens.
+/// Adds 1,000 members to the stage's channel, and returns their tokens.
 fn crowd(stage: &Stage, runtime: &Runtime) -> Vec<String> {
     let create = |number| {
         let handle = format!("member-{number}");
@@ -129,7 +129,7 @@ fn crowd(stage: &Stage, runtime: &Runtime) -> Vec<String> {
     made.iter().map(|made| made["token"]["secret"].as_str().expect("a secret").to_owned()).collect()
 }
 
-/// Calls operations, many at the same time.
+/// Calls operations, many in parallel.
 fn ask_all(stage: &Stage, calls: Vec<(String, &'static str, Value)>, runtime: &Runtime) -> Vec<Value> {
     let mut answers = Vec::new();
     for some in calls.chunks(AT_ONCE) {
@@ -139,7 +139,7 @@ fn ask_all(stage: &Stage, calls: Vec<(String, &'static str, Value)>, runtime: &R
     answers
 }
 
-/// Lets each token wait to be spoken to, until the result is dropped.
+/// Starts a wait for mentions with each token, until the result is dropped.
 fn wait_all(stage: &Stage, tokens: Vec<String>, runtime: &Runtime) -> JoinSet<()> {
     let mut waits = JoinSet::new();
     runtime.block_on(async {
@@ -170,7 +170,7 @@ fn rate(begun: Instant) -> Sample {
     Sample { per_second: items / begun.elapsed().as_secs_f64(), ..Sample::default() }
 }
 
-/// The items of a round, and a connection that inserts them.
+/// The inbox items of a round, and a connection that inserts them.
 struct Floor {
     conn: Bare,
     /// The positions of the posts.
@@ -185,7 +185,7 @@ enum Bare {
 const INSERT: &str = "insert into inbox select * from kept where lsn = $1";
 
 impl Floor {
-    /// Lets the service make the items of a round, and keeps them.
+    /// Makes the service create the items of a round, and keeps them.
     fn of(stage: &Stage, database: &TestDatabase, runtime: &Runtime) -> Self {
         database.execute(NO_ITEMS);
         post_to_all(stage);

@@ -1,7 +1,7 @@
-//! A load generator that costs little.
+//! A load generator with little overhead.
 //!
 //! Each connection is one task that writes a prepared request and reads the response up to its
-//! `Content-Length`. It shares the machine with the server, and equally so with the floor.
+//! `Content-Length`. It shares the machine with the server, and in the same way with the floor.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::{Sample, processor_time};
 
 /// Sends requests over `connections` connections for `span`.
 ///
-/// `request` makes the bytes of a connection's n-th request.
+/// `request` returns the bytes of a connection's n-th request.
 pub fn drive(
     runtime: &Runtime,
     address: SocketAddr,
@@ -34,9 +34,9 @@ pub fn drive(
     drive_over(runtime, connections, span, open)
 }
 
-/// A connection over which one request is made after the other.
+/// A connection for one request after another.
 pub trait Connection: Send + 'static {
-    /// Makes the n-th request and reads its response. Panics unless that is a success.
+    /// Makes the n-th request and reads its response. Panics unless it succeeds.
     fn exchange(&mut self, number: usize) -> impl Future<Output = ()> + Send;
 }
 
@@ -112,7 +112,7 @@ async fn read_response(stream: &mut TcpStream, buffer: &mut Vec<u8>) {
     }
 }
 
-/// The length of the whole response, once its head is there. Panics on anything but a success.
+/// Returns the length of the whole response once its head is complete. Panics on anything but a success.
 fn complete_length(buffer: &[u8]) -> Option<usize> {
     let head = buffer.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
     let text = std::str::from_utf8(&buffer[..head]).expect("an ASCII head");

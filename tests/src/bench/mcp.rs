@@ -1,8 +1,8 @@
-//! Calls over the Model Context Protocol, beside the same over REST.
+//! Compares calls over the Model Context Protocol with the same calls over REST.
 //!
-//! Both go to one server in this process, over connections that are kept open. The floor of the list of
-//! tools is a bare hyper server that sends its bytes. A pipe is a pair of the kernel's, as a client gives
-//! one to the process that it starts; each connection has its own.
+//! Both go to one server in this process, over connections that stay open. The floor of the list of tools is
+//! a bare hyper server that sends its bytes. A pipe is a pair of the kernel's pipes, as a client gives to the
+//! process that it starts; each connection has one.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -28,12 +28,12 @@ use crate::server::Server;
 
 const SPAN: Duration = Duration::from_millis(1000);
 
-/// What is compared.
+/// The compared calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compared {
-    /// A read that is answered from the cache of credentials.
+    /// A read that uses only the cache of credentials.
     Whoami,
-    /// A read of what a thread comes to.
+    /// A read of the context of a thread.
     Context,
     /// A change.
     Post,
@@ -52,7 +52,7 @@ impl Compared {
     }
 }
 
-/// What carries the calls.
+/// The transport of the calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carrier {
     /// HTTP.
@@ -117,7 +117,7 @@ pub fn run(
     Finding { name: compared.name(), engine, pairs, floor_is, extra }
 }
 
-/// A pipe to a server of its own.
+/// A pipe to a separate server.
 struct Lines {
     request: Vec<u8>,
     to_server: pipe::Sender,
@@ -126,7 +126,7 @@ struct Lines {
 }
 
 impl Lines {
-    /// Serves the bearer of a token, who sends one request over and over.
+    /// Serves the bearer of a token, who repeats one request.
     fn open(service: &Service, token: &str, request: Vec<u8>) -> Self {
         let (to_server, reads) = pipe::pipe().expect("a pipe");
         let (writes, from_server) = pipe::pipe().expect("a pipe");
@@ -166,7 +166,7 @@ pub(super) fn post(path: &str, token: &str, headers: &str, body: &Value) -> Vec<
     .into_bytes()
 }
 
-/// The body of the first response to these bytes.
+/// Returns the body of the first response to these bytes.
 async fn first_answer(address: SocketAddr, request: &[u8]) -> Bytes {
     let mut stream = TcpStream::connect(address).await.expect("the server accepts");
     let closing = String::from_utf8_lossy(request).replacen("Host:", "Connection: close\r\nHost:", 1);

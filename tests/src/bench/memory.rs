@@ -1,6 +1,6 @@
-//! How much memory exporting and restoring take with 100,000 events and with 1,000,000.
+//! The memory that exporting and restoring need with 100,000 events and with 1,000,000.
 //!
-//! Both work in pages, so the second must not take more than a little over the first.
+//! Both work in pages, so the second must need only a little more than the first.
 
 use serde_json::{Value, json};
 use svc_core::Engine;
@@ -25,7 +25,7 @@ pub fn run(engine: Engine) -> Value {
     })
 }
 
-/// By how many KiB the memory of this process grew at most while a log was exported, and restored.
+/// Returns the maximum growth of this process in KiB during an export and during a restore of a log.
 fn measure(engine: Engine, events: i64) -> (u64, u64) {
     let (database, other) = (TestDatabase::on(engine), TestDatabase::on(engine));
     let (stage, empty) = (old_events::stage(&database, events), Stage::build(&other));
@@ -35,16 +35,16 @@ fn measure(engine: Engine, events: i64) -> (u64, u64) {
     (exported, restored)
 }
 
-/// Returns by how many KiB the memory of this process grew at most.
+/// Returns the result of `work`, and the maximum growth of this process in KiB during it.
 pub fn growth<T>(work: impl FnOnce() -> T) -> (T, u64) {
-    // From here on the peak is counted anew; see proc(5).
+    // This resets the peak; see proc(5).
     std::fs::write("/proc/self/clear_refs", "5").expect("Linux");
     let before = kib("/proc/self/status", "VmRSS:");
     let done = work();
     (done, kib("/proc/self/status", "VmHWM:").saturating_sub(before))
 }
 
-/// A number of KiB in the status of a process.
+/// Returns a number of KiB in the status of a process.
 pub fn kib(status: &str, name: &str) -> u64 {
     let status = std::fs::read_to_string(status).expect("Linux");
     let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("a number of KiB");

@@ -1,7 +1,7 @@
-//! Benchmarks: what is measured runs beside a floor, in one process and in alternation.
+//! Benchmarks: the code under test and a floor run in one process, in alternation.
 //!
 //! Both have the same statements, settings, sealing and hashing. The ratio is what counts; absolute numbers
-//! are those of the machine.
+//! depend on the machine.
 
 pub mod admission;
 pub mod attacks;
@@ -43,13 +43,13 @@ use svc_core::Engine;
 pub struct Sample {
     pub per_second: f64,
     pub latencies: Vec<Duration>,
-    /// Microseconds of processor time per operation, of server and load together, where it was measured.
+    /// Microseconds of processor time per operation, of server and load together, if it was measured.
     ///
-    /// It is steadier than the rate while others use the machine.
+    /// It is steadier than the rate while other programs use the machine.
     pub cpu_us: Option<f64>,
 }
 
-/// What one benchmark found.
+/// The result of one benchmark.
 #[derive(Clone, Debug)]
 pub struct Finding {
     pub name: &'static str,
@@ -62,7 +62,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// The median of the pairs' ratios, and the numbers that it is computed from.
+    /// Returns the median of the pairs' ratios, and the numbers that it is computed from.
     pub fn report(&self) -> Value {
         let mut latencies: Vec<Duration> =
             self.pairs.iter().flat_map(|(ours, _)| ours.latencies.clone()).collect();
@@ -111,9 +111,9 @@ pub fn alternate(
     measured
 }
 
-/// User and system time of all threads of this process, from proc_pid_stat(5).
+/// Returns the user and system time of all threads of this process, from proc_pid_stat(5).
 ///
-/// None where there is no such file.
+/// Returns `None` where that file does not exist.
 fn processor_time() -> Option<Duration> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
     let after_name = stat.rsplit(')').next()?;

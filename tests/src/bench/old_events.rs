@@ -1,4 +1,4 @@
-//! A log with many old events, stored behind the service's back.
+//! A log with many old events, stored directly in the database.
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ use super::stage::Stage;
 use crate::database::TestDatabase;
 use crate::world::SIGNS;
 
-/// Events that are stored with one statement.
+/// Events per statement.
 const CHUNK: i64 = 500;
-/// How old they are.
+/// Their age.
 const AGE: Duration = Duration::from_secs(10 * 86_400);
 
 /// An old event.
@@ -34,7 +34,7 @@ impl Event for Old {
     }
 }
 
-/// Opens a stage whose log has `count` old events. Its service prunes what a policy makes due at once.
+/// Opens a stage whose log has `count` old events. Its service prunes at once what a policy makes due.
 pub fn stage(database: &TestDatabase, count: i64) -> Stage {
     let past = Clock::system().now().shifted(-i64::try_from(AGE.as_micros()).expect("a span"));
     let stage = Stage::build_at(database, Clock::mock(past));
@@ -86,7 +86,7 @@ fn number(value: &Value) -> i64 {
     value.as_i64().expect("a number")
 }
 
-/// The stage in the present, with a service that prunes.
+/// Returns the stage in the present, with a service that prunes.
 fn reopened(database: &TestDatabase, stage: Stage) -> Stage {
     let Stage { service, token, workspace_id, admin_id, channel_id, thread_id } = stage;
     drop(service);

@@ -1,10 +1,10 @@
-//! Claim cycles (`claim_next_thread`, then `set_thread_result`) on Postgres, beside a bare queue.
+//! Compares claim cycles (`claim_next_thread`, then `set_thread_result`) on Postgres with a bare queue.
 //!
-//! Both run in process from the same number of callers. Each caller of the floor has a connection of its own
-//! and commits two prepared statements a cycle: a pop with `for update skip locked`, and the completion of
-//! what it popped, fenced by its lease. It keeps no log, no audit and no chain. Beside the floor it tells how
-//! fast the first cycles after 100,000 creations are, before any statistics exist, and the last of 20,000
-//! cycles under which another transaction keeps its snapshot, each as a part of the usual.
+//! Both run in process from the same number of callers. Each caller of the floor has its own connection and
+//! commits two prepared statements a cycle: a pop with `for update skip locked`, and the completion of the
+//! popped row, fenced by its lease. It keeps no log, no audit and no chain. It also reports the speed of the
+//! first cycles after 100,000 creations, before any statistics exist, and of the last of 20,000 cycles while
+//! another transaction keeps its snapshot, each as a fraction of the usual speed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -67,7 +67,7 @@ fn cycles(field: &Field, runtime: &Runtime, callers: usize, count: usize) -> Sam
     })
 }
 
-/// Measures `count` runs of `once` from `callers` callers; it is called with the number of the caller.
+/// Measures `count` runs of `once` from `callers` callers; `once` gets the number of the caller.
 fn measured<F: Future<Output = ()> + Send>(
     runtime: &Runtime,
     callers: usize,
@@ -145,7 +145,7 @@ impl Floor {
             let client = connect(&url).await;
             client.batch_execute(TABLE).await.expect("a table");
             let channel_id = field.stage.channel_id.uuid();
-            // Enough for every sample: it is not topped up.
+            // Enough for every sample: the queue is not refilled.
             let count = i64::try_from(2 * CREATED).expect("a bigint");
             client.execute(FILL, &[&channel_id, &count]).await.expect("rows");
             client.batch_execute("analyze bare_queue").await.expect("statistics");
@@ -185,7 +185,7 @@ async fn connect(url: &str) -> tokio_postgres::Client {
     client
 }
 
-/// A transaction that keeps what it has seen first.
+/// A transaction that keeps its first snapshot.
 struct Snapshot {
     _client: tokio_postgres::Client,
 }

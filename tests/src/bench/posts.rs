@@ -1,7 +1,7 @@
-//! Posts, beside bare loops that write the same rows.
+//! Compares posts with bare loops that write the same rows.
 //!
-//! On SQLite: over HTTP with 64 connections, beside one bare loop that commits 64 at a time. On Postgres: 64
-//! callers in process on one workspace, beside one transaction per post on 16 connections.
+//! On SQLite: over HTTP with 64 connections, against one bare loop that commits 64 at a time. On Postgres: 64
+//! callers in process on one workspace, against one transaction per post on 16 connections.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -54,14 +54,14 @@ fn over_http(pairs: usize, runtime: &Runtime) -> Finding {
     }
 }
 
-/// Posts with an idempotency key each, beside the same posts without one.
+/// Compares posts with an idempotency key each with the same posts without one.
 pub fn keyed(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     let database = TestDatabase::on(engine);
     let stage = Stage::build(&database);
     let server = Server::start(stage.service.clone(), HttpSettings::default());
     let path = format!("/threads/{}/messages", stage.thread_id);
     let (token, address) = (stage.token.clone(), server.address());
-    // Each post of the benchmark has a key of its own, in each of its spans.
+    // Each post of the benchmark has a different key, in each of its spans.
     let spans = AtomicUsize::new(0);
     let posts = |with_keys: bool| {
         let (path, token) = (path.clone(), token.clone());
@@ -83,12 +83,12 @@ pub fn keyed(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     }
 }
 
-/// The bytes of a POST with a JSON body.
+/// Returns the bytes of a POST with a JSON body.
 pub fn post_bytes(path: &str, token: &str, body: &str) -> Vec<u8> {
     post_with(path, token, "", body)
 }
 
-/// The same with more lines in its head.
+/// Returns the bytes of a POST with a JSON body and additional lines in its head.
 fn post_with(path: &str, token: &str, more: &str, body: &str) -> Vec<u8> {
     format!(
         "POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {token}\r\n{more}\
@@ -117,7 +117,7 @@ fn in_process(pairs: usize, runtime: &Runtime) -> Finding {
     }
 }
 
-/// Returns what posts another message to the thread of a stage with each call.
+/// Returns a function that posts another message to the thread of a stage with each call.
 pub fn poster(
     stage: &Stage,
 ) -> impl Fn(usize, usize) -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> + Clone + Send + 'static {
@@ -131,7 +131,7 @@ pub fn poster(
     }
 }
 
-/// Runs `call` again and again from `callers` tasks for `span`.
+/// Repeats `call` from `callers` tasks for `span`.
 pub fn callers<F, C>(runtime: &Runtime, callers: usize, span: Duration, call: F) -> Sample
 where
     F: Fn(usize, usize) -> C + Clone + Send + 'static,

@@ -1,4 +1,4 @@
-//! Posts while 1,000,000 events are pruned, beside the same posts in a workspace of which nothing is.
+//! Compares posts while 1,000,000 events are pruned with the same posts in a workspace without pruning.
 
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,6 @@
 //! Point reads: `get_message` with a bearer token over 100,000 messages.
 //!
-//! Beside a hyper server that returns a constant over the same loopback.
+//! The floor is a hyper server that returns a constant over the same loopback.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -83,9 +83,9 @@ fn fill(stage: &Stage, runtime: &Runtime) -> Vec<String> {
     })
 }
 
-/// Starts a server that returns this, whatever it is asked: a floor.
+/// Starts a floor: a server that returns this body to every request.
 ///
-/// It has the threads that servers have here. On those of its clients it would be spared each switch
+/// It has its own threads, as servers here do. On the threads of its clients it would avoid every switch
 /// between the two.
 pub(super) fn constant(body: Bytes) -> SocketAddr {
     let runtime = crate::runtime();

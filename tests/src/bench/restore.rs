@@ -1,4 +1,4 @@
-//! Restoring a workspace from an export, beside bare inserts of the same rows.
+//! Compares restoring a workspace from an export with bare inserts of the same rows.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ use super::{Finding, Sample, alternate};
 use crate::database::TestDatabase;
 
 const FILL: Duration = Duration::from_secs(12);
-/// Nearly all of an export's rows; each post writes one of each.
+/// The tables with nearly all rows of an export; each post writes one row of each.
 const TABLES: [&str; 3] = ["events", "messages", "audit"];
 
 pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
@@ -59,7 +59,7 @@ pub fn export(stage: &Stage) -> Spooled {
     exported.expect("an export").spooled
 }
 
-/// Restores a workspace beside that of a stage.
+/// Restores a copy of a stage's workspace next to it.
 pub fn restore(stage: &Stage, file: &Spooled) {
     let envelope = Some(Upload::File(file.clone()));
     let input = ImportWorkspace { mode: Mode::Restore, import_id: None, admin_handle: None, envelope };

@@ -1,4 +1,4 @@
-//! Rows as they are stored, read from one database and inserted into another.
+//! Stored rows, read from one database and inserted into another.
 
 use std::error::Error;
 use std::pin::pin;
@@ -13,7 +13,7 @@ use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
 
 use crate::database::TestDatabase;
 
-/// Rows of one transaction.
+/// Rows per transaction.
 const ROWS: usize = 500;
 
 /// The rows of some tables.
@@ -45,7 +45,7 @@ impl Rows {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of rows.
     pub fn count(&self) -> usize {
         match self {
             Self::Sqlite(tables) => tables.iter().map(|(_, rows)| rows.len()).sum(),
@@ -53,7 +53,8 @@ impl Rows {
         }
     }
 
-    /// Inserts them into the same tables of another database, which has no others, with prepared statements.
+    /// Inserts them into the same tables of another database, where the tables are empty, with prepared
+    /// statements.
     pub fn insert(&self, database: &TestDatabase, runtime: &Runtime) {
         match self {
             Self::Sqlite(tables) => {
@@ -76,7 +77,7 @@ impl Rows {
                     let statement = client.prepare(insert).await.expect("a statement");
                     for rows in rows.chunks(ROWS) {
                         client.batch_execute("begin").await.expect("a transaction");
-                        // They are sent one after another, and the answers awaited together.
+                        // They are pipelined: all are sent before the answers are awaited.
                         let inserts = rows.iter().map(|row| client.execute_raw(&statement, row));
                         try_join_all(inserts).await.expect("new rows");
                         client.batch_execute("commit").await.expect("a commit");
@@ -101,7 +102,7 @@ fn insert(table: &str, width: usize, sign: char) -> String {
     format!("insert into {table} values ({})", places.join(", "))
 }
 
-/// A column as Postgres sends and takes it; none is null.
+/// A column in the wire format of Postgres; `None` is null.
 #[derive(Debug)]
 pub struct Sent(Option<Vec<u8>>);
 

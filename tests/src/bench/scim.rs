@@ -1,7 +1,7 @@
 //! Finding a user: a SCIM list whose filter is an equality of `userName`, among 100,000 people.
 //!
-//! Beside the same among 1,000: what is found by an index costs about as much however many there are. In
-//! process, without transport.
+//! The floor is the same among 1,000: an index lookup costs about the same for both. In process, without
+//! transport.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ fn fill(stage: &Stage, people: usize, runtime: &Runtime) {
     });
 }
 
-/// Finds one person after the other, out of order.
+/// Returns a function that finds one person after another, out of order.
 fn finder(
     stage: &Stage,
     people: usize,

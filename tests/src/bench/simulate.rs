@@ -1,4 +1,4 @@
-//! How many steps a second the simulation of the claim engine takes, and whether all are those of the model.
+//! The steps per second of the simulation of the claim engine, and whether all agree with the model.
 
 use std::time::Instant;
 
@@ -8,9 +8,9 @@ use svc_core::Engine;
 use super::round;
 use crate::simulation::courses;
 
-/// Takes `steps` from `seed` on; a part of the courses has two services.
+/// Takes `steps` from `seed` on; some of the courses have two services.
 ///
-/// Panics at the first step of which something else came than the model says.
+/// Panics at the first step whose outcome differs from the model.
 pub fn run(engine: Engine, seed: u64, steps: usize) -> Value {
     let (began, mut taken, mut events) = (Instant::now(), 0, 0);
     for course in courses(engine, seed, steps, &[1, 1, 1, 2]) {

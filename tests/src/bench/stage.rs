@@ -22,7 +22,7 @@ pub struct Stage {
     pub thread_id: ThreadId,
 }
 
-/// The body of a benchmark's n-th message: 300 characters.
+/// Returns the body of a benchmark's n-th message: 300 characters.
 pub fn body(number: usize) -> String {
     format!("{number:08} {}", "the quick brown fox jumps over the lazy dog ".repeat(7))
         .chars()
@@ -36,12 +36,12 @@ impl Stage {
         Self::build_at(database, Clock::system())
     }
 
-    /// Sets a service up on `database` that has another time.
+    /// Sets a service up on `database` with this clock.
     pub fn build_at(database: &TestDatabase, clock: Clock) -> Self {
         Self::build_where(database, |options| options.clock = clock)
     }
 
-    /// Sets a service up on `database` with other options.
+    /// Sets a service up on `database` with changed options.
     pub fn build_where(database: &TestDatabase, change: impl FnOnce(&mut Options)) -> Self {
         let mut options = Options::new(database.address(), [7; 32]);
         options.mode = OpenMode::Create;
@@ -88,18 +88,18 @@ impl Stage {
         serde_json::from_slice(&reply.body().expect("a body")).expect("JSON")
     }
 
-    /// The engine beneath.
+    /// Returns the engine of a database.
     pub fn engine(database: &TestDatabase) -> Engine {
         database.engine()
     }
 
-    /// The stored hash of the admin's secret.
+    /// Returns the stored hash of the admin's secret.
     pub fn secret_hash(&self) -> [u8; 32] {
         svc_core::hash::sha256(self.token.as_bytes())
     }
 }
 
-/// The id of a returned object.
+/// Returns the id of a returned object.
 pub fn id<T: From<uuid::Uuid>>(object: &Value) -> T {
     let text = object.get("id").and_then(Value::as_str).expect("an id");
     text.parse::<uuid::Uuid>().expect("a UUID").into()

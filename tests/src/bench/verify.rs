@@ -1,5 +1,5 @@
-//! Verifying a chain, beside reading the stored payloads and taking their SHA-256; and comparing the tables
-//! with the log, beside verifying the chain alone.
+//! Compares verifying a chain with reading the stored payloads and computing their SHA-256, and comparing the
+//! tables with the log with only verifying the chain.
 
 use std::time::{Duration, Instant};
 
@@ -49,7 +49,7 @@ pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     }
 }
 
-/// Replays the log and compares the tables; `growth_kib` is by how much memory grew meanwhile at most.
+/// Replays the log and compares the tables; `growth_kib` is the maximum growth of memory during that.
 pub fn state(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     let database = TestDatabase::on(engine);
     let stage = Stage::build(&database);

@@ -1,7 +1,6 @@
-//! How much memory a server needs for each of 5,000 waits over MCP that have become streams, beside as many
-//! over REST.
+//! The memory that a server needs for each of 5,000 waits over MCP that have become streams, and over REST.
 //!
-//! Each server is a process of its own, so the clients' memory is not counted.
+//! Each server is a separate process, so the clients' memory is not counted.
 
 use std::time::Duration;
 
@@ -19,11 +18,11 @@ use crate::client::mcp::message;
 use crate::site::Site;
 
 const WAITS: usize = 5000;
-/// Begun first, so that what a server allocates once is not counted.
+/// Waits that are begun first, so that one-time allocations of the server are not counted.
 const FIRST: usize = 100;
-/// Callers among which the waits are divided: one may not have all.
+/// Callers among which the waits are divided, because one caller may not have all.
 const CALLERS: usize = 5;
-/// Longer than it takes until a wait is parked, and over MCP until its stream begins.
+/// Longer than the time until a wait is parked, and over MCP until its stream begins.
 const PARKED: Duration = Duration::from_secs(4);
 
 /// Measures both.
@@ -48,11 +47,11 @@ pub fn run(engine: Engine, runtime: &Runtime) -> Value {
     })
 }
 
-/// Returns how many KiB a server needs for each wait that such a request begins.
+/// Returns how many KiB a server needs for each wait that `request` begins.
 fn kib_each(engine: Engine, runtime: &Runtime, request: impl Fn(&str, &str) -> Vec<u8>) -> f64 {
     let site = Site::found(engine);
     let tokens = callers(&site);
-    // All connections are of one address here.
+    // All connections come from one address here.
     let unlimited =
         [("SVC_RATE_LIMIT_MAX", "0"), ("SVC_WORKSPACE_RATE_LIMIT_MAX", "0"), ("SVC_MAX_CONNECTIONS", "0")];
     let server = site.serve(&unlimited);
@@ -75,7 +74,7 @@ fn kib_each(engine: Engine, runtime: &Runtime, request: impl Fn(&str, &str) -> V
         let after = kib(&status, "VmRSS:");
         for stream in &others {
             let mut said = [0; 12];
-            // Over MCP the head of the stream is there, over REST nothing.
+            // Over MCP the head of the stream has arrived, over REST nothing.
             if let Ok(read) = stream.try_read(&mut said) {
                 assert_eq!(said.get(..read), Some(&b"HTTP/1.1 200"[..]), "a wait was refused");
             }

@@ -1,7 +1,7 @@
-//! Posts from 64 callers while messages are withdrawn one after the other, beside posts alone.
+//! Compares posts from 64 callers while messages are withdrawn one after another with posts alone.
 //!
-//! The workspace has 1,000,000 messages, and the shelves of 20,000,000. Rows of messages are made by SQL:
-//! nobody opens them, and to be withdrawn a message needs no more than its shelf. Then one withdrawal is
+//! The workspace has 1,000,000 messages, and the key segments of 20,000,000. SQL creates the rows of
+//! messages: they are never opened, and a withdrawal needs only the key segment. Then one withdrawal is
 //! observed until its scrub is done.
 
 use std::sync::Arc;
@@ -24,11 +24,11 @@ use crate::process::until;
 const SPAN: Duration = Duration::from_millis(2500);
 const CALLERS: usize = 64;
 const MESSAGES: usize = 1_000_000;
-/// Those of 20,000,000 messages.
+/// Number of key segments of 20,000,000 messages.
 const SHELVES: i64 = 20_000_000 / LEAVES + 1;
-/// The first shelf that is made here; the log does not reach it.
+/// The first key segment that is created here; the log does not reach it.
 const FIRST_SHELF: i64 = 100_000;
-/// Walks through the messages in an order that jumps between shelves.
+/// Step through the messages that jumps between key segments.
 const STRIDE: usize = 611_953;
 
 /// A workspace with many messages.
@@ -94,7 +94,7 @@ impl Field {
         sample
     }
 
-    /// How long a withdrawal takes until its scrub is done, and the longest post or read meanwhile.
+    /// Returns the time until the scrub of a withdrawal is done, and the slowest post or read during it.
     fn watch_one(&self, runtime: &Runtime) -> (Duration, f64) {
         let pending = || self.database.number("select count(*) from scrubs") > 0;
         until("earlier scrubs", || !pending());
@@ -126,7 +126,7 @@ impl Field {
     }
 }
 
-/// Withdraws the n-th message on the way through them.
+/// Withdraws the n-th message in the order of the stride.
 async fn withdraw(stage: &Stage, number: usize) {
     let message = (number * STRIDE) % MESSAGES;
     let id = uuid::Uuid::from_u128(message as u128);

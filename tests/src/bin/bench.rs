@@ -4,11 +4,10 @@
 //! limits|scim|fanout|posts-followed|posts-keyed|fanout-ws|posts-ws|prune|export|restore
 //! [--engine sqlite|postgres] [--pairs N] [--json]`;
 //! with `--json` the last line is an object. `bench pop --engine postgres [--callers N]` needs Postgres.
-//! `bench mcp-whoami|mcp-context|mcp-posts|mcp-tools [--callers N] [--pipe]` takes so many
-//! connections, or pipes.
-//! `bench fair [--engine ..] [--pairs N]` measures what a workspace gets beside one that asks for everything.
-//! `bench attacks [--engine ..] [--seconds N] [--only NAME]` attacks real servers, each attack for so long,
-//! and exits with 1 if they do not hold; without `--engine` on every engine that there is.
+//! `bench mcp-whoami|mcp-context|mcp-posts|mcp-tools [--callers N] [--pipe]` uses N connections, or pipes.
+//! `bench fair [--engine ..] [--pairs N]` measures the throughput of a workspace beside a greedy one.
+//! `bench attacks [--engine ..] [--seconds N] [--only NAME]` attacks real servers, each attack for N seconds,
+//! and exits with 1 if they do not withstand it; without `--engine` on every available engine.
 //! `bench board [--pairs N]` needs a browser and Node.js.
 //! `bench memory`, `bench idle` and `bench mcp-waits` print KiB. `bench simulate [--engine ..] [--steps N]
 //! [--seed N] [--json]` takes steps of the simulation of the claim engine.
@@ -111,7 +110,7 @@ fn main() -> ExitCode {
     if arguments.name == "attacks" {
         return run_attacks(&arguments);
     }
-    // One loop for the load, the server and the floor: no side pays for threads of its own.
+    // One runtime for the load, the server and the floor, so that all share their threads.
     let runtime = svc_tests::runtime();
     let (engine, pairs) = (arguments.engine.unwrap_or(Engine::Sqlite), arguments.pairs);
     let printed = match arguments.name.as_str() {
@@ -174,7 +173,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Fails with a sentence if a benchmark needs a Postgres server and there is none.
+/// Returns a sentence as the error if a benchmark needs a Postgres server that is missing.
 fn check_engine(arguments: &Arguments) -> Result<(), String> {
     if arguments.name == "pop" && arguments.engine != Some(Engine::Postgres) {
         return Err("bench pop runs on Postgres only: add --engine postgres".to_owned());
@@ -189,7 +188,7 @@ fn check_engine(arguments: &Arguments) -> Result<(), String> {
     Ok(())
 }
 
-/// Runs the attacks, and prints what they did line by line.
+/// Runs the attacks, and prints a line for each.
 fn run_attacks(arguments: &Arguments) -> ExitCode {
     let engines = arguments.engine.map_or_else(engines, |engine| vec![engine]);
     let span = Duration::from_secs(u64::try_from(arguments.seconds).unwrap_or(u64::MAX));

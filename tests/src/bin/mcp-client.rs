@@ -1,12 +1,12 @@
-//! An agent with a client that is not ours: that of rmcp, for the Model Context Protocol.
+//! An agent with an independent client: that of rmcp, for the Model Context Protocol.
 //!
 //! ```text
 //! mcp-client rmcp|rmcp-legacy URL          calls a server
 //! mcp-client rmcp|rmcp-legacy SVC DATA     starts `SVC mcp-stdio --data DATA`
 //! ```
 //!
-//! The token is in `SVC_TOKEN`; what to call is one JSON object on standard input. What each step came to is
-//! printed as one line of JSON, after the connection was closed.
+//! The token is in `SVC_TOKEN`; the steps are one JSON object on standard input. It prints the outcome of
+//! each step as one line of JSON, after it has closed the connection.
 
 use std::error::Error;
 use std::process::Stdio;
@@ -26,7 +26,7 @@ use serde_json::{Map, Value, json};
 use svc_tests::runtime;
 use tokio::process::Command;
 
-/// Counts the notifications of progress.
+/// A counter of progress notifications.
 #[derive(Clone, Default)]
 struct Heard(Arc<AtomicUsize>);
 
@@ -39,7 +39,7 @@ impl ClientHandler for Heard {
 type Client = RunningService<RoleClient, Heard>;
 type Failure = Box<dyn Error>;
 
-/// The service, and how it is spoken to.
+/// The service, and the protocol used with it.
 struct Reached {
     mode: ClientLifecycleMode,
     server: String,
@@ -71,7 +71,7 @@ async fn call(client: &Client, tool: &str, arguments: &Value) -> Result<Value, F
     Ok(serde_json::to_value(client.call_tool(params).await?)?)
 }
 
-/// What a step came to: its result, or how it failed.
+/// Returns the outcome of a step: its result, or its failure.
 fn outcome(step: Result<Value, Failure>) -> Value {
     match step {
         Ok(result) => json!({"result": result}),
@@ -166,7 +166,7 @@ fn main() -> Result<(), Failure> {
         let mut outcomes = work(&client, &steps).await;
         client.cancel().await?;
 
-        // A token that is revoked while it is in use, and then used once more.
+        // The token is used, revoked and then used once more.
         let doomed = steps["doomed"]["secret"].as_str().ok_or("no token is to be revoked")?;
         let client = reached.connect(doomed).await?;
         call(&client, "revoke_token", &json!({"token_id": steps["doomed"]["id"]})).await?;

@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let settings = HttpSettings { auth_disabled: true, ..HttpSettings::default() };
     let (end, ended) = oneshot::channel::<()>();
     std::thread::spawn(move || {
-        // A broken standard input has ended, too.
+        // A broken standard input counts as ended.
         let _ = io::stdin().read_to_end(&mut Vec::new());
         let _ = end.send(());
     });

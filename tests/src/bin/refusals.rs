@@ -1,6 +1,6 @@
-//! `refusals FILE`: the declared refusals that no test of a whole run has shown.
+//! `refusals FILE`: lists the declared refusals that no test of a whole run has produced.
 //!
-//! `tests/run` calls it; FILE is that of `SVC_TEST_REFUSALS`. Exit 1 if there are any.
+//! `tests/run` calls it; FILE is that of `SVC_TEST_REFUSALS`. Exits with 1 if there are any.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! An agent in a process of its own, over standard input and output, by lines of JSON-RPC.
+//! An agent in a separate process, over standard input and output, by lines of JSON-RPC.
 
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ impl Agent {
         self.last
     }
 
-    /// The next response, which must be to the call `id`.
+    /// Returns the next response, which must answer the call `id`.
     pub fn response(&mut self, id: i64) -> Value {
         let line = self.running.next_line();
         let answer: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
@@ -35,7 +35,7 @@ impl Agent {
         answer
     }
 
-    /// The next response, which must be a success of the call `id`.
+    /// Returns the next response, which must be a success of the call `id`.
     pub fn answer(&mut self, id: i64) -> Value {
         let answer = self.response(id);
         assert_ne!(answer["result"]["isError"], json!(true), "{answer}");

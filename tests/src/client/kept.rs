@@ -1,6 +1,6 @@
-//! REST over one connection that is kept open, as a busy caller has it.
+//! REST over one connection that stays open, as a busy caller uses it.
 //!
-//! A broken connection is an outcome, too: the server may have done what was requested, or not.
+//! A broken connection is an outcome, too: the server may have performed the request, or not.
 
 use std::net::SocketAddr;
 
@@ -13,7 +13,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::TcpStream;
 
-/// How a connection broke off.
+/// The moment at which a connection broke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Broken {
     /// Before a request was sent.
@@ -37,20 +37,20 @@ impl Kept {
         Self::over(stream, address, token).await
     }
 
-    /// Speaks over a stream that is connected already.
+    /// Uses a stream that is already connected.
     pub async fn over(stream: TcpStream, address: SocketAddr, token: &str) -> Result<Self, Broken> {
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|_| Broken::Idle)?;
-        // The request that was under way shows how it ended.
+        // The request in progress reports how the connection ended.
         tokio::spawn(async move { drop(connection.await) });
         Ok(Self { sender, host: address.to_string(), credential: format!("Bearer {token}") })
     }
 
-    /// Reads.
+    /// Sends a GET request.
     pub async fn get(&mut self, target: &str) -> Result<(u16, Value), Broken> {
         self.ask(Method::GET, target, None).await
     }
 
-    /// Posts.
+    /// Sends a POST request.
     pub async fn post(&mut self, target: &str, body: &Value) -> Result<(u16, Value), Broken> {
         self.ask(Method::POST, target, Some(body)).await
     }
@@ -69,7 +69,7 @@ impl Kept {
         Ok((status, serde_json::from_slice(&bytes).unwrap_or(Value::Null)))
     }
 
-    /// Sends a request with more headers and returns before the body has arrived.
+    /// Sends a request with additional headers and returns before the body has arrived.
     pub async fn raw(
         &mut self,
         method: Method,

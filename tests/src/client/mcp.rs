@@ -1,6 +1,6 @@
 //! MCP: `tools/call` and other methods as JSON-RPC over `POST /mcp`, in the newest revision.
 //!
-//! Successes and failures are returned as the same [`Answer`] that REST gives.
+//! Successes and failures are returned as the same [`Answer`] as over REST.
 
 use serde_json::{Value, json};
 use svc_core::op::Operation;
@@ -25,7 +25,7 @@ impl Mcp {
         self.request_at("/mcp", token, &[], method, params)
     }
 
-    /// The same at another path, with more headers.
+    /// Calls a method at another path, with additional headers.
     pub fn request_at(
         &self,
         path: &str,
@@ -67,7 +67,7 @@ impl Mcp {
     }
 }
 
-/// A request of the newest revision; what its metadata say already stays.
+/// Returns a request of the newest revision; existing metadata stays.
 pub fn message(method: &str, mut params: Value) -> Value {
     let mut meta = json!({
         "io.modelcontextprotocol/protocolVersion": REVISION,
@@ -81,7 +81,7 @@ pub fn message(method: &str, mut params: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 }
 
-/// The status and the body that REST would have had.
+/// Returns the status and the body that REST would return.
 pub fn outcome(response: &Value, http_status: u16, operation: &Operation) -> (u16, Value) {
     let problem = |problem: &Value| {
         let status = problem["status"].as_u64().and_then(|status| u16::try_from(status).ok());
@@ -96,13 +96,13 @@ pub fn outcome(response: &Value, http_status: u16, operation: &Operation) -> (u1
         return problem(refusal(result, operation));
     }
     if content.is_null() {
-        // Not the response to a tool call: it was rejected before.
+        // Not the response to a tool call: the server rejected it before.
         return problem(response);
     }
     (operation.http().success.status(), content.clone())
 }
 
-/// The problem of a refusal; the text says as much as its fields.
+/// Returns the problem of a refusal, whose text must contain the same facts as its fields.
 fn refusal<'a>(result: &'a Value, operation: &Operation) -> &'a Value {
     assert!(
         result.get("structuredContent").is_none(),
@@ -114,7 +114,7 @@ fn refusal<'a>(result: &'a Value, operation: &Operation) -> &'a Value {
     for said in [operation.name().to_owned(), last_segment("type"), last_segment("title")] {
         assert!(text.contains(&said), "{operation:?}: the text does not say {said}: {text}");
     }
-    // Several faults of an input are told one by one.
+    // The text lists several faults of an input separately.
     let faults = problem["errors"].as_array().filter(|faults| faults.len() > 1);
     let details = faults.map_or(vec![problem], |faults| faults.iter().collect());
     for detail in details {

@@ -1,7 +1,7 @@
 //! REST over a real connection.
 //!
-//! An operation's input is one object; this client puts each field where its operation's path template,
-//! method and the rest of the contract want it.
+//! An operation's input is one object; this client puts each field where the path template, the method and
+//! the rest of the operation's contract expect it.
 
 use std::net::SocketAddr;
 
@@ -22,7 +22,7 @@ use crate::{refusals, runtime};
 /// A client of one server.
 #[derive(Clone, Copy, Debug)]
 pub struct Rest {
-    /// Where the server listens.
+    /// The address of the server.
     pub address: SocketAddr,
 }
 
@@ -58,7 +58,7 @@ impl Rest {
         self.post_bytes(target, &[&media, headers].concat(), form)
     }
 
-    /// Posts bytes without a token, of the media type that the headers name or else as JSON.
+    /// Posts bytes without a token, with the media type in the headers or else as JSON.
     pub fn post_bytes(&self, target: &str, headers: &[(&str, &str)], bytes: &str) -> Answer {
         let bytes = Bytes::from(bytes.to_owned());
         runtime().block_on(self.answer(None, "POST", target, headers, Some(bytes)))
@@ -133,7 +133,7 @@ impl Rest {
     }
 }
 
-/// The request target and the body for an operation's input.
+/// Returns the request target and the body for an operation's input.
 pub fn address(operation: &Operation, path: &str, input: &Value) -> (String, Option<Value>) {
     let mut rest: Map<String, Value> = input.as_object().cloned().unwrap_or_default();
     let segments = path.split('/').map(|segment| match segment.strip_prefix('{') {
@@ -163,7 +163,7 @@ fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Percent-encodes all that is not plain.
+/// Percent-encodes all characters that are not unreserved.
 fn encode(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     text.bytes()
@@ -171,7 +171,7 @@ fn encode(text: &str) -> String {
         .collect()
 }
 
-/// A JSON body as JSON; any other as a string.
+/// Returns a JSON body as JSON, any other as a string.
 fn read(headers: &HeaderMap, bytes: &[u8]) -> Value {
     let kind = headers.get("content-type").and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     match serde_json::from_slice(bytes) {

@@ -1,4 +1,4 @@
-//! MCP over a pair of pipes, as the process of an agent has it, but within this one.
+//! MCP over a pair of pipes, as in an agent's process, but within this process.
 
 use std::sync::Mutex;
 
@@ -47,7 +47,7 @@ impl Stdio {
         self.receive()
     }
 
-    /// Sends a line, whatever it says.
+    /// Sends a line with any content.
     pub fn send(&self, line: &[u8]) {
         let mut pipes = self.pipes.lock().unwrap();
         let input = &mut pipes.as_mut().unwrap().input;
@@ -72,7 +72,7 @@ impl Stdio {
 
 impl Drop for Stdio {
     fn drop(&mut self) {
-        // The input ends, and with it the server, which holds the service.
+        // This ends the input, and so the server, which holds the service.
         self.pipes.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
         if let Some(server) = self.server.take() {
             let ended = runtime().block_on(server);

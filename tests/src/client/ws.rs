@@ -18,7 +18,7 @@ pub struct Ws {
     socket: WebSocketStream<TcpStream>,
 }
 
-/// What came next.
+/// The next frame, or the end of a subscription.
 #[derive(Debug, PartialEq)]
 pub enum Received {
     /// A frame.
@@ -40,7 +40,7 @@ impl Ws {
         connected
     }
 
-    /// The same, with the headers of the answer to the handshake.
+    /// Connects and sends the first frame, and returns the headers of the handshake's response, too.
     pub fn shake_hands(address: SocketAddr, headers: &[(&str, &str)], first: &Value) -> (Self, HeaderMap) {
         let (mut connected, answered) = Self::handshake(address, headers);
         connected.say(first);
@@ -70,7 +70,7 @@ impl Ws {
         runtime().block_on(self.socket.send(Message::text(text.to_owned()))).unwrap();
     }
 
-    /// Connects with these headers in the handshake, or returns the status that refuses it.
+    /// Connects with these headers in the handshake. Returns the status if the server refuses it.
     pub fn try_connect(address: SocketAddr, headers: &[(&str, &str)]) -> Result<Self, u16> {
         runtime().block_on(async {
             let stream = TcpStream::connect(address).await.unwrap();
@@ -82,7 +82,7 @@ impl Ws {
         })
     }
 
-    /// The next frame, or the end.
+    /// Returns the next frame, or the end.
     pub fn receive(&mut self) -> Received {
         runtime().block_on(async {
             loop {
@@ -97,7 +97,7 @@ impl Ws {
         })
     }
 
-    /// The next frame.
+    /// Returns the next frame.
     #[track_caller]
     pub fn frame(&mut self) -> Value {
         match self.receive() {
@@ -107,7 +107,7 @@ impl Ws {
     }
 }
 
-/// A handshake with these headers.
+/// Returns a handshake with these headers.
 fn request(address: SocketAddr, headers: &[(&str, &str)]) -> http::Request<()> {
     let mut request = format!("ws://{address}/ws/subscribe").into_client_request().unwrap();
     for (name, value) in headers {
@@ -117,7 +117,7 @@ fn request(address: SocketAddr, headers: &[(&str, &str)]) -> http::Request<()> {
     request
 }
 
-/// The first frame for everything in a workspace after `after_id`.
+/// Returns the first frame for everything in a workspace after `after_id`.
 pub fn first_frame(token: &str, workspace_id: impl std::fmt::Display, after_id: Option<i64>) -> Value {
     json!({"token": token, "filter": {"workspace_id": workspace_id.to_string()}, "after_id": after_id})
 }

@@ -1,7 +1,7 @@
 //! Callers: members that write through real servers, each at its own pace, and record the outcomes.
 //!
-//! They make threads, post, edit, withdraw, cancel, claim and set results. Each writes on objects of its own,
-//! except for the tasks, which all of them want.
+//! They create threads, post, edit, withdraw, cancel, claim and set results. Each writes on its own objects,
+//! except for the tasks, for which all compete.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -25,18 +25,18 @@ use crate::witness::{self, Clocks, assert_kept};
 /// Callers over HTTP in an ordeal.
 pub const CALLERS: usize = 24;
 
-/// The timeout of a call, whose write may have been done nevertheless.
+/// The timeout of a call; its write may have happened nevertheless.
 const CALL_TIMEOUT: Duration = Duration::from_secs(45);
-/// How long a caller pauses after a response that says to try again.
+/// Pause of a caller after a response that says to try again.
 const RETRY_PAUSE: Duration = Duration::from_millis(10);
 
 /// A slot that some threads need.
 const SLOT: &str = "gpu";
 
-/// How often a probe writes before a fault.
+/// Number of writes of a probe before a fault.
 const PROBES: u32 = 8;
 
-/// A member, with a thread of its own to write in.
+/// A member, with its own thread to write in.
 #[derive(Clone)]
 struct Person {
     member: String,
@@ -51,14 +51,14 @@ pub struct Workload {
     channel: String,
     people: Vec<Person>,
     table: Table,
-    /// How many titles, texts and marks there are, over all callers of a member.
+    /// Number of titles, texts and marks of all callers of a member.
     texts: AtomicUsize,
     /// Characters of padding in each message.
     padding: AtomicUsize,
 }
 
 impl Workload {
-    /// Makes `count` members with a thread each.
+    /// Creates `count` members with a thread each.
     pub fn prepare(site: &Site, count: usize) -> Self {
         let service = site.open();
         let (workspace, admin) = (site.founders.workspace_id.clone(), &site.founders.admin);
@@ -91,32 +91,32 @@ impl Workload {
         }
     }
 
-    /// Pads the messages of all callers by so many characters from now on.
+    /// Pads the messages of all callers by this many characters from now on.
     pub fn pad(&self, characters: usize) {
         self.padding.store(characters, Ordering::Relaxed);
     }
 
-    /// Checks with the witness that claims kept the rules.
+    /// Checks with the witness that claims followed the rules.
     ///
-    /// There are some.
+    /// There must be some claims.
     pub fn assert_claims_kept(&self, what: &str, site: &Site) {
         let events = witness::events(&site.open(), &site.founders.admin, &self.workspace, 0);
         assert_kept(what, &events, Clocks::Steady, 1);
     }
 
-    /// A caller that writes through a server.
+    /// Returns a caller that writes through a server.
     pub fn caller(&self, number: usize, address: SocketAddr) -> Caller<'_> {
         self.caller_by(number, Way::Http { address, kept: None })
     }
 
-    /// A caller that writes through a process of its own.
+    /// Returns a caller that writes through a separate process.
     pub fn agent(&self, number: usize, site: &Site) -> Caller<'_> {
         self.caller_by(number, Way::Stdio(Agent::start(site, &self.people[number].token)))
     }
 
     fn caller_by(&self, number: usize, way: Way) -> Caller<'_> {
         let person = self.people[number].clone();
-        // Each begins elsewhere, so that some claim however early all are cut off.
+        // Each begins with another write, so that some claim even if all are interrupted early.
         Caller { workload: self, person, way, own: Own::default(), turn: number, records: Vec::new() }
     }
 
@@ -125,18 +125,18 @@ impl Workload {
     }
 }
 
-/// How a caller reaches the service.
+/// The transport of a caller.
 enum Way {
     Http { address: SocketAddr, kept: Option<Kept> },
     Stdio(Agent),
 }
 
-/// How a call ended.
+/// The end of a call.
 enum Reply {
     Answered(u16, Value),
-    /// It was never sent.
+    /// It was not sent.
     NotSent,
-    /// It was sent, and there was no response.
+    /// It was sent, but the response did not arrive.
     CutOff,
 }
 
@@ -182,7 +182,7 @@ async fn over_http(
     }
 }
 
-/// The objects of a caller that it can write on.
+/// The objects of a caller that it can change.
 #[derive(Default)]
 struct Own {
     threads: Vec<String>,
@@ -227,7 +227,7 @@ impl Caller<'_> {
         }
     }
 
-    /// Makes a thread.
+    /// Creates a thread.
     pub fn create_thread(&mut self) -> bool {
         let title = self.unique("thread");
         let mut input = json!({"channel_id": self.workload.channel, "title": title});
@@ -251,7 +251,7 @@ impl Caller<'_> {
         self.keep(made, |own, id, _| own.messages.push(id))
     }
 
-    /// Edits the last message, and keeps its id to withdraw it. Posts if there is none.
+    /// Edits the last message, and keeps its id to withdraw it. Posts if there is no message.
     pub fn edit(&mut self) -> bool {
         let Some(message) = self.own.messages.last().cloned() else { return self.post() };
         let body = self.unique("edited");
@@ -267,14 +267,14 @@ impl Caller<'_> {
         self.write("edit_message", &input, Write::Edit { message, body }).is_some()
     }
 
-    /// Withdraws the last message. Posts if there is none.
+    /// Withdraws the last message. Posts if there is no message.
     pub fn withdraw(&mut self) -> bool {
         let Some(message) = self.own.messages.pop() else { return self.post() };
         let input = json!({"message_id": dashed(&message)});
         self.write("delete_message", &input, Write::Withdraw(message)).is_some()
     }
 
-    /// Cancels the last thread. Makes one if there is none.
+    /// Cancels the last thread. Creates one if there is no thread.
     pub fn cancel(&mut self) -> bool {
         let Some(thread) = self.own.threads.pop() else { return self.create_thread() };
         let input = json!({"thread_id": dashed(&thread), "reason": "an ordeal"});
@@ -288,7 +288,7 @@ impl Caller<'_> {
         self.keep(made, |own, lease, thread| own.claims.extend(thread.map(|thread| (thread, lease))))
     }
 
-    /// Sets the result of a claimed task. Claims one if there is none.
+    /// Sets the result of a claimed task. Claims one if there is no claim.
     pub fn set_result(&mut self) -> bool {
         let Some((thread, lease)) = self.own.claims.pop() else { return self.claim() };
         let mark = self.unique("result");
@@ -297,7 +297,7 @@ impl Caller<'_> {
         self.write("set_thread_result", &input, Write::Result { thread, mark }).is_some()
     }
 
-    /// The outcome of the last write.
+    /// Returns the outcome of the last write.
     pub fn last(&self) -> Option<&Record> {
         self.records.last()
     }
@@ -343,7 +343,7 @@ impl Caller<'_> {
     }
 }
 
-/// What the thread of a turn touches: nothing, a path, or what others may touch too.
+/// Returns the footprint of the thread of a turn: none, a path, or a shared item.
 fn footprint(turn: usize) -> Option<Value> {
     let path = json!({"kind": "path", "value": format!("src/{turn}")});
     let items = match turn % 6 {
@@ -355,7 +355,7 @@ fn footprint(turn: usize) -> Option<Value> {
     Some(json!({"repo": "acme/app", "items": items}))
 }
 
-/// An id in the form that the service accepts.
+/// Returns an id in the form that the service accepts.
 fn dashed(plain: &str) -> String {
     plain.parse::<uuid::Uuid>().unwrap().to_string()
 }
@@ -374,17 +374,17 @@ impl Progress {
         self.acknowledged.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes that were acknowledged until now.
+    /// Returns the number of acknowledged writes so far.
     pub fn acknowledged(&self) -> usize {
         *self.lock()
     }
 
-    /// Callers that are waiting for a response.
+    /// Returns the number of callers that are waiting for a response.
     pub fn in_flight(&self) -> usize {
         self.in_flight.load(Ordering::SeqCst)
     }
 
-    /// Waits for `more` acknowledged writes, for `limit` at the most, and returns whether they came.
+    /// Waits for `more` acknowledged writes, up to `limit`, and returns whether they came.
     pub fn wait_for(&self, more: usize, limit: Duration) -> bool {
         let acknowledged = self.lock();
         let wanted = *acknowledged + more;
@@ -402,12 +402,12 @@ impl Progress {
     }
 }
 
-/// Lets callers write while something happens.
+/// Lets callers write during `happens`.
 ///
 /// Returns their records, and the result of `happens`.
 pub fn write_during<T>(callers: Vec<Caller<'_>>, happens: impl FnOnce(&Progress) -> T) -> (Vec<Record>, T) {
     let progress = Progress::default();
-    /// Stops the callers also when what happens panics.
+    /// Stops the callers, also if `happens` panics.
     struct Stop<'a>(&'a Progress);
     impl Drop for Stop<'_> {
         fn drop(&mut self) {
@@ -435,45 +435,45 @@ pub fn write_during<T>(callers: Vec<Caller<'_>>, happens: impl FnOnce(&Progress)
     })
 }
 
-/// One more caller, which measures how soon a server writes again after a fault.
+/// An additional caller that measures how soon a server accepts writes after a fault.
 pub struct Probe<'a> {
     /// The caller.
     pub caller: Caller<'a>,
-    /// How soon it must be able to write again.
+    /// Time in which it must be able to write again.
     pub limit: Duration,
 }
 
 impl<'a> Probe<'a> {
-    /// Has the caller write a few times before anything fails, beside all others.
+    /// Lets the caller write a few times before any fault, beside all others.
     ///
-    /// No recovery can be quicker than that on this machine at this time.
+    /// Recovery cannot be faster than that on this machine at this time.
     pub fn prepare(mut caller: Caller<'a>) -> Self {
         let usual = (0..PROBES).map(|_| until_it_writes(&mut caller, TEST_TIMEOUT)).max().unwrap_or_default();
         Self { caller, limit: RECOVERY + usual * PROBES }
     }
 
-    /// The same with a limit of its own.
+    /// Returns a probe with this limit.
     pub fn within(caller: Caller<'a>, limit: Duration) -> Self {
         Self { caller, limit }
     }
 
-    /// Checks that the server writes again soon.
+    /// Checks that the server soon accepts writes again.
     pub fn check_recovery(&mut self) -> Option<Defect> {
         let took = until_it_writes(&mut self.caller, self.limit);
         (took > self.limit).then_some(Defect::Slow(took))
     }
 }
 
-/// Writes through a server until a write is acknowledged, and returns how long that took.
+/// Writes through a server until a write is acknowledged, and returns the time that took.
 ///
-/// It is more than `limit` if none was.
+/// It is more than `limit` if no write was acknowledged.
 fn until_it_writes(caller: &mut Caller<'_>, limit: Duration) -> Duration {
     let began = Instant::now();
     while !caller.create_thread() && began.elapsed() <= limit {}
     began.elapsed()
 }
 
-/// A summary of a run in one line.
+/// Returns a summary of a run in one line.
 pub fn summary(records: &[Record]) -> String {
     let mut counts = std::collections::BTreeMap::<String, usize>::new();
     for record in records {

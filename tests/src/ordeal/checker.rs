@@ -1,8 +1,8 @@
 //! The checker: compares the records of callers with the state of the service.
 //!
-//! Every acknowledged write is there, in the rows, in the log and in what can be read; no rejected one is;
-//! rows and events agree; nobody was given what another member held; the log is whole. It reports every
-//! defect, so that a control can say which one it must find.
+//! Every acknowledged write must be in the rows, in the log and in the results of reads; no rejected one may
+//! be; rows and events must agree; no member may get a thread that another held; and the log must be intact.
+//! It reports every defect, so that a control can say which one it must find.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -16,23 +16,23 @@ use super::replay::Replayed;
 use super::rows::{Rows, events};
 use crate::site::Site;
 
-/// Something that is wrong.
+/// A defect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Defect {
-    /// A write was acknowledged, and is not there as the response said.
+    /// A write was acknowledged, but its effect is missing or differs from the response.
     Lost(String),
-    /// A write was rejected, and was done.
+    /// A write was rejected, but it happened.
     RefusedDone(String),
-    /// A write was requested once and was done more often.
+    /// A write was requested once, but happened more than once.
     DoneTwice(String),
     /// A row whose event is not in the log.
     RowWithoutEvent {
         /// Its table.
         table: &'static str,
-        /// Its id, or that of what it belongs to.
+        /// Its id, or that of its parent.
         id: String,
     },
-    /// An event whose row is not there.
+    /// An event whose row is missing.
     EventWithoutRow {
         /// Its kind.
         kind: &'static str,
@@ -46,7 +46,7 @@ pub enum Defect {
         /// Its id.
         id: String,
     },
-    /// The log gives a thread to somebody while another one holds it.
+    /// The log assigns a thread to a member while another one holds it.
     SecondHolder {
         /// The thread.
         thread: String,
@@ -62,18 +62,18 @@ pub enum Defect {
     },
     /// A log that `svc verify` does not accept.
     Chain {
-        /// The first position that is broken.
+        /// The first broken position.
         lsn: i64,
-        /// What is broken.
+        /// The defect.
         defect: String,
     },
-    /// A message that can no longer be read, or a thread's list of them.
+    /// A message, or a thread's list of messages, that can no longer be read.
     Unreadable(String),
-    /// A server that accepted no write for too long after the fault had ended.
+    /// A server that accepted no write for too long after the end of the fault.
     Slow(Duration),
-    /// Something that came too late.
+    /// A response that came too late.
     Late(String),
-    /// A fault from outside that was reported as the service's own, as 500.
+    /// An external fault that was reported as the service's own, as 500.
     Internal(String),
 }
 
@@ -83,13 +83,13 @@ impl fmt::Display for Defect {
     }
 }
 
-/// Calls that failed with an internal error.
+/// Returns the calls that failed with an internal error.
 pub fn internal_errors(records: &[Record]) -> impl Iterator<Item = Defect> {
     let internal = records.iter().filter(|record| matches!(record.verdict, Verdict::Refused(500, _)));
     internal.map(|record| Defect::Internal(record.to_string()))
 }
 
-/// Calls that took longer than they may.
+/// Returns the calls that took longer than `limit`.
 pub fn late(records: &[Record], limit: Duration) -> impl Iterator<Item = Defect> {
     let late = records.iter().filter(move |record| record.took > limit);
     late.map(|record| Defect::Late(format!("{record} took {:?}", record.took)))
@@ -113,7 +113,7 @@ pub fn assert_sound(what: &str, defects: &[Defect]) {
     );
 }
 
-/// Every defect of a site whose callers have `records`.
+/// Returns every defect of a site whose callers have `records`.
 pub fn check(site: &Site, records: &[Record]) -> Vec<Defect> {
     let mut defects = chain(site);
     let id = site.database.id(site.founders.workspace_id.parse::<uuid::Uuid>().unwrap());
@@ -130,7 +130,7 @@ pub fn check(site: &Site, records: &[Record]) -> Vec<Defect> {
     defects
 }
 
-/// How often each title, each text of a message and each mark of a result is there.
+/// Returns the count of each title, each text of a message and each mark of a result.
 fn texts(rows: &Rows, bodies: &Bodies) -> BTreeMap<String, usize> {
     let titles = rows.threads.values().map(|thread| thread.title.clone());
     let said = bodies.values().flatten().cloned();
@@ -145,7 +145,7 @@ fn texts(rows: &Rows, bodies: &Bodies) -> BTreeMap<String, usize> {
     texts
 }
 
-/// The defects that `svc verify` reports.
+/// Returns the defects that `svc verify` reports.
 fn chain(site: &Site) -> Vec<Defect> {
     let outcome = site.svc(&["verify", "--json"]);
     if outcome.code == Some(0) {
@@ -165,10 +165,10 @@ fn chain(site: &Site) -> Vec<Defect> {
     named
 }
 
-/// The bodies of messages by id; none if withdrawn.
+/// The bodies of messages by id; `None` if withdrawn.
 type Bodies = BTreeMap<String, Option<String>>;
 
-/// Reads the bodies of every thread in which somebody posted.
+/// Reads the bodies of every thread with posts.
 fn read_bodies(site: &Site, records: &[Record]) -> (Bodies, Vec<Defect>) {
     let threads: BTreeSet<&str> = records
         .iter()
@@ -212,7 +212,7 @@ fn page(service: &Service, site: &Site, thread: &str, cursor: &Value) -> Option<
     answer.is_success().then_some(answer.body)
 }
 
-/// The state that was found.
+/// The state of the service.
 struct Found<'a> {
     log: &'a Replayed,
     rows: &'a Rows,
@@ -234,7 +234,7 @@ impl Found<'_> {
         }
     }
 
-    /// Whether an acknowledged write is there, at the position of its response.
+    /// Returns whether an acknowledged write is there, at the position of its response.
     fn is_there(&self, write: &Write, id: &str, lsn: Option<i64>) -> bool {
         let message = |id: &str| self.rows.messages.get(id);
         match write {
@@ -264,7 +264,7 @@ impl Found<'_> {
         }
     }
 
-    /// Whether a rejected write left anything.
+    /// Returns whether a rejected write left anything.
     fn was_done(&self, write: &Write) -> bool {
         match write {
             Write::Thread(text) | Write::Post { body: text, .. } | Write::Result { mark: text, .. } => {
@@ -279,9 +279,9 @@ impl Found<'_> {
         }
     }
 
-    /// Claims that no caller received.
+    /// Returns the claims that no caller received.
     ///
-    /// Those that may have had an unknown outcome are left out: the rejection of a claim does not name its
+    /// Those that may have had an unknown outcome are omitted: the rejection of a claim does not name its
     /// thread.
     fn claims(&self, records: &[Record]) -> Vec<Defect> {
         let claims = || records.iter().filter(|record| record.write == Write::Claim);
@@ -315,7 +315,7 @@ impl Found<'_> {
         defects
     }
 
-    /// What was requested once and is there more than once.
+    /// Returns the writes that were requested once and happened more than once.
     fn repeated(&self, records: &[Record]) -> Vec<Defect> {
         let asked = records.iter().filter(|record| match &record.write {
             Write::Thread(text) | Write::Post { body: text, .. } | Write::Result { mark: text, .. } => {

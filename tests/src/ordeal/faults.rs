@@ -18,30 +18,30 @@ pub const LIBRARY: &str = "SVC_TEST_FAULTS";
 pub const EIO: u64 = 5;
 /// "No space left on device".
 pub const ENOSPC: u64 = 28;
-/// "Structure needs cleaning", as file systems say of bad metadata.
+/// "Structure needs cleaning", the error of file systems for corrupt metadata.
 pub const EUCLEAN: u64 = 117;
 
-/// Which operations fail.
+/// The operations that fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Calls {
     /// Reads.
     Reads = 1,
     /// Writes.
     Writes = 2,
-    /// Syncs, which bring bytes to the disk.
+    /// Syncs to the disk.
     Syncs = 4,
 }
 
-/// How often they fail.
+/// The frequency of failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
     /// The call of this number, counted from the start of the plan.
     Once(u64),
-    /// One of every so many.
+    /// One in this many calls.
     Every(u64),
 }
 
-/// The offsets of the fields of the plan, in words of 64 bits.
+/// The offsets of the fields of the plan, in units of 64 bits.
 const ON: u64 = 0;
 const BUDGET: u64 = 7;
 const CALLS: u64 = 8;
@@ -57,9 +57,9 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// A plan without faults.
+    /// Returns a plan without faults.
     ///
-    /// None, with a report, if there is no library; in CI that is a failure.
+    /// Returns `None`, with a report, if the library is missing; in CI that is a failure.
     pub fn plan() -> Option<Self> {
         let Some(library) = std::env::var_os(LIBRARY) else {
             skipped("failing disks", LIBRARY);
@@ -72,7 +72,7 @@ impl Faults {
         Some(Self { library: library.into(), file, folder })
     }
 
-    /// The variables that put a program under the plan.
+    /// Returns the variables that put a program under the plan.
     pub fn variables(&self) -> [(String, String); 2] {
         let path = |path: PathBuf| path.into_os_string().into_string().unwrap();
         [
@@ -92,9 +92,9 @@ impl Faults {
         self.file.write_all_at(&bytes, 8 * place).unwrap();
     }
 
-    /// Makes operations fail with `error` from now on; reads fail on the threads that write.
+    /// Makes operations fail with `error` from now on; reads fail only on the threads that write.
     ///
-    /// `halves` lets a write do half of its work first.
+    /// With `halves` a write does half of its work first.
     pub fn begin(&self, calls: Calls, error: u64, how: How, halves: bool) {
         self.end();
         let (nth, every) = match how {
@@ -112,17 +112,17 @@ impl Faults {
         self.set(ON, &[0]);
     }
 
-    /// The total size that the files of the database may have; 0 for no limit.
+    /// Sets the maximum total size of the files of the database; 0 for no limit.
     pub fn allow(&self, bytes: u64) {
         self.set(BUDGET, &[bytes]);
     }
 
-    /// How many operations have failed since the plan began.
+    /// Returns how many operations have failed since the plan began.
     pub fn failed(&self) -> u64 {
         self.word(FAILED)
     }
 
-    /// How many operations failed for lack of space.
+    /// Returns how many operations failed for lack of space.
     pub fn refused(&self) -> u64 {
         self.word(REFUSED)
     }

@@ -1,8 +1,8 @@
 //! A proxy in front of Postgres.
 //!
 //! It forwards whole protocol messages. It can end a connection right after a reply within a transaction, so
-//! that the client sees reply and end at once, or hold every byte back while connections stay open. It keeps
-//! what the server says of the statements that pass.
+//! that the client sees reply and end at once, or hold every byte back while connections stay open. It
+//! records the server's replies to the statements that pass.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -28,16 +28,16 @@ pub struct Proxy {
     held: watch::Sender<bool>,
 }
 
-/// The state that its connections share.
+/// The shared state of its connections.
 struct Shared {
     upstream: Upstream,
-    /// The reply of a transaction after which the next connection ends; 0 for none.
+    /// The number of the reply of a transaction after which the next connection ends; 0 for never.
     behind: AtomicUsize,
     cuts: AtomicUsize,
-    /// What the server said of each statement that it has completed, and on which connection.
+    /// The server's reply to each completed statement, and its connection.
     completed: Mutex<Vec<(usize, String)>>,
     connections: AtomicUsize,
-    /// Whether no connection is notified of commits.
+    /// Whether notifications of commits are suppressed.
     deaf: AtomicBool,
 }
 
@@ -86,7 +86,7 @@ impl Proxy {
         runtime().spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let (shared, holding) = (Arc::clone(&serving), holding.clone());
-                // The proxy was dropped when nobody can hold bytes any more; its connections end with it.
+                // If the channel is closed, the proxy was dropped, and its connections end with it.
                 tokio::spawn(async move { carry(client, &shared, holding).await });
             }
         });
@@ -95,7 +95,7 @@ impl Proxy {
         Self { address, user, database, shared, held }
     }
 
-    /// The address of the database behind the proxy, with settings for its sessions.
+    /// Returns the address of the database behind the proxy, with settings for its sessions.
     pub fn url(&self, settings: &[(&str, &str)]) -> String {
         let settings = settings.iter().map(|(name, value)| format!("-c%20{name}%3D{value}"));
         let options = settings.collect::<Vec<_>>().join("%20");
@@ -105,41 +105,41 @@ impl Proxy {
         )
     }
 
-    /// Ends the next connection that gets as far as the `answer`th reply of a transaction, right after it.
+    /// Ends the next connection right after the `answer`th reply of a transaction.
     ///
-    /// Only transactions that may write count; 0 ends none.
+    /// Only transactions that may write count; 0 ends no connection.
     pub fn cut_behind(&self, answer: usize) {
         self.shared.behind.store(answer, Ordering::SeqCst);
     }
 
-    /// How many connections were ended so.
+    /// Returns how many connections were ended that way.
     pub fn cuts(&self) -> usize {
         self.shared.cuts.load(Ordering::SeqCst)
     }
 
-    /// How many statements were completed on its connections.
+    /// Returns how many statements were completed on its connections.
     pub fn statements(&self) -> usize {
         self.shared.completed.lock().unwrap().len()
     }
 
-    /// What the server said of the statements after the first `count`, such as `INSERT 0 1`, with the number
-    /// of the connection.
+    /// Returns the server's replies to the statements after the first `count`, such as `INSERT 0 1`, with the
+    /// number of the connection.
     pub fn completed_after(&self, count: usize) -> Vec<(usize, String)> {
         self.shared.completed.lock().unwrap()[count..].to_vec()
     }
 
-    /// Ends each connection that asks to be notified of commits.
+    /// Ends each connection that requests notifications of commits.
     pub fn deafen(&self) {
         self.shared.deaf.store(true, Ordering::SeqCst);
     }
 
-    /// Holds every byte back, or lets them go.
+    /// Holds every byte back, or releases them.
     pub fn hold(&self, held: bool) {
         self.held.send_replace(held);
     }
 }
 
-/// Forwards one connection to its end.
+/// Forwards one connection until its end.
 async fn carry(mut client: TcpStream, shared: &Shared, mut holding: watch::Receiver<bool>) {
     if passes(&mut holding).await.is_none() {
         return;
@@ -156,18 +156,18 @@ async fn carry(mut client: TcpStream, shared: &Shared, mut holding: watch::Recei
     // The server ends the transaction when its side is closed.
     drop((from_server, to_server));
     if cut {
-        // Closing while the client still sends would take back what it has not read yet.
+        // Closing while the client still sends would discard bytes that it has not read yet.
         let mut rest = [0; 4096];
         while from_client.read(&mut rest).await.is_ok_and(|bytes| bytes > 0) {}
     }
 }
 
-/// Waits until bytes may pass; none when the proxy is gone.
+/// Waits until bytes may pass. Returns `None` when the proxy is gone.
 async fn passes(holding: &mut watch::Receiver<bool>) -> Option<()> {
     holding.wait_for(|held| !held).await.ok().map(|_| ())
 }
 
-/// Forwards what the client sends, and notes whether it has begun a transaction that only reads.
+/// Forwards the client's bytes, and records whether it has begun a read-only transaction.
 async fn ask(
     from: &mut ReadHalf<'_>,
     to: &mut (impl AsyncWrite + Unpin),
@@ -196,7 +196,7 @@ fn contains(bytes: &[u8], text: &[u8]) -> bool {
     bytes.windows(text.len()).any(|window| window == text)
 }
 
-/// Forwards what the server sends; true when the connection is to end after that.
+/// Forwards the server's bytes. Returns true if the connection must end after that.
 async fn answer(
     from: &mut (impl AsyncRead + Unpin),
     to: &mut WriteHalf<'_>,
@@ -247,7 +247,8 @@ async fn answer(
     false
 }
 
-/// The length of the first message, if it is complete: a byte of kind, and a length that counts itself.
+/// Returns the length of the first message, if it is complete: a type byte, and a length that includes
+/// itself.
 fn message_length(bytes: &[u8]) -> Option<usize> {
     let length = u32::from_be_bytes(bytes.get(1..5)?.try_into().ok()?);
     let whole = 1 + usize::try_from(length).ok()?;

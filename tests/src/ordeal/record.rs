@@ -1,4 +1,4 @@
-//! What a caller records of a write: the request and its outcome.
+//! The record of a write: the request and its outcome.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// The requested write.
 ///
-/// Titles, bodies and marks are unique, so that each can be found again.
+/// Titles, bodies and marks are unique, so that each can be found later.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Write {
     /// A new thread of this title.
@@ -30,13 +30,13 @@ pub enum Write {
     Withdraw(String),
     /// The cancellation of a thread; requested once per thread.
     Cancel(String),
-    /// A claim on whatever thread is next.
+    /// A claim on the next thread.
     Claim,
     /// A result with this mark, for a thread.
     Result {
         /// The thread.
         thread: String,
-        /// What distinguishes the result from all others.
+        /// A text that distinguishes the result from all others.
         mark: String,
     },
 }
@@ -46,16 +46,16 @@ pub enum Write {
 pub enum Verdict {
     /// It was done.
     Acknowledged {
-        /// What was made or changed: the thread, the message or, for a claim, the lease.
+        /// The id of the created or changed thread or message, or of the lease of a claim.
         id: String,
-        /// Its position according to the response; none if that has no position.
+        /// Its position according to the response; `None` if that has no position.
         lsn: Option<i64>,
         /// The thread that was claimed, for a claim.
         thread: Option<String>,
     },
     /// It was rejected, with this status and code.
     Refused(u16, String),
-    /// It may have been done: the response said so, or there was none.
+    /// It may have been done: the response said so, or did not arrive.
     Unknown,
 }
 
@@ -68,17 +68,17 @@ pub struct Record {
     pub write: Write,
     /// The outcome.
     pub verdict: Verdict,
-    /// How long that took.
+    /// The time that the request took.
     pub took: Duration,
 }
 
 impl Record {
-    /// Whether the response was a success.
+    /// Returns whether the response was a success.
     pub fn is_acknowledged(&self) -> bool {
         matches!(self.verdict, Verdict::Acknowledged { .. })
     }
 
-    /// Whether the response was a rejection.
+    /// Returns whether the response was a rejection.
     pub fn is_refused(&self) -> bool {
         matches!(self.verdict, Verdict::Refused(..))
     }
@@ -90,12 +90,12 @@ impl fmt::Display for Record {
     }
 }
 
-/// An id without its dashes, as the database's rows are read.
+/// Returns an id without its dashes, as in the rows of the database.
 pub fn plain(id: &Value) -> String {
     id.as_str().unwrap_or_default().replace('-', "")
 }
 
-/// The outcome that a response reports; none if there was nothing to do.
+/// Returns the outcome that a response reports, or `None` if there was nothing to do.
 pub fn verdict(write: &Write, status: u16, answer: &Value) -> Option<Verdict> {
     let code = answer["type"].as_str().unwrap_or_default().rsplit('/').next().unwrap_or_default();
     if code == "outcome-unknown" {

@@ -1,7 +1,7 @@
-//! The log, replayed: what must be in the rows if every event of it happened.
+//! The replayed log: the rows that must result if every event of it happened.
 //!
-//! It also finds what no order of events may contain, such as a second holder of a claim during the lease of
-//! the first.
+//! It also finds sequences of events that must not occur, such as a second holder of a claim during the lease
+//! of the first.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,13 @@ use serde_json::Value;
 use super::checker::Defect;
 use super::record::plain;
 
-/// An event as it is stored.
+/// A stored event.
 pub struct Stored {
     /// Its position.
     pub lsn: i64,
     /// Its kind.
     pub kind: String,
-    /// The thread in which it happened.
+    /// The thread of the event.
     pub thread: Option<String>,
     /// Its payload.
     pub payload: Value,
@@ -25,7 +25,7 @@ pub struct Stored {
 /// A thread, by its events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Thread {
-    /// Where it was created.
+    /// The position at which it was created.
     pub lsn: i64,
     /// Its title.
     pub title: String,
@@ -40,17 +40,17 @@ pub struct Thread {
 /// A message, by its events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Message {
-    /// Where it was posted.
+    /// The position at which it was posted.
     pub lsn: i64,
-    /// In which thread.
+    /// The thread.
     pub thread: String,
-    /// How often it was edited.
+    /// Number of edits.
     pub edits: i64,
     /// Whether it was withdrawn.
     pub withdrawn: bool,
 }
 
-/// A claim that began.
+/// A claim at its beginning.
 #[derive(Clone, Debug)]
 pub struct Claim {
     /// The position.
@@ -141,7 +141,7 @@ impl Replayed {
         }
     }
 
-    /// Changes a message; `change` returns whether it was possible.
+    /// Changes a message; `change` returns whether that was possible.
     fn change_message(&mut self, event: &Stored, change: impl FnOnce(&mut Message, &Value) -> bool) {
         let message = self.messages.get_mut(&plain(&event.payload["message_id"]));
         if !message.is_some_and(|message| change(message, &event.payload)) {

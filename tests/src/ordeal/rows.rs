@@ -1,4 +1,4 @@
-//! The rows in the database, and whether they agree with the replayed log.
+//! The rows in the database, and their comparison with the replayed log.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -55,7 +55,7 @@ impl Rows {
         }
     }
 
-    /// Where rows and events disagree.
+    /// Returns the disagreements of rows and events.
     pub fn disagreements(&self, log: &Replayed) -> Vec<Defect> {
         let mut defects = compare("threads", "ThreadCreated", &self.threads, &log.threads, |t| t.lsn);
         defects.extend(compare("messages", "MessagePosted", &self.messages, &log.messages, |m| m.lsn));
@@ -73,7 +73,7 @@ impl Rows {
     }
 }
 
-/// Compares rows with what their events say, by id.
+/// Compares rows with their events, by id.
 fn compare<T: PartialEq>(
     table: &'static str,
     kind: &'static str,
@@ -138,7 +138,7 @@ const EDITS: &str = "
     select e.lsn, e.message_id from message_edits e join messages m on m.id = e.message_id
     where m.workspace_id = $1";
 
-/// Threads that something was in the way of are parked beside the queue.
+/// Threads with an obstacle are parked beside the queue.
 const QUEUED: &str = "
     select q.thread_id from (select thread_id from ready union all select thread_id from parked) q
     join threads t on t.id = q.thread_id where t.workspace_id = $1";

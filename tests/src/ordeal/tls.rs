@@ -1,7 +1,7 @@
-//! A server that speaks TLS in front of Postgres.
+//! A server that offers TLS in front of Postgres.
 //!
-//! It offers TLS with a certificate of its own authority, ends it, and passes on what is inside. What comes
-//! without TLS it turns away, and counts.
+//! It offers TLS with a certificate of a test authority, terminates it, and forwards the decrypted bytes. It
+//! rejects connections without TLS, and counts them.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ use crate::runtime;
 /// The first message of a client that wants TLS (PostgreSQL manual, section 55.7: SSLRequest).
 const SSL_REQUEST: [u8; 8] = [0, 0, 0, 8, 4, 210, 22, 47];
 
-/// The first byte of TLS, with which a client begins that does not ask first.
+/// The first byte of TLS, which a client sends at once if it connects without an SSLRequest.
 const HANDSHAKE: u8 = 22;
 
 /// The name of PostgreSQL's protocol in TLS, which such a client must name (section 55.2.12).
@@ -43,13 +43,13 @@ pub struct TlsServer {
 struct Counts {
     encrypted: AtomicUsize,
     plain: AtomicUsize,
-    /// Those that did not ask first.
+    /// Number of those without an SSLRequest.
     direct: AtomicUsize,
-    /// What came encrypted, of all connections.
+    /// The bytes that arrived encrypted, of all connections.
     received: Mutex<Vec<u8>>,
 }
 
-/// Who a certificate is for, and its files.
+/// A certificate, and its files.
 pub(crate) struct Issued {
     certificate: PathBuf,
     key: PathBuf,
@@ -57,7 +57,7 @@ pub(crate) struct Issued {
 
 pub(crate) type Authority = CertifiedIssuer<'static, KeyPair>;
 
-/// A new authority.
+/// Returns a new authority.
 pub(crate) fn authority() -> Authority {
     let mut params = CertificateParams::new(Vec::new()).unwrap();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -85,7 +85,7 @@ pub fn certificate_for(name: &str, folder: &Path) {
 }
 
 impl TlsServer {
-    /// Starts one in front of the database at `url`, with a certificate for `name`.
+    /// Starts a server in front of the database at `url`, with a certificate for `name`.
     ///
     /// With `asks` a client must have a certificate of the same authority.
     pub fn start(url: &str, name: &str, asks: bool) -> Self {
@@ -113,37 +113,38 @@ impl TlsServer {
         Self { address, user: named(config.get_user()), database: named(config.get_dbname()), files, counts }
     }
 
-    /// The address of the database behind it, by the name `host`, with fields of a query.
+    /// Returns the address of the database behind it, by the name `host`, with fields of a query.
     pub fn url(&self, host: &str, query: &str) -> String {
         format!("postgres://{}@{host}:{}/{}?{query}", self.user, self.address.port(), self.database)
     }
 
-    /// A file: `roots.pem`, `others.pem`, `client.crt`, `client.key`, `stranger.crt`, `stranger.key`.
+    /// Returns the path of a file: `roots.pem`, `others.pem`, `client.crt`, `client.key`, `stranger.crt`,
+    /// `stranger.key`.
     pub fn file(&self, name: &str) -> String {
         self.files.path().join(name).to_str().unwrap().replace('/', "%2F")
     }
 
-    /// How many connections were encrypted, and how many tried without.
+    /// Returns how many connections were encrypted, and how many tried without.
     pub fn counts(&self) -> (usize, usize) {
         (self.counts.encrypted.load(Ordering::SeqCst), self.counts.plain.load(Ordering::SeqCst))
     }
 }
 
 impl TlsServer {
-    /// How many encrypted connections began without asking.
+    /// Returns how many encrypted connections began without an SSLRequest.
     pub fn direct(&self) -> usize {
         self.counts.direct.load(Ordering::SeqCst)
     }
 
-    /// Whether a client has sent this text over TLS.
+    /// Returns whether a client has sent this text over TLS.
     pub fn has_received(&self, text: &str) -> bool {
         let received = self.counts.received.lock().unwrap_or_else(PoisonError::into_inner);
         received.windows(text.len()).any(|window| window == text.as_bytes())
     }
 }
 
-/// What accepts connections with a certificate; with `asks` clients must have one too. A client that names
-/// protocols must name one of these.
+/// Returns an acceptor of connections with a certificate; with `asks` clients must have one too. A client
+/// that names protocols must name one of these.
 pub(crate) fn acceptor(
     server: &Issued,
     authority: &Authority,

@@ -1,7 +1,7 @@
-//! The documents of a provider, as templates whose texts have places.
+//! The documents of a provider, as templates with placeholders.
 //!
 //! `{base}` is the address of the provider, `{now}` and `{now+60}` are numbers of seconds, and the other
-//! places are named in what fills them.
+//! placeholders are named where they are filled.
 
 use std::collections::BTreeMap;
 
@@ -14,13 +14,13 @@ pub enum Document {
     Discovery,
     /// The key set.
     Keys,
-    /// The token answer.
+    /// The token response.
     Tokens,
     /// The header of a token.
     Header,
     /// The claims of the ID token.
     Claims,
-    /// The UserInfo answer.
+    /// The UserInfo response.
     UserInfo,
 }
 
@@ -29,7 +29,7 @@ pub enum Document {
 pub struct Templates(Value);
 
 impl Templates {
-    /// Those of a plain provider.
+    /// Returns those of a plain provider.
     pub fn plain() -> Self {
         Self(json!({
             "discovery": {
@@ -56,12 +56,12 @@ impl Templates {
         }))
     }
 
-    /// Those of a file with one object of all documents.
+    /// Parses those of a file with one object of all documents.
     pub fn parse(text: &str) -> Self {
         Self(serde_json::from_str(text).unwrap())
     }
 
-    /// A document with its places filled.
+    /// Returns a document with its placeholders filled.
     pub fn document(&self, document: Document, places: &Places) -> Value {
         let name = match document {
             Document::Discovery => "discovery",
@@ -75,7 +75,7 @@ impl Templates {
     }
 }
 
-/// What is filled into the places of templates.
+/// The values of the placeholders of templates.
 #[derive(Clone, Default)]
 pub struct Places {
     texts: BTreeMap<&'static str, String>,
@@ -83,13 +83,13 @@ pub struct Places {
 }
 
 impl Places {
-    /// With one more place.
+    /// Adds a placeholder.
     pub fn with(mut self, name: &'static str, text: impl Into<String>) -> Self {
         self.texts.insert(name, text.into());
         self
     }
 
-    /// With the time in seconds.
+    /// Sets the time in seconds.
     pub fn at(self, now: i64) -> Self {
         Self { now: Some(now), ..self }
     }
@@ -106,7 +106,7 @@ impl Places {
         }
     }
 
-    /// The number for a whole text such as `{now+60}`.
+    /// Returns the number for a whole text such as `{now+60}`.
     fn time(&self, text: &str) -> Option<Value> {
         let offset = text.strip_prefix("{now")?.strip_suffix('}')?;
         let offset = if offset.is_empty() { 0 } else { offset.parse::<i64>().unwrap() };

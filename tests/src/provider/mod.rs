@@ -1,8 +1,8 @@
-//! An identity provider in this process, which a test can make lie.
+//! An identity provider in this process, whose answers a test can falsify.
 //!
 //! It has the endpoints that a client needs: the discovery document, the keys, the exchange of a code and
-//! UserInfo. It checks what the client sends as a careful provider does. What a person does there is
-//! [`Provider::sign_in`], called with the address that the browser was sent to.
+//! UserInfo. It checks requests as a careful provider does. [`Provider::sign_in`] acts for a person there; it
+//! is called with the address that the browser was sent to.
 
 mod documents;
 mod signing;
@@ -39,30 +39,30 @@ pub use documents::{Document, Templates};
 pub use signing::Signed;
 use signing::Signer;
 
-/// What this service is to the provider.
+/// The client id of this service.
 const CLIENT_ID: &str = "svc";
 const CLIENT_SECRET: &str = "the secret of the client";
-/// Where the provider sends browsers back to.
+/// The address to which the provider sends browsers back.
 pub const CALLBACK: &str = "https://svc.example/auth/oidc/callback";
 
-/// How an endpoint answers.
+/// The response of an endpoint.
 #[derive(Clone, Debug)]
 pub enum Answers {
     /// This document, as JSON.
     Json(u16, Value),
     /// These bytes, with a status and a media type.
     Bytes(u16, &'static str, &'static [u8]),
-    /// An address elsewhere, where everything is right.
+    /// A redirect to another address, where everything is right.
     Redirect,
-    /// More bytes than anybody reads.
+    /// More bytes than a client reads.
     Huge,
-    /// Something that is no JSON.
+    /// A body that is not JSON.
     Page,
-    /// Not at all, on a connection that stays open.
+    /// No response, on a connection that stays open.
     Never,
 }
 
-/// What the provider does differently from a good one.
+/// The deviations of the provider from a good one.
 #[derive(Default)]
 pub struct Script {
     /// Changes the claims of a token.
@@ -73,19 +73,19 @@ pub struct Script {
     pub document: Option<Box<dyn Fn(&mut Value) + Send>>,
     /// Changes the key set.
     pub keys: Option<Box<dyn Fn(&mut Value) + Send>>,
-    /// Changes the token answer.
+    /// Changes the token response.
     pub tokens: Option<Box<dyn Fn(&mut Value) + Send>>,
-    /// Changes the UserInfo answer.
+    /// Changes the UserInfo response.
     pub user_info: Option<Box<dyn Fn(&mut Value) + Send>>,
-    /// Changes the text of any document, at last.
+    /// Changes the text of any document, as the last step.
     pub written: Option<Box<dyn Fn(Document, String) -> String + Send>>,
     /// The media type of every document.
     pub media_type: Option<&'static str>,
-    /// What a UserInfo answer is signed with, if it is a token.
+    /// The key that signs a UserInfo response, if it is a token.
     pub user_info_signed: Option<Signed>,
-    /// What tokens are signed with.
+    /// The key that signs tokens.
     pub signed: Signed,
-    /// What endpoints answer instead, by path.
+    /// Responses that replace those of endpoints, by path.
     pub answers: BTreeMap<&'static str, Answers>,
     /// The name of the RSA key.
     pub key_id: Option<&'static str>,
@@ -105,11 +105,11 @@ struct State {
     signer: Signer,
     script: Mutex<Script>,
     codes: Mutex<BTreeMap<String, Code>>,
-    /// What fills the UserInfo answer, by access token.
+    /// The placeholders of the UserInfo response, by access token.
     bearers: Mutex<BTreeMap<String, Places>>,
-    /// How often each path was asked for.
+    /// Number of requests by path.
     asked: Mutex<BTreeMap<String, usize>>,
-    /// What was exchanged that nobody else may know, by name.
+    /// Exchanged values that must stay secret, by name.
     secrets: Mutex<Vec<(&'static str, String)>>,
 }
 
@@ -120,7 +120,7 @@ pub struct Provider {
 }
 
 impl Provider {
-    /// Starts a provider with keys of its own.
+    /// Starts a provider with new keys.
     pub fn start() -> Self {
         Self::start_as(Templates::plain())
     }
@@ -130,7 +130,7 @@ impl Provider {
         Self::begin(templates, |address| format!("http://{address}"), None)
     }
 
-    /// Starts one that speaks TLS as `localhost`, with a certificate of the authority in `folder/roots.pem`.
+    /// Starts one that uses TLS as `localhost`, with a certificate of the authority in `folder/roots.pem`.
     pub fn start_tls(folder: &Path) -> Self {
         let authority = tls::authority();
         std::fs::write(folder.join("roots.pem"), authority.pem()).unwrap();
@@ -160,17 +160,17 @@ impl Provider {
         Self { state, task }
     }
 
-    /// What it is called.
+    /// Returns its issuer.
     pub fn issuer(&self) -> String {
         text(&self.state.unchanged_discovery()["issuer"])
     }
 
-    /// The settings of a server whose people sign in here.
+    /// Returns the settings of a server whose people sign in here.
     pub fn settings(&self) -> HttpSettings {
         self.settings_with("openid email profile", &[])
     }
 
-    /// The settings of a server that asks for these scopes and trusts these audiences.
+    /// Returns the settings of a server that asks for these scopes and trusts these audiences.
     pub fn settings_with(&self, scopes: &str, trusted_audiences: &[&str]) -> HttpSettings {
         let provider = OidcProvider::At {
             issuer: self.issuer(),
@@ -184,7 +184,7 @@ impl Provider {
         HttpSettings { oidc: Some(oidc), ..HttpSettings::default() }
     }
 
-    /// The variables of a server whose people sign in here.
+    /// Returns the variables of a server whose people sign in here.
     pub fn variables(&self) -> Vec<(&'static str, String)> {
         vec![
             ("SVC_OIDC_ENABLED", "1".to_owned()),
@@ -195,24 +195,24 @@ impl Provider {
         ]
     }
 
-    /// What it does from now on.
+    /// Sets its deviations from now on.
     pub fn does(&self, script: Script) {
         *lock(&self.state.script) = script;
     }
 
-    /// How often it was asked for this path.
+    /// Returns how often this path was requested.
     pub fn asked(&self, path: &str) -> usize {
         lock(&self.state.asked).get(path).copied().unwrap_or_default()
     }
 
-    /// What it has exchanged that only the service may know, by name, and what the service knows it by.
+    /// Returns the exchanged values that only the service may know, by name, and the client secret.
     pub fn secrets(&self) -> Vec<(&'static str, String)> {
         let mut secrets = lock(&self.state.secrets).clone();
         secrets.push(("client secret of the provider", CLIENT_SECRET.to_owned()));
         secrets
     }
 
-    /// Signs a person in who came with the address `sent_to`, and returns the query of the way back.
+    /// Signs in a person who came with the address `sent_to`, and returns the query of the way back.
     ///
     /// `person` are claims about that person, and `now` is the time by the clock of the provider.
     pub fn sign_in(&self, now: Time, sent_to: &str, person: &Value) -> Vec<(String, String)> {
@@ -261,7 +261,7 @@ async fn serve(listener: TcpListener, acceptor: Option<TlsAcceptor>, state: Arc<
         tokio::spawn(async move {
             match acceptor {
                 None => converse(stream, state).await,
-                // Who does not trust the certificate goes away.
+                // A client that does not trust the certificate disconnects.
                 Some(acceptor) => {
                     if let Ok(stream) = acceptor.accept(stream).await {
                         converse(stream, state).await;
@@ -317,12 +317,12 @@ impl State {
         self.signer.numbers().into_iter().fold(places, |places, (name, number)| places.with(name, number))
     }
 
-    /// The discovery document as it is unless a script changes it.
+    /// Returns the discovery document as it is unless a script changes it.
     fn unchanged_discovery(&self) -> Value {
         self.templates.document(Document::Discovery, &self.places())
     }
 
-    /// The text of a document, changed as the script says.
+    /// Returns the text of a document, changed as the script says.
     fn written(&self, document: Document, mut value: Value) -> String {
         let script = lock(&self.script);
         let change = match document {
@@ -368,7 +368,7 @@ impl State {
         keys
     }
 
-    /// Exchanges a code once, for the client that knows its secret and the verifier.
+    /// Exchanges a code once, for a client that knows its secret and the verifier.
     fn exchange(&self, headers: &http::HeaderMap, body: &[u8]) -> Content {
         let form = pairs(std::str::from_utf8(body).unwrap());
         match headers.get("authorization") {
@@ -416,7 +416,7 @@ impl State {
         }
     }
 
-    /// A token with these claims.
+    /// Returns a token with these claims.
     fn token(&self, signed: Signed, claims: &str) -> String {
         let mut header = self.templates.document(Document::Header, &self.places());
         let algorithm = match signed {
@@ -442,12 +442,12 @@ impl State {
     }
 }
 
-/// Id and secret of the client, as a form has them (RFC 6749, 2.3.1).
+/// Returns id and secret of the client, as in a form (RFC 6749, 2.3.1).
 fn credentials() -> String {
     format!("{CLIENT_ID}:{}", CLIENT_SECRET.replace(' ', "+"))
 }
 
-/// The fields of a query or form.
+/// Returns the fields of a query or form.
 pub fn pairs(query: &str) -> BTreeMap<String, String> {
     let pairs = query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
     pairs.map(|(name, value)| (decoded(name), decoded(value))).collect()

@@ -1,4 +1,4 @@
-//! The keys of a provider, and how it signs.
+//! The keys of a provider, and its signatures.
 
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair, RSA_PKCS1_SHA256};
@@ -8,13 +8,13 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::CLIENT_SECRET;
 
-/// What the signature of a token is made with.
+/// The key of the signature of a token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Signed {
     /// The RSA key.
     #[default]
     Rs256,
-    /// The key on a curve.
+    /// The elliptic curve key.
     Es256,
     /// Another RSA key, under the name of the right one.
     Stranger,
@@ -22,9 +22,9 @@ pub enum Signed {
     Hs256,
     /// The public RSA key, as if it were a secret.
     PublicKey,
-    /// Nothing.
+    /// No signature.
     None,
-    /// The RSA key, and a byte of the claims is changed afterwards.
+    /// The RSA key, but a byte of the claims is changed afterwards.
     Tampered,
 }
 
@@ -42,7 +42,7 @@ impl Signer {
         Self { rsa: rsa(), stranger: rsa(), curve }
     }
 
-    /// The public numbers of the keys by the names that a key set has for them.
+    /// Returns the public numbers of the keys by their names in a key set.
     ///
     /// `o` is the modulus of a key that the provider does not use.
     pub fn numbers(&self) -> [(&'static str, String); 5] {

@@ -1,4 +1,4 @@
-//! What limits the work: budgets of threads, usage, dead letters, and the spawn budget.
+//! Limits of work: budgets of threads, usage, dead letters, and the spawn budget.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +9,10 @@ use super::checks::words;
 use super::model::{LIMITS, State, Thread};
 use crate::world::text;
 
-/// The names of what was reported, as usage reports have them.
+/// The names of reported amounts, as in usage reports.
 const REPORTED: [&str; 3] = ["tokens", "usd_micros", "turns"];
 
-/// The names of what is used.
+/// The names of used amounts.
 const USED: [&str; 5] = ["tokens", "usd_micros", "turns", "wall_secs", "attempts"];
 
 /// The names of the limits of the spawn budget.
@@ -32,7 +32,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// A limit that is small enough to be met, and large enough that work goes on.
+    /// Returns a limit that is small enough to be reached, and large enough that work continues.
     fn random_limit(&mut self, at: usize) -> i64 {
         match at {
             0..=2 => self.random.of(&[0, 5, 10, 10, 30]),
@@ -41,7 +41,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// The budget of a thread is set as a whole, or one limit of it is changed.
+    /// Sets the budget of a thread as a whole, or changes one limit of it.
     fn limit(&mut self) {
         let Some(number) = self.any_thread() else { return };
         let mut input = json!({"thread_id": self.model.threads[&number].id});
@@ -67,7 +67,7 @@ impl Simulation<'_> {
         let times = if self.is_lost() { 2 } else { 1 };
         for _ in 0..times {
             let answer = self.admin(operation, input);
-            // The first may have ended a lease, which is what the second comes upon.
+            // The first call may have ended a lease, which the second call must see.
             self.model.expire();
             if self.model.threads[&number].budget.limits != limits {
                 self.follow(number, limits);
@@ -76,7 +76,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// What other limits change.
+    /// Updates the model after a change of limits.
     fn follow(&mut self, number: usize, limits: [Option<i64>; 5]) {
         let now = self.model.now;
         let thread = self.model.thread(number);
@@ -92,7 +92,7 @@ impl Simulation<'_> {
         self.model.look_at_budget(number);
     }
 
-    /// A holder reports what its work has used.
+    /// Reports usage as a holder.
     fn report(&mut self) {
         let Some((number, claim, mut input)) = self.any_held() else { return };
         self.reported += 1;
@@ -121,7 +121,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// Somebody looks at a thread that has failed, and gives it another chance.
+    /// Requeues a thread that has failed.
     fn requeue(&mut self) {
         let letters = self.list("list_dead_letters", None);
         if letters.is_empty() {
@@ -139,7 +139,7 @@ impl Simulation<'_> {
             let refusal = answer.refused(409, "budget-exhausted");
             assert_eq!(words(&refusal["exceeded"]), exceeded.join(" "));
             if self.random.once_in(2) {
-                // What raises a limit requeues nothing.
+                // Raising a limit does not requeue the thread.
                 self.set_limits(number, "set_thread_budget", &json!({"thread_id": anew.id}), [None; 5]);
                 self.claim_thread(number);
             }
@@ -200,7 +200,7 @@ impl Simulation<'_> {
         self.model.thread(parent).children += 1;
     }
 
-    /// The dead letters, and the budgets of some threads.
+    /// Checks the dead letters, and the budgets of some threads.
     pub(super) fn check_budgets(&mut self) {
         let ids =
             |found: Vec<Value>| found.iter().map(|row| text(&row["thread_id"])).collect::<BTreeSet<_>>();
@@ -216,14 +216,14 @@ impl Simulation<'_> {
         }
     }
 
-    /// The budget of a thread as it was answered.
+    /// Checks the budget of a thread in an answer.
     fn check_budget(&self, number: usize, answer: &Value) {
         let limits = json!(LIMITS.map(|limit| &answer[limit]));
         assert_eq!(limits, json!(self.model.threads[&number].budget.limits), "the limits");
         self.check_used(number, answer);
     }
 
-    /// What is used and left of a thread's budget as it was answered.
+    /// Checks the used and remaining amounts of a thread's budget in an answer.
     fn check_used(&self, number: usize, answer: &Value) {
         let now = self.model.now;
         let thread = self.model.threads[&number].without_lapsed_claim(now);

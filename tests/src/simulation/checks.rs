@@ -1,4 +1,4 @@
-//! Everything that can be read, compared with the model.
+//! Compares the results of all reads with the model.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use super::model::{Conflicts, Footprint, LIMITS, MEMBERS, Recorded};
 use crate::witness;
 use crate::world::text;
 
-/// The conflicts that an answer lists, as the model has them.
+/// Returns the conflicts that an answer lists, in the form of the model.
 pub(super) fn listed(conflicts: &Value) -> Conflicts {
     let item = |conflict: &Value| match &conflict["item"] {
         Value::Null => String::new(),
@@ -24,14 +24,14 @@ pub(super) fn listed(conflicts: &Value) -> Conflicts {
         .collect()
 }
 
-/// The names that a list has.
+/// Returns the names in a list.
 pub(super) fn words(list: &Value) -> String {
     let names: Vec<&str> = list.as_array().unwrap().iter().flat_map(Value::as_str).collect();
     names.join(" ")
 }
 
 impl Simulation<'_> {
-    /// The time at which the model's clock shows `secs`.
+    /// Returns the time at which the model's clock shows `secs`.
     pub(super) fn time(&self, secs: i64) -> Time {
         self.start.shifted(secs * 1_000_000)
     }
@@ -46,7 +46,7 @@ impl Simulation<'_> {
         self.check_log();
     }
 
-    /// What is in the way of some footprint.
+    /// Checks the conflicts of a random footprint.
     pub(super) fn check_footprint(&mut self) {
         let (member, footprint) = (self.random.below(MEMBERS), Footprint::random(&mut self.random));
         let input = json!({"workspace_id": self.workspace(), "footprint": footprint.json()});
@@ -55,7 +55,7 @@ impl Simulation<'_> {
         assert_eq!(listed(&found["conflicts"]), wanted, "what is in the way of {footprint:?}");
     }
 
-    /// The items of a list that fits on a page.
+    /// Returns the items of a list that fits on a page.
     pub(super) fn list(&mut self, operation: &str, reason: Option<&str>) -> Vec<Value> {
         let mut input = json!({"workspace_id": self.workspace(), "limit": 500});
         input.as_object_mut().unwrap().extend(reason.map(|reason| ("reason".to_owned(), json!(reason))));
@@ -77,7 +77,7 @@ impl Simulation<'_> {
         assert_eq!(found, wanted, "the deferred threads");
     }
 
-    /// The threads that are listed as waiting for some reason that is not about footprints.
+    /// Checks the threads that are listed as waiting for a reason other than footprints.
     fn check_a_reason(&mut self) {
         let reason = self.random.of(&["budget", "dead-letter", "dependencies"]);
         let listed = self.list("list_deferred_threads", Some(reason));
@@ -130,7 +130,7 @@ impl Simulation<'_> {
         assert_eq!(found, wanted, "the slot");
     }
 
-    /// The time that was worked is charged once, however a claim has ended.
+    /// Checks that worked time is charged once, however a claim has ended.
     fn check_work(&mut self) {
         let rows = self.world.database.rows("select id, worked_micros from threads where worked_micros > 0");
         let found: BTreeMap<&str, i64> =
@@ -141,7 +141,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// Compares what was recorded since the last time, in whatever order.
+    /// Compares the events since the last comparison, in any order.
     fn check_log(&mut self) {
         let events = self.events_after(self.compared);
         self.compared = events.last().map_or(self.compared, |event| event["lsn"].as_i64().unwrap());
@@ -152,7 +152,7 @@ impl Simulation<'_> {
         assert_eq!(found, wanted, "the log");
     }
 
-    /// What an event says, if it is of a kind that the model follows.
+    /// Returns the content of an event, if the model follows its kind.
     fn recorded(&self, event: &Value) -> Option<Recorded> {
         let payload = &event["payload"];
         let number = |id: &Value| self.ids.iter().position(|known| json!(known) == *id);
@@ -196,7 +196,7 @@ impl Simulation<'_> {
         Some((kind, payload["$chain"]["thread_id"].as_str().unwrap_or_default().to_owned(), says))
     }
 
-    /// The events of the workspace after a position.
+    /// Returns the events of the workspace after a position.
     pub(super) fn events_after(&mut self, lsn: i64) -> Vec<Value> {
         let service = &self.services[self.random.below(self.services.len())];
         witness::events(service, &self.members[0], &self.workspace(), lsn)

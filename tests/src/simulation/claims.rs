@@ -1,4 +1,4 @@
-//! Threads and claims: how they begin, and how they end.
+//! Threads and claims, from their beginning to their end.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +10,10 @@ use super::{LEASE_SECS, Simulation};
 use crate::client::Answer;
 use crate::world::text;
 
-/// Threads that are open at most: enough that many wait for the same.
+/// Maximum open threads: enough that many wait for the same resource.
 const OPEN_MAX: usize = 40;
 
-/// The reason that a refusal of a claim names.
+/// Returns the reason that a refusal of a claim names.
 #[track_caller]
 fn not_claimable(answer: Answer) -> String {
     if answer.body["type"] == json!("/problems/budget-exhausted") {
@@ -25,7 +25,7 @@ fn not_claimable(answer: Answer) -> String {
     text(&refusal["reason"])
 }
 
-/// The context of a thread names what its claim answers: nothing, or the same refusal first.
+/// Checks that the context of a thread names the outcome of its claim: success, or the same refusal first.
 fn check_context(refusals: &Value, answer: &Answer) {
     let first = &refusals[0];
     let same = |field: &str| first[field] == answer.body[field];
@@ -45,7 +45,7 @@ impl Simulation<'_> {
         }
         let (thread, mut input) = self.new_thread(channel, None);
         input["channel_id"] = json!(self.channels[channel]);
-        // Asked again, it makes another one.
+        // If the caller repeats the request, it creates another thread.
         if self.is_lost() {
             let before = self.world.lsn();
             self.admin("create_thread", &input);
@@ -56,13 +56,13 @@ impl Simulation<'_> {
         self.add(thread, id);
     }
 
-    /// Whether so many threads are open that no more are created.
+    /// Returns whether the limit of open threads is reached, so that no more are created.
     pub(super) fn has_enough(&self) -> bool {
         let is_open = |thread: &&Thread| !thread.done && thread.state != State::Closed;
         self.model.threads.values().filter(is_open).count() >= OPEN_MAX
     }
 
-    /// A thread that is to be created, and how a call describes it but for its place.
+    /// Returns a thread to create, and its description in a call without its place.
     pub(super) fn new_thread(&mut self, channel: usize, parent: Option<usize>) -> (Thread, Value) {
         let priority = self.random.of(&[0, 0, 0, 5, -5]);
         let (footprint, skilled) = (Footprint::random(&mut self.random), self.random.once_in(5));
@@ -99,7 +99,7 @@ impl Simulation<'_> {
         self.created += 1;
     }
 
-    /// Some member, and a channel that it sees or the workspace.
+    /// Returns a random member, and a channel that it sees or the workspace.
     pub(super) fn any_place(&mut self) -> (usize, Option<usize>) {
         let member = self.random.below(MEMBERS);
         let channel = self.random.below(3);
@@ -115,7 +115,7 @@ impl Simulation<'_> {
         let ready = if repo.is_none() { self.is_ready(member, channel) } else { None };
         self.model.expire();
         if self.is_lost() {
-            // Asked again, it gives out another one.
+            // If the caller repeats the request, it claims another thread.
             self.claim_next_of(member, channel, repo, true, ready);
             self.claim_next_of(member, channel, repo, false, None);
         } else {
@@ -149,7 +149,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// How the next thread of a channel or of the workspace is claimed.
+    /// Returns the call that claims the next thread of a channel or of the workspace.
     pub(super) fn call_of_next(&self, channel: Option<usize>, repo: Option<&str>) -> (&'static str, Value) {
         let mut input = json!({"lease_secs": LEASE_SECS});
         input.as_object_mut().unwrap().extend(repo.map(|repo| ("repo".to_owned(), json!(repo))));
@@ -165,7 +165,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// The lease of a claim whose beginning its holder was not told.
+    /// Returns the lease of a claim whose holder did not receive the answer.
     fn lease_of(&mut self, number: usize, member: usize) -> String {
         let input = json!({"thread_id": self.model.threads[&number].id});
         let claim = self.ask(0, "get_claim", &input).output();
@@ -173,9 +173,9 @@ impl Simulation<'_> {
         text(&claim["claim_lease_id"])
     }
 
-    /// The thread that a wait returns at once, if it is asked for.
+    /// Returns the thread that a wait returns at once, if this step makes one.
     ///
-    /// A wait that finds nothing lasts, so it is only begun where there is something.
+    /// A wait that finds nothing lasts, so it is only begun if a thread is ready.
     fn is_ready(&mut self, member: usize, channel: Option<usize>) -> Option<Option<String>> {
         if self.random.below(4) > 0 || self.model.next(member, channel, None).is_none() {
             return None;
@@ -201,7 +201,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// Some member claims a thread.
+    /// Claims a thread as a random member.
     pub(super) fn claim_thread(&mut self, number: usize) {
         let member = self.random.below(MEMBERS);
         let thread = self.model.threads[&number].clone();
@@ -220,7 +220,7 @@ impl Simulation<'_> {
         self.claimed(number, member, lease, "claimed");
     }
 
-    /// What a member is answered who claims a thread; none if that had to be refused.
+    /// Checks the answer to a member who claims a thread. Returns `None` if the claim had to be refused.
     pub(super) fn may_claim(&mut self, number: usize, member: usize, answer: Answer) -> Option<Value> {
         let thread = self.model.threads[&number].clone();
         if !self.model.sees(member, &thread) {
@@ -241,7 +241,7 @@ impl Simulation<'_> {
         Some(answer.output())
     }
 
-    /// The conflicts as a member sees them: without the threads of the private channel.
+    /// Returns the conflicts as a member sees them: without the threads of the private channel.
     pub(super) fn seen_by(&self, member: usize, conflicts: Conflicts) -> Conflicts {
         let hidden = |id: &String| {
             self.model.threads.values().any(|thread| thread.id == *id && !self.model.sees(member, thread))
@@ -249,7 +249,7 @@ impl Simulation<'_> {
         conflicts.into_iter().map(|(reason, item, id)| (reason, item, id.filter(|id| !hidden(id)))).collect()
     }
 
-    /// A thread with a live claim whose holder still sees it, its claim, and how a call names them.
+    /// Returns a thread with a live claim whose holder still sees it, its claim, and their fields in a call.
     pub(super) fn any_held(&mut self) -> Option<(usize, Claim, Value)> {
         let sees = |(_, thread): &(&usize, &Thread)| {
             thread.claim.as_ref().is_some_and(|claim| self.model.sees(claim.member, thread))
@@ -276,7 +276,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// A claim has ended, with a result or without.
+    /// Updates the model at the end of a claim, with or without a result.
     pub(super) fn ended(&mut self, number: usize, claim: &Claim, is_result: bool, answer: &Value) {
         if is_result {
             let id = self.model.threads[&number].id.clone();
@@ -353,7 +353,7 @@ impl Simulation<'_> {
         self.claimed(number, to, lease, "handed_off");
     }
 
-    /// Whoever held a claim that has lapsed tries to go on.
+    /// Tries to continue as the holder of a lapsed claim.
     pub(super) fn act_late(&mut self) {
         let lapsed = self.model.threads.values().find_map(|thread| {
             let claim = thread.claim.as_ref().filter(|claim| claim.until <= self.model.now)?;

@@ -1,12 +1,12 @@
-//! The claim engine against a model that knows nothing of it.
+//! A simulation of the claim engine against an independent model.
 //!
-//! Random calls through the public API, on a mock clock, from a seed: threads with footprints in public and
-//! private channels, claims and their ends, lapsed leases, slots, pauses, refined footprints; what goes on
-//! around them, in `surroundings`; and what limits them, in `budgets`. On Postgres, where the calls of a
-//! commit share what they read and write, some are queued at once, in `together`. The clock jumps, also
-//! backward; answers are lost, and their callers repeat what they asked; two services can share the database.
-//! The model says what has to come of each call: who is given which thread, what each refusal names. Every
-//! few steps all of the state and of the log is compared, in `checks`.
+//! It makes random calls through the public API, on a mock clock, from a seed: threads with footprints in
+//! public and private channels, claims and their ends, lapsed leases, slots, pauses, refined footprints; the
+//! changes around claims, in `surroundings`; and the limits of work, in `budgets`. On Postgres, where the
+//! calls of a commit share their reads and writes, it queues some at once, in `together`. The clock jumps,
+//! also backward; answers are lost, and callers repeat their requests; two services can share the database.
+//! The model predicts the result of each call: the claimed thread and the content of each refusal. Every few
+//! steps the whole state and the log are compared, in `checks`.
 
 mod model;
 mod claims;
@@ -34,11 +34,11 @@ use model::{Channel, MEMBERS, Model};
 const LEASE_SECS: i64 = 50;
 /// Steps between two comparisons of all state.
 const CHECKED_EVERY: usize = 40;
-/// One in so many answers is lost.
+/// One in this many answers is lost.
 const LOST: usize = 10;
-/// One in so many steps on Postgres queues calls at once.
+/// One in this many steps on Postgres queues calls at once.
 const TOGETHER: usize = 16;
-/// Steps in one world: longer runs meet little that is new, and a new world costs little.
+/// Steps in one world: longer runs rarely reach new states, and a new world costs little.
 const STEPS_MAX: usize = 2500;
 
 /// A run of the simulation.
@@ -47,22 +47,22 @@ pub struct Course {
     pub engine: Engine,
     pub seed: u64,
     pub steps: usize,
-    /// How many services share the database.
+    /// Number of services that share the database.
     pub services: u64,
 }
 
-/// Where the service and the model have disagreed.
+/// A disagreement between the service and the model.
 #[derive(Clone, Debug)]
 pub struct Disagreement {
     /// The number of the step.
     pub step: usize,
-    /// What differs.
+    /// The difference.
     pub what: String,
 }
 
-/// The courses of a run of `steps`, each in a world and of a seed of its own.
+/// Returns the courses of a run of `steps`, each in a separate world and with its own seed.
 ///
-/// `sharing` is how many services share the database, for each course in turn.
+/// `sharing` has the number of services that share the database, for each course in turn.
 pub fn courses(engine: Engine, first_seed: u64, steps: usize, sharing: &[u64]) -> Vec<Course> {
     let course = |(seed, (begun, services)): (u64, (usize, &u64))| Course {
         engine,
@@ -83,7 +83,7 @@ impl std::fmt::Display for Disagreement {
 impl Course {
     /// Takes the steps, and returns the events of the workspace.
     ///
-    /// Fails with the first step of which something else came than the model says.
+    /// Fails with the first step whose outcome differs from the model.
     pub fn run(self) -> Result<Vec<Value>, Disagreement> {
         let world = World::with(self.engine, Setup { in_memory: true, features, ..Setup::default() });
         let mut simulation = Simulation::new(&world, self.seed, self.services);
@@ -106,7 +106,7 @@ impl Course {
     }
 }
 
-/// The world, what the model makes of it, and the way from one to the other.
+/// The world, the model of it, and the connection between the two.
 struct Simulation<'w> {
     world: &'w World,
     services: Vec<Service>,
@@ -121,9 +121,9 @@ struct Simulation<'w> {
     /// A frozen member, and one of another workspace.
     unfit: [(String, &'static str); 2],
     created: usize,
-    /// How many usage reports there were.
+    /// Number of usage reports so far.
     reported: usize,
-    /// How far the log was compared.
+    /// The last compared position of the log.
     compared: i64,
 }
 
@@ -163,7 +163,7 @@ impl<'w> Simulation<'w> {
         refusals::check(self.world.operation(operation), answer)
     }
 
-    /// Calls a wait of one of the services, whose time is over once it waits.
+    /// Calls a wait of one of the services, whose timeout passes once it waits.
     fn wait(&mut self, member: usize, operation: &str, input: &Value) -> Answer {
         let service = &self.services[self.random.below(self.services.len())];
         let token = &self.members[member];
@@ -171,7 +171,7 @@ impl<'w> Simulation<'w> {
         self.world.once_time_is_over_for(service, Duration::from_secs(2), asked)
     }
 
-    /// Calls an operation as the first member which must succeed.
+    /// Calls an operation as the first member. The call must succeed.
     #[track_caller]
     fn admin(&mut self, operation: &str, input: &Value) -> Value {
         self.ask(0, operation, input).output()
@@ -186,14 +186,14 @@ impl<'w> Simulation<'w> {
         (!numbers.is_empty()).then(|| self.random.of(&numbers))
     }
 
-    /// Any thread; once in so many times one that somebody works on, where a change frees something.
+    /// Returns a random thread; once in `times` a claimed one, where a change frees resources.
     fn any_thread_or_a_claimed_one(&mut self, times: usize) -> Option<usize> {
         let claimed: Vec<usize> = self.model.live().map(|(number, _)| *number).collect();
         let is_claimed = self.random.once_in(times) && !claimed.is_empty();
         if is_claimed { Some(self.random.of(&claimed)) } else { self.any_thread() }
     }
 
-    /// Whether the answer to a call is lost, so that its caller asks again.
+    /// Returns whether the answer to a call is lost, so that its caller repeats it.
     fn is_lost(&mut self) -> bool {
         self.random.once_in(LOST)
     }
@@ -221,7 +221,7 @@ impl<'w> Simulation<'w> {
     }
 }
 
-/// Cancels the threads that every world has, which are none of the model's.
+/// Cancels the threads that every world has, which are not in the model.
 fn cancel_all(world: &World, members: &[String]) {
     let cancel =
         |id: Value| world.admin("cancel_thread", json!({"thread_id": id, "reason": "not simulated"}));

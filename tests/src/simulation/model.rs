@@ -1,15 +1,15 @@
-//! What has to come of each call, without knowing how the claim engine does it.
+//! Predicts the result of each call, independently of the implementation of the claim engine.
 //!
-//! It looks at every thread each time. It knows nothing of queues, indexes or transactions.
+//! It examines every thread each time, without queues, indexes or transactions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-/// What is in the way of a footprint: the reason, the item, and the thread of the claim.
+/// The conflicts of a footprint: the reason, the item, and the thread of the claim.
 pub type Conflicts = BTreeSet<(String, String, Option<String>)>;
 
-/// What an event says: its kind, what it is about, and the part of its payload that is compared.
+/// The content of an event: its kind, its subject, and the compared part of its payload.
 pub type Recorded = (&'static str, String, String);
 
 /// SplitMix64, so that a seed gives the same run everywhere.
@@ -28,7 +28,7 @@ impl Random {
         choices[self.below(choices.len())].clone()
     }
 
-    /// Whether something happens that happens once in `times`.
+    /// Returns whether an event of probability 1 in `times` happens.
     pub fn once_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }
@@ -57,13 +57,13 @@ const ITEMS: [Item; 16] = [
     ("slot", "GPU"),
 ];
 
-/// A footprint as the model keeps it.
+/// A footprint in the model.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Footprint {
     pub repo: String,
     shared: bool,
     items: Vec<Item>,
-    /// What each item begins with, if it is a path or a glob.
+    /// The prefix of each item that is a path or a glob.
     prefixes: Vec<Option<String>>,
 }
 
@@ -83,7 +83,7 @@ impl Footprint {
         if items.is_empty() {
             return Self::default();
         }
-        // A slot is that of the workspace, whatever the repository.
+        // A slot belongs to the workspace, whatever the repository.
         let is_slots = items.iter().all(|(kind, _)| *kind == "slot");
         let repo = if is_slots && random.once_in(2) { "" } else { repo };
         let prefixes = items.iter().map(|item| Self::prefix(*item)).collect();
@@ -114,7 +114,7 @@ impl Footprint {
         }
     }
 
-    /// Whether the item `at` of this footprint conflicts with another footprint.
+    /// Returns whether the item `at` of this footprint conflicts with another footprint.
     fn conflicts(&self, at: usize, other: &Self) -> bool {
         let (item, prefix) = (self.items[at], &self.prefixes[at]);
         if item.0 == "slot" || !self.repo.eq_ignore_ascii_case(&other.repo) {
@@ -158,26 +158,26 @@ pub struct Claim {
     pub until: i64,
 }
 
-/// What can be limited, as it is named.
+/// The names of the limits.
 pub const LIMITS: [&str; 5] = ["max_tokens", "max_usd_micros", "max_turns", "max_wall_secs", "max_attempts"];
 
-/// Amounts of what can be limited, in that order; the time is in seconds.
+/// Amounts for the limits, in that order; the time is in seconds.
 pub type Amounts = [i64; 5];
 
-/// What a thread may use, and what it has used apart from time.
+/// The limits of a thread, and its usage without time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Budget {
     pub limits: [Option<i64>; 5],
-    /// What was reported: tokens, millionths of a dollar, turns.
+    /// The reported usage: tokens, millionths of a dollar, turns.
     pub spent: [i64; 3],
     /// Claims that ended without a result since the thread was requeued.
     pub attempts: i64,
-    /// The limits of which little was left when that was last looked at.
+    /// The limits that were nearly used up at the last check.
     low: Vec<&'static str>,
 }
 
 impl Budget {
-    /// The limits of which `used` is at least so many percent.
+    /// Returns the limits of which `used` is at least this percentage.
     fn reached(&self, used: Amounts, percent: i64) -> Vec<&'static str> {
         let limits = LIMITS.iter().zip(self.limits).zip(used);
         limits
@@ -191,21 +191,21 @@ impl Budget {
 pub struct Thread {
     pub id: String,
     pub parent: Option<usize>,
-    /// How deep it is nested; 1 without a parent.
+    /// Its depth of nesting; 1 without a parent.
     pub depth: i64,
-    /// How many children it has ever had.
+    /// Number of children that it has ever had.
     pub children: i64,
     pub channel: usize,
     pub priority: i64,
     pub footprint: Footprint,
     pub skilled: bool,
-    /// Whether it has a result that stands.
+    /// Whether it has a current result.
     pub done: bool,
     pub state: State,
     /// The threads that it waits for.
     pub waits_for: BTreeSet<usize>,
     pub claim: Option<Claim>,
-    /// The seconds that were worked under claims that have ended.
+    /// The seconds of work under claims that have ended.
     pub worked: i64,
     pub budget: Budget,
     /// Whether it has a dead letter that is not settled.
@@ -213,25 +213,25 @@ pub struct Thread {
 }
 
 impl Thread {
-    /// What is used, with the time of the claim that has not been ended.
+    /// Returns the usage, with the time of the current claim.
     pub fn used(&self, now: i64) -> Amounts {
         let running = self.claim.as_ref().map_or(0, |claim| (now.min(claim.until) - claim.since).max(0));
         let [tokens, usd_micros, turns] = self.budget.spent;
         [tokens, usd_micros, turns, self.worked + running, self.budget.attempts]
     }
 
-    /// The limits of which nothing is left.
+    /// Returns the limits that are used up.
     pub fn exceeded(&self, now: i64) -> Vec<&'static str> {
         self.budget.reached(self.used(now), 100)
     }
 
-    /// Until when a lease of so many seconds lasts.
+    /// Returns the end of a lease of this many seconds.
     pub fn lease_end(&self, now: i64, secs: i64) -> i64 {
         let left = self.budget.limits[3].map_or(secs, |limit| (limit - self.used(now)[3]).max(0));
         now + secs.min(left)
     }
 
-    /// The thread once a lapsed claim was ended.
+    /// Returns the thread after the end of a lapsed claim.
     pub fn without_lapsed_claim(&self, now: i64) -> Self {
         let mut thread = self.clone();
         if self.claim.as_ref().is_some_and(|claim| claim.until <= now) {
@@ -242,7 +242,7 @@ impl Thread {
         thread
     }
 
-    /// Ends the claim, of which at most what is before the end of its lease was worked.
+    /// Ends the claim. Only the time before the end of its lease counts as work.
     pub fn end_claim(&mut self, now: i64) -> Claim {
         let claim = self.claim.take().expect("a claim to end");
         self.worked += (now.min(claim.until) - claim.since).max(0);
@@ -250,7 +250,7 @@ impl Thread {
     }
 }
 
-/// What had to come of the calls so far.
+/// The expected outcome of the calls so far.
 #[derive(Default)]
 pub struct Model {
     pub now: i64,
@@ -258,15 +258,15 @@ pub struct Model {
     pub capacity: Option<usize>,
     pub paused: BTreeSet<String>,
     pub channels: [Channel; 3],
-    /// Which members have the skill.
+    /// The members that have the skill.
     pub skilled: [bool; MEMBERS],
-    /// Children of a thread, depth and tools that are allowed.
+    /// The limits on children of a thread, depth and tools.
     pub spawn: [Option<i64>; 3],
-    /// What the log has to record, since it was compared.
+    /// The expected events since the log was compared.
     pub log: Vec<Recorded>,
 }
 
-/// The members: the first has created all channels.
+/// Number of members: the first has created all channels.
 pub const MEMBERS: usize = 3;
 
 impl Model {
@@ -274,7 +274,7 @@ impl Model {
         self.threads.get_mut(&number).unwrap()
     }
 
-    /// The threads with a live claim.
+    /// Returns the threads with a live claim.
     pub fn live(&self) -> impl Iterator<Item = (&usize, &Thread)> {
         self.threads
             .iter()
@@ -289,7 +289,7 @@ impl Model {
         self.paused.iter().any(|repo| repo.eq_ignore_ascii_case(&footprint.repo))
     }
 
-    /// Everything in the way of a footprint: the reason, the item, and the thread of the claim.
+    /// Returns all conflicts of a footprint: the reason, the item, and the thread of the claim.
     pub fn conflicts(&self, footprint: &Footprint, own: Option<usize>) -> Conflicts {
         let mut found = BTreeSet::new();
         if !footprint.is_empty() && self.is_paused(footprint) {
@@ -317,7 +317,7 @@ impl Model {
         found
     }
 
-    /// Whether nothing is in the way of a footprint, beside these threads with live claims.
+    /// Returns whether a footprint has no conflicts with these threads, which have live claims.
     fn is_free(&self, footprint: &Footprint, live: &[&Thread]) -> bool {
         let is_full = |capacity| {
             live.iter().filter(|other| other.footprint.uses_the_slot()).count() >= capacity
@@ -331,13 +331,13 @@ impl Model {
                 && !live.iter().any(overlaps))
     }
 
-    /// Whether a member sees a thread.
+    /// Returns whether a member sees a thread.
     pub fn sees(&self, member: usize, thread: &Thread) -> bool {
         let channel = &self.channels[thread.channel];
         !channel.private || member == 0 || channel.members.contains(&member)
     }
 
-    /// Whether a thread is open in a channel that is in use, and nobody works on it.
+    /// Returns whether a thread is open in an active channel and not claimed.
     pub fn is_to_do(&self, number: usize) -> bool {
         let thread = &self.threads[&number];
         let is_open = thread.state == State::Open && !thread.done;
@@ -352,7 +352,7 @@ impl Model {
         thread.skilled && !self.skilled[member]
     }
 
-    /// Why a member cannot claim a thread that it sees, whatever its footprint.
+    /// Returns the reason why a member cannot claim a thread that it sees, whatever its footprint.
     pub fn refusal(&self, number: usize, member: usize) -> Option<String> {
         let thread = self.threads[&number].without_lapsed_claim(self.now);
         let exceeded = thread.exceeded(self.now);
@@ -370,7 +370,7 @@ impl Model {
         reasons.into_iter().find(|(_, holds)| *holds).map(|(reason, _)| reason.to_owned())
     }
 
-    /// The thread that a member has to be given.
+    /// Returns the thread that a member must be given.
     pub fn next(&self, member: usize, channel: Option<usize>, repo: Option<&str>) -> Option<usize> {
         let live: Vec<&Thread> = self.live().map(|(_, thread)| thread).collect();
         let is_named = |thread: &Thread| {
@@ -388,7 +388,7 @@ impl Model {
         wanted.min_by_key(|(number, thread)| (-thread.priority, **number)).map(|(number, _)| *number)
     }
 
-    /// Records that a thread's holder changes.
+    /// Records a change of a thread's holder.
     pub fn record_holder(&mut self, number: usize, reason: &str, member: usize) {
         let id = self.threads[&number].id.clone();
         self.log.push(("ThreadAssignmentChanged", id, format!("{reason} {member}")));
@@ -416,7 +416,7 @@ impl Model {
         held.iter().filter(|(_, is_live)| *is_live).count()
     }
 
-    /// Ends the claim on a thread, if there is one, for a reason that is not that of another holder.
+    /// Ends the claim on a thread, if there is one, for a reason other than a new holder.
     pub fn end(&mut self, number: usize, reason: &str) {
         let now = self.now;
         let thread = self.thread(number);
@@ -439,7 +439,7 @@ impl Model {
         self.look_at_budget(number);
     }
 
-    /// Records a notice about each limit of which little is left and of which that is new.
+    /// Records a notice about each limit that is newly almost used up.
     pub fn look_at_budget(&mut self, number: usize) {
         let now = self.now;
         let thread = self.thread(number);
@@ -450,7 +450,7 @@ impl Model {
     }
 }
 
-/// The refusal of a thread that nothing is left for.
+/// Returns the refusal for a thread whose budget is used up.
 pub fn exhausted(exceeded: &[&str]) -> String {
     format!("exhausted: {}", exceeded.join(" "))
 }

@@ -1,4 +1,4 @@
-//! What goes on around claims: footprints, slots, pauses, the clock, states, dependencies, skills, channels.
+//! The changes around claims: footprints, slots, pauses, the clock, states, dependencies, skills, channels.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use super::checks::listed;
 use super::model::{Footprint, MEMBERS, State, Thread};
 use crate::world::{answer_of, call};
 
-/// Threads that are closed at most: older ones are archived, for good.
+/// Maximum closed threads; older ones are archived.
 const CLOSED_MAX: usize = 12;
 
 impl Simulation<'_> {
@@ -95,7 +95,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// Time passes, or the clock is set.
+    /// Lets time pass, or sets the clock.
     pub(super) fn move_clock(&mut self) {
         let secs = self.random.of(&[1, 7, 7, 20, 51, 300, -1, -20, -60]);
         self.model.now += secs;
@@ -106,7 +106,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// A member is frozen, tries to go on, and is unfrozen after a while.
+    /// Freezes a member, which tries to continue, and unfreezes it after a while.
     fn freeze(&mut self) {
         let member = 1 + self.random.below(MEMBERS - 1);
         let about = json!({"member_id": self.ids[member]});
@@ -128,7 +128,7 @@ impl Simulation<'_> {
         self.model.log.push(("MemberUnfrozen", String::new(), member.to_string()));
     }
 
-    /// All claims of a member end as if it was deactivated.
+    /// Ends all claims of a member as its deactivation does.
     fn send_home(&mut self) {
         let member = self.random.below(MEMBERS);
         let mut ended = self.model.end_all(member, "deactivated");
@@ -141,7 +141,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// A frozen member claims what it would be given, or is given what another holds.
+    /// Claims as a frozen member the next thread, or lets it receive a hand-off.
     fn try_frozen(&mut self, member: usize) {
         let held = self.model.live().find_map(|(_, thread)| {
             let holder = thread.claim.as_ref()?.member;
@@ -157,7 +157,7 @@ impl Simulation<'_> {
         self.ask(member, "claim_next_workspace_thread", &input).refused(403, "member-frozen");
     }
 
-    /// The first service ends what has lapsed.
+    /// Lets the first service end lapsed claims.
     fn reap(&mut self) {
         self.world.service.housekeep().unwrap();
         self.model.expire();
@@ -171,7 +171,7 @@ impl Simulation<'_> {
         self.prioritised(number, priority);
     }
 
-    /// A thread has this priority from now on.
+    /// Sets the priority of a thread.
     pub(super) fn prioritised(&mut self, number: usize, priority: i64) {
         let id = self.model.threads[&number].id.clone();
         if std::mem::replace(&mut self.model.thread(number).priority, priority) != priority {
@@ -233,7 +233,7 @@ impl Simulation<'_> {
         self.archive_the_oldest();
     }
 
-    /// Keeps few closed threads, so that what is done is done to others too.
+    /// Keeps only a few closed threads, so that changes also reach others.
     fn archive_the_oldest(&mut self) {
         let is_closed = |(_, thread): &(&usize, &Thread)| thread.state == State::Closed;
         if self.model.threads.iter().filter(is_closed).count() <= CLOSED_MAX {
@@ -278,7 +278,7 @@ impl Simulation<'_> {
         self.model.skilled[member] = skilled;
     }
 
-    /// A thread waits for an older one of its channel, or no longer does.
+    /// Makes a thread wait for an older one of its channel, or ends such a dependency.
     fn wait_for_another(&mut self) {
         let (Some(one), Some(two)) = (self.any_thread(), self.any_thread()) else { return };
         let (older, newer) = (one.min(two), one.max(two));
@@ -305,7 +305,7 @@ impl Simulation<'_> {
         self.admin(operation, &input);
     }
 
-    /// A channel becomes private or public.
+    /// Makes a channel private or public.
     fn hide(&mut self) {
         let channel = self.random.below(3);
         if self.model.channels[channel].archived {
@@ -332,7 +332,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// Archived channels come back, and what holds everything up is taken away.
+    /// Unarchives channels, and removes slots and pauses that block everything.
     fn clear(&mut self) {
         if self.random.below(4) > 0 {
             return;

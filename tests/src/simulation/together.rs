@@ -1,7 +1,7 @@
-//! Calls that are queued at once, so that most of them share a commit: each has the answer of its turn.
+//! Calls that are queued at once, so that most of them share a commit: each gets the answer of its turn.
 //!
-//! The first begins while the others are queued. Their order is that in which they were queued, so what the
-//! model says does not depend on which of them share a commit.
+//! The first begins while the others are queued. Their order is that in which they were queued, so the
+//! expected results do not depend on which of them share a commit.
 
 use std::sync::mpsc;
 
@@ -15,10 +15,10 @@ use crate::client::Answer;
 use crate::refusals;
 use crate::world::{answer_of, text};
 
-/// Most calls that are queued at once.
+/// Maximum calls that are queued at once.
 const CALLS_MAX: usize = 16;
 
-/// What a call does that is queued with others.
+/// A call that is queued with others.
 enum Act {
     /// A member claims the next thread of a channel, or of the workspace.
     Next { member: usize, channel: Option<usize>, repo: Option<&'static str> },
@@ -62,7 +62,7 @@ impl Simulation<'_> {
         })
     }
 
-    /// Who calls, and what.
+    /// Returns the caller, the operation and the input of an act.
     fn call_of(&self, act: &Act) -> (usize, &'static str, Value) {
         let id = |number: &usize| self.model.threads[number].id.clone();
         match act {

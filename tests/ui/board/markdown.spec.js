@@ -404,6 +404,10 @@ export const tests = {
     await page.click(`${at} [data-of=answer]`);
     await page.says(".composer", /withdrawn-4711/);
     assert.deepEqual(await found(page, texts), { kept: texts, shown: texts }, "it can be found while it is there");
+    // Nor does what is selected of it, where a page may not copy.
+    await page.evaluate(() => Object.defineProperty(navigator, "clipboard", { value: undefined }));
+    await page.click(`${at} [data-copy=diff]`);
+    await page.says(`${at} [data-copy=diff]`, /^Selected/);
     await world.agent.call("delete_message", { message_id: id });
     await page.says(at, /Withdrawn/);
     await page.reached(world.agent.lsn);

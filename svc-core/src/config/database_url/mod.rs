@@ -1,10 +1,10 @@
-//! `DATABASE_URL`: the address of a PostgreSQL server, in every form in which hosts and other programs hand
-//! it out.
+//! `DATABASE_URL`: the address of a PostgreSQL server, in every form that hosts and other programs provide.
 //!
-//! Both forms of libpq are read (PostgreSQL manual, section 34.1.1): a URL, and `name=value` pairs. Each of
-//! its parameters either has the effect that it has there or is refused by name, since one that was ignored
-//! may have been meant to protect. What only tunes the driver or the pool of another program is ignored, and
-//! told. No error repeats a value, nor a name that may be a part of a password.
+//! Both forms of libpq are accepted (PostgreSQL manual, section 34.1.1): a URL, and `name=value` pairs. Each
+//! of its parameters either has the same effect as in libpq or is rejected by name, since an ignored
+//! parameter could have been meant for protection. A parameter that only tunes the driver or the pool of
+//! another program is ignored, and reported. No error repeats a value, nor a name that may be a part of a
+//! password.
 
 mod text;
 mod parameters;
@@ -25,9 +25,9 @@ pub(crate) use proof::{Demand, Proof, Roots, Tls13};
 pub(crate) struct DatabaseUrl {
     values: BTreeMap<&'static str, Zeroizing<String>>,
     hosts: Vec<PgHost>,
-    /// How the server must prove who it is.
+    /// How the server must prove its identity.
     pub proof: Proof,
-    /// The parameters that have no effect here, since they are about other programs.
+    /// The ignored parameters, which concern other programs.
     pub ignored: Vec<&'static str>,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct PgHost {
 }
 
 impl DatabaseUrl {
-    /// Parses an address, and checks all that it says.
+    /// Parses an address, and checks all of its parameters.
     pub fn parse(text: &str) -> Result<Self> {
         Self::read(text).map_err(|why| Error::configuration(format!("DATABASE_URL {why}")))
     }
@@ -61,7 +61,7 @@ impl DatabaseUrl {
                 None => return Err(parameters::unknown(&name, given.tells_names)),
             }
         }
-        // An empty value counts as none, but for what protects.
+        // An empty value counts as absent, except for a parameter that protects.
         values.retain(|name, value| !value.is_empty() || *name == "sslmode");
         let hosts = hosts(&values)?;
         let proof = Proof::of(|name| values.get(name).map(|value| value.as_str()), &hosts)?;
@@ -85,19 +85,19 @@ impl DatabaseUrl {
         &self.hosts
     }
 
-    /// Whether it names a host that is not this machine, and does not say how to connect to it.
+    /// Returns whether it names a host other than this machine, and does not say how to connect to it.
     pub fn says_nothing_of_tls(&self) -> bool {
         self.proof.says_nothing() && self.hosts.iter().any(PgHost::is_remote)
     }
 }
 
 impl PgHost {
-    /// Whether it is the folder of a Unix socket; an empty name stands for the default one.
+    /// Returns whether it is the folder of a Unix socket; an empty name means the default folder.
     pub fn is_socket(&self) -> bool {
         self.address.is_none() && (self.name.is_empty() || self.name.starts_with('/'))
     }
 
-    /// Returns the folder of its socket; without a name the one that servers use by default.
+    /// Returns the folder of its socket; without a name, the default folder of servers.
     pub fn socket_folder(&self) -> Option<&Path> {
         const DEBIAN: &str = "/var/run/postgresql";
         self.is_socket().then(|| match self.name.as_str() {
@@ -121,7 +121,7 @@ impl PgHost {
 /// The port of PostgreSQL.
 const PORT: u16 = 5432;
 
-/// Puts together what an address says of its hosts, in lists that belong together item by item.
+/// Combines the lists of hosts, addresses and ports of an address item by item.
 fn hosts(values: &BTreeMap<&'static str, Zeroizing<String>>) -> std::result::Result<Vec<PgHost>, String> {
     let list = |name| -> Vec<&str> {
         values.get(name).map(|list| list.split(',').map(str::trim).collect()).unwrap_or_default()
@@ -185,7 +185,7 @@ mod tests {
         Ok(format!("{}/{}@{} {}{ignored}", word("user"), word("password"), hosts.join(","), word("dbname")))
     }
 
-    /// Addresses as hosts, libraries and manuals write them, and what is read from each.
+    /// Addresses as hosts, libraries and manuals write them, and the result of parsing each.
     #[test]
     fn addresses_are_read_as_others_hand_them_out() {
         for (text, wanted) in [
@@ -216,7 +216,7 @@ mod tests {
                 "postgres://u:p@ep-a.neon.tech/d?options=endpoint%3Dep-a&sslmode=require",
                 "u/p@ep-a.neon.tech:5432 d",
             ),
-            // Supabase, its session pooler and Vercel's word for it.
+            // Supabase, its session pooler and Vercel's parameter for it.
             (
                 "postgresql://postgres.ref:p@aws-0-eu.pooler.supabase.com:5432/postgres",
                 "postgres.ref/p@aws-0-eu.pooler.supabase.com:5432 postgres",
@@ -258,7 +258,7 @@ mod tests {
             ("postgres://u:p@h/d\n", "u/p@h:5432 d"),
             ("\u{feff}postgres://u:p@h/d\r\n", "u/p@h:5432 d"),
             ("  Postgres://u:p@h/d?sslmode=disable\r\n", "u/p@h:5432 d"),
-            // Percent-escapes and what a URL need not escape in a password.
+            // Percent-escapes and characters that a URL need not escape in a password.
             ("postgres://u:p%40s%2Fs%3Aw%3F%23%25@h/d", "u/p@s/s:w?#%@h:5432 d"),
             ("postgres://u:a:b?c=d&e+f@h/d", "u/a:b?c=d&e+f@h:5432 d"),
             ("postgres://u@h", "u/-@h:5432 -"),
@@ -272,7 +272,7 @@ mod tests {
             ("postgresql:///d", "-/-@:5432 d"),
             ("postgres://u@h/d?hostaddr=10.0.0.1", "u/-@h=10.0.0.1:5432 d"),
             ("postgres://h/d?user=u&host=other&port=7", "u/-@other:7 d"),
-            // Pairs, with all that they may be written like.
+            // Pairs, in all accepted notations.
             ("host=h port=5433 dbname=d user=u password=p", "u/p@h:5433 d"),
             (
                 r"host = h dbname='my db' user=u password='it\'s \\ x' sslmode=require",

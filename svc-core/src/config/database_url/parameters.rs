@@ -1,4 +1,4 @@
-//! The parameters of an address: those of libpq, and those of other programs that stand beside them.
+//! The parameters of an address: those of libpq, and those of other programs.
 
 use zeroize::Zeroizing;
 
@@ -6,11 +6,11 @@ use crate::text::nearest;
 
 /// The effect of a parameter with its value.
 pub(super) enum Effect {
-    /// It counts, by the name that libpq has for it.
+    /// It has an effect, under this name in libpq.
     Taken(&'static str),
-    /// It says the same as another parameter with another value.
+    /// It means the same as another parameter with another value.
     Instead(&'static str, &'static str),
-    /// It says what holds anyway.
+    /// It requests the only behaviour that there is.
     None,
     /// It tunes the driver or the pool of another program.
     Ignored(&'static str),
@@ -19,17 +19,17 @@ pub(super) enum Effect {
 /// The values that a parameter may have, and their effect.
 #[derive(Clone, Copy)]
 enum Rule {
-    /// It counts, whatever it says; it may be checked elsewhere.
+    /// Any value has an effect; it may be checked elsewhere.
     Any,
-    /// It counts, as one of these words.
+    /// One of these values.
     Words(&'static [&'static str]),
-    /// It counts, as a number.
+    /// A number.
     Number,
-    /// It counts by another name.
+    /// Another name of this parameter.
     As(&'static str),
-    /// With one of these values it says what holds anyway; with others it is refused, with what to do.
+    /// These values request the only behaviour that there is; others are rejected, with the remedy.
     Holds(&'static [&'static str], &'static str),
-    /// It is refused, with what to do.
+    /// It is rejected, with the remedy.
     Refused(&'static str),
 }
 
@@ -87,7 +87,7 @@ const LIBPQ: &[(&str, Rule)] = &[
     ("authtype", Refused("it has no meaning: remove it")), ("tty", Refused("it has no meaning: remove it")),
 ];
 
-/// Parameters of other programs that stand for one of libpq, or cannot be honoured.
+/// Parameters of other programs that are equivalent to one of libpq, or cannot be supported.
 #[rustfmt::skip]
 const OTHERS: &[(&str, Rule)] = &[
     ("ApplicationName", As("application_name")),
@@ -132,11 +132,11 @@ const TUNING: &[&str] = &[
     "binaryTransfer", "assumeMinServerVersion", "autosave",
 ];
 
-/// Returns the effect of a parameter; `None` if nobody knows it.
+/// Returns the effect of a parameter. Returns `None` if it is unknown.
 pub(super) fn effect(name: &str, value: &Zeroizing<String>) -> Result<Option<Effect>, String> {
     let value = value.trim();
     if name == "ssl" {
-        // As libpq has it, for Java's sake.
+        // As in libpq, for the sake of Java.
         return match value {
             "true" => Ok(Some(Effect::Instead("sslmode", "require"))),
             _ => Err(format!("has the parameter ssl: {BY_SSLMODE}")),
@@ -158,7 +158,7 @@ pub(super) fn effect(name: &str, value: &Zeroizing<String>) -> Result<Option<Eff
     }
 }
 
-/// Says that nobody knows a parameter, and which one was probably meant.
+/// Returns the message for an unknown parameter, with the parameter that was probably meant.
 pub(super) fn unknown(name: &str, tells_name: bool) -> String {
     let names: Vec<&str> = LIBPQ.iter().map(|(name, _)| *name).collect();
     let near = nearest(name, &names).map(|near| format!(", did you mean {near}?")).unwrap_or_default();

@@ -1,21 +1,21 @@
-//! The TLS settings of an address, in the words of libpq (PostgreSQL manual, section 34.19).
+//! The TLS settings of an address, as in libpq (PostgreSQL manual, section 34.19).
 
 use std::path::PathBuf;
 
 use super::PgHost;
 
-/// How a server must prove who it is, and how its client does.
+/// How a server must prove its identity, and how its client does.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Proof {
     mode: Option<Mode>,
     roots: Option<Roots>,
     /// The files of the client's certificate and of its key.
     pub client: Option<(PathBuf, PathBuf)>,
-    /// Whether the handshake names the host, as proxies need it.
+    /// Whether the handshake omits the host name, which proxies need.
     pub no_sni: bool,
-    /// Whether the handshake begins at once, which servers from 17 on take.
+    /// Whether the handshake begins at once, which servers support from version 17 on.
     pub direct: bool,
-    /// Whether TLS 1.3 must be used, or must not.
+    /// A requirement or a ban of TLS 1.3.
     pub tls13: Option<Tls13>,
 }
 
@@ -33,7 +33,7 @@ pub(crate) enum Roots {
     File(PathBuf),
 }
 
-/// An `sslmode`; `allow` is taken as `prefer`.
+/// An `sslmode`; `allow` is treated as `prefer`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Disable,
@@ -43,20 +43,20 @@ enum Mode {
     VerifyFull,
 }
 
-/// Whether connections use TLS.
+/// Use of TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Demand {
     Never,
-    /// If the server has it.
+    /// If the server offers it.
     IfOffered,
     Always,
 }
 
-/// The value of `sslrootcert` that stands for the roots which the system trusts.
+/// The value of `sslrootcert` for the roots that the system trusts.
 const SYSTEM: &str = "system";
 
 impl Proof {
-    /// Reads and checks the parameters that are about TLS.
+    /// Parses and checks the parameters of TLS.
     pub fn of<'v>(get: impl Fn(&str) -> Option<&'v str>, hosts: &[PgHost]) -> Result<Self, String> {
         let file = |name| get(name).filter(|file| !file.is_empty()).map(PathBuf::from);
         let client = match (file("sslcert"), file("sslkey")) {
@@ -104,7 +104,7 @@ impl Proof {
         Ok(())
     }
 
-    /// Whether it leaves open if connections are encrypted: a file of roots does.
+    /// Returns whether no setting decides on encryption: a file of roots alone does not.
     pub fn says_nothing(&self) -> bool {
         self.mode.is_none() && self.roots != Some(Roots::System)
     }
@@ -141,7 +141,7 @@ impl Mode {
             "require" => Self::Require,
             "verify-ca" => Self::VerifyCa,
             "verify-full" => Self::VerifyFull,
-            // The word is not repeated: what stands there may be a password.
+            // The value is not repeated, because it may be a password.
             _ => {
                 return Err("has an sslmode that is none of disable, allow, prefer, require, verify-ca and \
                             verify-full"
@@ -151,7 +151,7 @@ impl Mode {
     }
 }
 
-/// Reads the limits on the version of TLS, of which 1.2 and 1.3 are supported.
+/// Parses the limits on the version of TLS, of which 1.2 and 1.3 are supported.
 fn versions(least: Option<&str>, most: Option<&str>) -> Result<Option<Tls13>, String> {
     let least = match least {
         None | Some("TLSv1" | "TLSv1.1" | "TLSv1.2") => None,

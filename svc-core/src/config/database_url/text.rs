@@ -8,13 +8,13 @@ use crate::mark::without_mark;
 /// The parameters of an address in their order; a later one overrides an earlier one.
 pub(super) struct Given {
     pub fields: Vec<(String, Zeroizing<String>)>,
-    /// Whether an error may repeat the name of a parameter: it cannot be a part of a password then.
+    /// Whether an error may repeat the name of a parameter: only if it cannot be a part of a password.
     pub tells_names: bool,
 }
 
 type Parsed<T> = Result<T, String>;
 
-/// The schemes that stand for PostgreSQL, without what follows a `+`, the name of a driver.
+/// Schemes that mean PostgreSQL. A `+` and the name of a driver may follow.
 const SCHEMES: [&str; 6] = ["postgres", "postgresql", "psql", "pgsql", "postgis", "ecto"];
 
 /// Splits an address in either form.
@@ -51,7 +51,7 @@ pub(super) fn split(text: &str) -> Parsed<Given> {
 
 const NO_ADDRESS: &str = "is not an address of the form postgres://user:password@host:port/database";
 
-/// Names what is not an address but stands where one belongs.
+/// Rejects common mistakes in place of an address.
 fn reject_mistakes(text: &str) -> Parsed<()> {
     let is_quoted = |mark: char| text.len() > 1 && text.starts_with(mark) && text.ends_with(mark);
     if is_quoted('"') || is_quoted('\'') || is_quoted('`') {
@@ -146,7 +146,7 @@ pub(super) fn bad_port() -> String {
     format!("has a port that is no number from 1 to 65535; if that is a part of its password, {ENCODE}")
 }
 
-/// Resolves percent-escapes, of which each must be whole.
+/// Resolves percent-escapes; incomplete ones are errors.
 fn decoded(text: &str) -> Parsed<String> {
     let escapes = text.split('%').skip(1);
     let is_whole = |escape: &str| {
@@ -160,8 +160,8 @@ fn decoded(text: &str) -> Parsed<String> {
     Ok(decoded.into_owned())
 }
 
-/// Reads `name=value` pairs: separated by spaces, values with spaces in single quotes, `\` before a quote or
-/// another one.
+/// Parses `name=value` pairs: separated by spaces, values with spaces in single quotes, `\` before a quote or
+/// another `\`.
 fn of_pairs(text: &str) -> Parsed<Given> {
     let mut fields = Vec::new();
     let mut rest = text;
@@ -176,12 +176,12 @@ fn of_pairs(text: &str) -> Parsed<Given> {
         fields.push((name.to_owned(), value));
         rest = after.trim_start();
     }
-    // A word of a password with a space that is not quoted would be taken for a name.
+    // The second word of a password that is not quoted would be taken for a name.
     let has_password = fields.iter().any(|(name, _)| name == "password");
     Ok(Given { fields, tells_names: !has_password })
 }
 
-/// Reads a value, and returns it and what follows.
+/// Parses a value, and returns it and the text after it.
 fn pair_value(text: &str) -> Parsed<(Zeroizing<String>, &str)> {
     let (quoted, text) = match text.strip_prefix('\'') {
         Some(rest) => (true, rest),

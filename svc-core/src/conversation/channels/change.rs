@@ -1,7 +1,7 @@
 //! Changing a channel: its name, topic and privacy, archiving and unarchiving.
 //!
-//! The checks of a change of privacy come before its first write. The creator and whoever makes a channel
-//! private become members of it.
+//! A change of privacy is checked before its first write. The creator, and the member who makes a channel
+//! private, become members of it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -61,9 +61,9 @@ pub(super) fn operations() -> Vec<Operation> {
 pub(crate) struct ChannelUpdated {
     /// The channel.
     channel_id: ChannelId,
-    /// What people call the channel; others may have the same name.
+    /// Its name; others may have the same name.
     name: String,
-    /// What the channel is for; null if not set.
+    /// Its topic; null if not set.
     topic: Option<String>,
     /// Whether only its members may see the channel.
     private: bool,
@@ -77,7 +77,7 @@ impl Event for ChannelUpdated {
     }
 }
 
-/// A channel was archived and takes nothing new.
+/// A channel was archived and accepts nothing new.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct ChannelArchived {
     /// The channel.
@@ -190,7 +190,7 @@ fn apply(channel: &mut Channel, wanted: &UpdateChannel) -> bool {
     before != (channel.name.clone(), channel.topic.clone(), channel.private)
 }
 
-/// The creator and the caller, as far as they are not members yet of a channel that becomes private.
+/// Returns the creator and the caller if they are not yet members of a channel that becomes private.
 fn newcomers(cx: &Read<'_>, channel: &Channel) -> Result<Vec<MemberId>> {
     let mut newcomers = Vec::new();
     for member in keepers(channel.created_by, cx.caller().member) {
@@ -201,14 +201,14 @@ fn newcomers(cx: &Read<'_>, channel: &Channel) -> Result<Vec<MemberId>> {
     Ok(newcomers)
 }
 
-/// The creator and the caller, each once.
+/// Returns the creator and the caller, each once.
 fn keepers(creator: Option<MemberId>, caller: Option<MemberId>) -> impl Iterator<Item = MemberId> {
     creator.into_iter().chain(caller.filter(|caller| Some(*caller) != creator))
 }
 
 /// Archives a channel and returns it.
 ///
-/// An archived channel can be read as before, but takes no new threads, messages or members until it is
+/// An archived channel can be read as before, but accepts no new threads, messages or members until it is
 /// unarchived. Archiving it again changes nothing.
 ///
 /// Fails with 409 `wrong-state` if the channel is a direct message.

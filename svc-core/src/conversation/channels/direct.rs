@@ -1,7 +1,7 @@
-//! Direct messages as channels: each belongs to a set of members, and nobody else sees it or is let in.
+//! Direct messages as channels: each belongs to a set of members, and only these see it.
 //!
-//! A set has one. Which one is found by a hash of the set, which is kept beside the channels and never leaves
-//! the instance; what an import has brought is found by its members.
+//! A set has one direct message, which is found by a hash of the set. The hash is stored beside the channels
+//! and never leaves the instance; an imported direct message is found by its members.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,13 +23,13 @@ use crate::op::{Read, Write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{Engine, ToParam, columns};
 
-/// What the channel of a direct message is called. Nobody can call it anything else.
+/// Name of every direct message. It cannot be changed.
 const NAME: &str = "Direct message";
 
 /// A direct message that the caller is in.
 pub(crate) struct DirectMessage {
     pub id: ChannelId,
-    /// Whether members may be added, and may leave: it was opened for more than two.
+    /// Whether members can be added and can leave: it was opened for more than two.
     pub is_group: bool,
 }
 
@@ -53,7 +53,7 @@ pub(crate) struct Participant {
     handle: String,
 }
 
-/// A member of one of some direct messages.
+/// A member of one of several direct messages.
 struct ParticipantRow {
     channel_id: ChannelId,
     member_id: MemberId,
@@ -62,7 +62,7 @@ struct ParticipantRow {
 
 columns! { participant_columns: ParticipantRow as s { channel_id, member_id, handle = "m.handle" } }
 
-/// Returns who is in each of some direct messages.
+/// Returns the members of several direct messages.
 pub(crate) fn participants_of(
     cx: &Read<'_>,
     dms: &[ChannelId],
@@ -99,19 +99,18 @@ const PARTICIPANTS_SQLITE: &str = participants!("in (select unhex(value) from js
 
 const PARTICIPANTS_POSTGRES: &str = participants!("= any($1)");
 
-/// A direct message, and what is new in it.
+/// A direct message, and its unread messages.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ListedDm {
     /// The id of its channel.
     id: ChannelId,
-    /// Its first thread, to talk in.
+    /// Its first thread, for messages.
     thread_id: ThreadId,
-    /// Who is in it, you too, in the order in which they joined the workspace.
+    /// Its members including you, in the order in which they joined the workspace.
     participants: Vec<Participant>,
-    /// How many of its messages are unread in your inbox, 100 at most; null for a delegate, who reads none.
+    /// Number of its messages that are unread in your inbox, up to 100; null for a delegate, who reads none.
     unread: Option<i64>,
-    /// The position of its last message in the workspace's log; null if there is none among the last 100 that
-    /// is not withdrawn.
+    /// The position of its last message in the workspace's log; null if none of the last 100 is live.
     last_lsn: Option<i64>,
     /// The position of its opening in the workspace's log.
     lsn: i64,
@@ -140,7 +139,7 @@ columns! {
     make { participants: Vec::new() }
 }
 
-/// Returns a page of the direct messages that the caller is in, in the order in which it joined them.
+/// Returns a page of the caller's direct messages, in the order in which it joined them.
 pub(crate) fn of_caller(
     cx: &Read<'_>,
     cursor: Option<Cursor>,
@@ -162,7 +161,7 @@ pub(crate) fn of_caller(
     })
 }
 
-/// Most direct messages on one page: what is unread is counted in each.
+/// Maximum direct messages on one page: unread messages are counted in each.
 const DMS_ON_A_PAGE: i64 = 25;
 
 const LIST: &str = concat!(
@@ -178,7 +177,7 @@ const LIST: &str = concat!(
 const HORIZON: &str = "
     select lsn from channel_members where member_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
 
-/// Returns the direct message of a set of members that has the caller, if there is one.
+/// Returns the caller's direct message of a set of members, if there is one.
 pub(crate) fn of_set(cx: &mut Write<'_>, set: &BTreeSet<MemberId>) -> Result<Option<ChannelId>> {
     let (workspace, key) = (cx.caller().workspace_id, key_of(set));
     if let Some((known,)) = cx.one(BY_KEY, &[&workspace, &key])? {
@@ -199,7 +198,7 @@ pub(crate) fn of_set(cx: &mut Write<'_>, set: &BTreeSet<MemberId>) -> Result<Opt
 
 const BY_KEY: &str = "select channel_id from dm_sets where workspace_id = $1 and set_key = $2";
 
-/// The first one with `$2` members, all of `$3`, that no hash leads to.
+/// The first direct message with `$2` members, all of `$3`, that no hash leads to.
 macro_rules! by_members {
     ($of_set:literal) => {
         concat!(
@@ -269,9 +268,9 @@ pub(crate) fn add(
     keep_key(cx, (id, true), &set)
 }
 
-/// Takes a member out of a group. The last one archives it.
+/// Removes a member from a group. The last one to leave archives it.
 ///
-/// Returns whether that was the last one.
+/// Returns whether it was the last one.
 pub(crate) fn leave(
     cx: &mut Write<'_>,
     id: ChannelId,
@@ -290,13 +289,13 @@ pub(crate) fn leave(
     Ok(set.is_empty())
 }
 
-/// Members of a direct message to which nobody is added.
+/// Number of members of a direct message that is not a group.
 const PAIR: usize = 2;
 
-/// Keeps by which set a direct message is found: its own, unless another one is found by that.
+/// Stores the hash by which a direct message is found, unless another one is found by it.
 ///
-/// A group that two are left of is not found by them: others may be added to it, who would read what the two
-/// have said to each other.
+/// A group with two remaining members is not found by them: others may be added to it, who would then read
+/// the messages of the two.
 fn keep_key(cx: &mut Write<'_>, (id, is_group): (ChannelId, bool), set: &BTreeSet<MemberId>) -> Result<()> {
     cx.execute_any(DELETE_KEY, &[&id])?;
     if set.is_empty() || is_group && set.len() <= PAIR {

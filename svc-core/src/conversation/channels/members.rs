@@ -1,6 +1,6 @@
-//! The members of a channel: who is in it, who joined and who left.
+//! The members of a channel: listing, adding and removing them.
 //!
-//! Of a public channel that is a list for people; of a private one it decides who sees it.
+//! In a public channel membership is a list for people; in a private one it decides who sees it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -49,7 +49,7 @@ pub(super) fn operations() -> Vec<Operation> {
     ]
 }
 
-/// Who belongs to a channel, by whom and since when.
+/// A membership: the member, who added it, and when.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct ChannelMember {
     /// The channel.
@@ -58,7 +58,7 @@ pub(super) struct ChannelMember {
     member_id: MemberId,
     /// The member's handle.
     handle: String,
-    /// Who added the member; null for the service itself.
+    /// The member who added it; null for the service itself.
     added_by: Option<MemberId>,
     /// When the member was added.
     added_at: Time,
@@ -205,7 +205,7 @@ fn add_channel_member(cx: &mut Write<'_>, input: &AddChannelMember) -> Result<Ch
         .ok_or_else(|| Error::internal("a member that was just added to a channel is missing"))
 }
 
-/// Removes a member from a channel and returns which; remove yourself to leave.
+/// Removes a member from a channel and returns the membership that ended; remove yourself to leave.
 ///
 /// A member that is removed from a private channel loses sight of it at once.
 ///
@@ -253,9 +253,9 @@ const FIND_MEMBER: &str = concat!(
      where s.channel_id = $1 and s.member_id = $2"
 );
 
-/// Has every server read anew who sees the private channel to which a member was added.
+/// Makes every server read again who sees the private channel to which a member was added.
 ///
-/// The one who is new there would miss what is said next.
+/// Otherwise the new member would miss the next messages.
 pub(super) fn forget_audience(cx: &mut Write<'_>) -> Result<()> {
     cx.invalidate(Invalidates::Access)
 }

@@ -1,11 +1,10 @@
 //! Channels: the places of threads, public or private.
 //!
 //! A private channel and everything in it exists only for its members. A public channel may have members too,
-//! which does not affect access. What a channel is, and how it is created and read, are in this file;
-//! `change` has its later life, `members` who is in it, `privacy` the rules of who decides who sees it, and
-//! `direct` those that are direct messages.
-//! What archiving and privacy mean for the tasks inside follows from the events of this folder, in
-//! coordination.
+//! which does not affect access. This file defines, creates and reads channels; `change` changes and archives
+//! them, `members` has their members, `privacy` the rules for changes of visibility, and `direct` the direct
+//! messages. Coordination reacts to the events of this folder to apply archiving and privacy to the tasks
+//! inside.
 
 mod privacy;
 mod members;
@@ -44,22 +43,22 @@ struct Channel {
     workspace_id: WorkspaceId,
     /// Its name. Names need not be unique.
     name: String,
-    /// What it is for; null if not set.
+    /// Its topic; null if not set.
     topic: Option<String>,
-    /// Whether only its members may see it and what is in it.
+    /// Whether only its members may see it and its contents.
     private: bool,
-    /// What kind of channel it is.
+    /// Its kind.
     kind: ChannelKind,
     /// Whether it is a direct message that others may be added to.
     #[serde(skip)]
     is_group: bool,
-    /// Whether it is archived and takes nothing new.
+    /// Whether it is archived and accepts nothing new.
     archived: bool,
     /// When it was archived; null while it is live.
     archived_at: Option<Time>,
-    /// Whether there is something to read on arrival, which `get_channel_boot` returns.
+    /// Whether it has a text to read on arrival, which `get_channel_boot` returns.
     has_boot: bool,
-    /// Who created it; null for the service itself.
+    /// The member who created it; null for the service itself.
     created_by: Option<MemberId>,
     /// When it was created.
     created_at: Time,
@@ -98,7 +97,7 @@ impl<I> Answer<I> for Channel {
     }
 }
 
-/// What kind of channel it is: one for tasks, or a direct message.
+/// Kind of a channel: for tasks, or a direct message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum ChannelKind {
@@ -123,13 +122,13 @@ impl FromValue for ChannelKind {
 struct ChannelCreated {
     /// The channel.
     channel_id: ChannelId,
-    /// What people call the channel; others may have the same name.
+    /// Its name; others may have the same name.
     name: String,
-    /// What the channel is for; null if not set.
+    /// Its topic; null if not set.
     topic: Option<String>,
     /// Whether only its members may see the channel.
     private: bool,
-    /// What kind of channel it is.
+    /// Its kind.
     kind: ChannelKind,
     /// Whether it is a direct message that others may be added to.
     group: bool,
@@ -242,10 +241,10 @@ struct CreateChannel {
     workspace_id: Here,
     /// A name for people. It need not be unique.
     name: Text<1, NAME_MAX>,
-    /// What the channel is for.
+    /// The topic of the channel.
     #[serde(default)]
     topic: Option<Text<1, TOPIC_MAX>>,
-    /// Whether only members may see the channel and what is in it.
+    /// Whether only members may see the channel and its contents.
     #[schemars(transform = default_is("false"))]
     #[serde(default)]
     private: Option<bool>,
@@ -290,9 +289,9 @@ fn create_channel(cx: &mut Write<'_>, input: &CreateChannel) -> Result<Channel> 
 
 /// Returns the channels that you may see, oldest first.
 ///
-/// Private channels are returned only to their members, and direct messages by `list_dms` alone.
+/// Private channels are returned only to their members. `list_dms` returns direct messages.
 ///
-/// One page covers at most 2000 channels, so it may be short or empty although there is more: continue while
+/// One page covers up to 2000 channels, so it may be short or empty although there is more: continue while
 /// `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -344,7 +343,7 @@ fn get_channel(cx: &Read<'_>, input: &GetChannel) -> Result<Channel> {
     load_visible(cx, input.channel_id)
 }
 
-/// Loads the whole channel, if the caller may see it.
+/// Loads the whole channel if the caller may see it.
 fn load_visible(cx: &Read<'_>, id: ChannelId) -> Result<Channel> {
     let place = places::visible_channel(cx, id)?;
     cx.one(LOAD_CHANNEL, &[&place.id])?.ok_or_else(|| Error::not_found("channel"))
@@ -352,7 +351,7 @@ fn load_visible(cx: &Read<'_>, id: ChannelId) -> Result<Channel> {
 
 const LOAD_CHANNEL: &str = concat!("select ", channel_columns!(), " from channels c where c.id = $1");
 
-/// A public channel, for unit tests of rules.
+/// Returns a public channel, for unit tests of rules.
 #[cfg(test)]
 fn channel() -> Channel {
     Channel {

@@ -1,8 +1,8 @@
-//! Who decides who sees a channel, and when its privacy may change.
+//! The rules of a channel's privacy: who may change it, and when.
 //!
 //! Only the creator of a channel and members with `channel:admin` change its privacy and remove others from a
-//! private one, so that no member takes a channel away from those who created and administer it. A dependency
-//! never shows a member a thread that it may not see, so privacy does not change while one would.
+//! private one, so that no member takes a channel away from its creator and administrators. A dependency
+//! never shows a member a thread that it may not see, so a change of privacy that would do so fails.
 
 use super::Channel;
 use crate::Result;
@@ -68,7 +68,7 @@ const WAIT_FOR_HIDDEN: &str = "
 
 /// The first 10 threads of other channels that wait for threads of this one.
 ///
-/// Threads of private channels are left out: not everybody may know that they wait.
+/// Threads of private channels are omitted: not everyone may know that they wait.
 const WAIT_OUTSIDE: &str = "
     select distinct w.id, w.lsn
     from threads t
@@ -78,11 +78,11 @@ const WAIT_OUTSIDE: &str = "
     where t.channel_id = $1 and w.channel_id <> $1 and w.state <> 'archived' and not c.private
     order by w.lsn limit 10";
 
-/// The first 10 threads of other channels that refutations by messages of this one lead to; null for those of
-/// private channels, which not everybody may know.
+/// The first 10 threads of other channels that refutations by messages of this one lead to; null for threads
+/// of private channels, which not everyone may know.
 ///
-/// What somebody else than its maker has resolved counts: it is open again once that member works on the
-/// thread.
+/// A refutation that a member other than its maker has resolved is included: it is open again once that
+/// member works on the thread.
 const REFUTE_OUTSIDE: &str = "
     select case when c.private then null else t.id end
     from relations r join threads t on t.id = r.to_thread_id join channels c on c.id = t.channel_id
@@ -94,7 +94,7 @@ const REFUTE_OUTSIDE: &str = "
 
 /// Fails if the caller may not remove `member`.
 ///
-/// Everybody may leave. Membership of a public channel does not affect access, so anybody may remove others
+/// Any member may leave. Membership of a public channel does not affect access, so anyone may remove others
 /// from it, except the creator.
 pub(super) fn check_may_remove(caller: &Caller, channel: &Channel, member: MemberId) -> Result<()> {
     if caller.member == Some(member) || caller.capabilities.has(ChannelAdmin) {

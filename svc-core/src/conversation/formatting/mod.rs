@@ -1,6 +1,6 @@
-//! The formatting of texts: what the board draws of a text in Markdown, with the mentions in it.
+//! Formatting of texts: the trees of Markdown, with mentions, that the board draws.
 //!
-//! Neither a text nor its tree is kept, and no event or audit row has anything of them.
+//! Texts and their trees are not stored, and no event or audit row has anything of them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -43,8 +43,7 @@ pub(crate) fn feature() -> Feature {
 /// The trees of some texts.
 #[derive(Serialize, JsonSchema)]
 struct ParsedMarkdown {
-    /// Those of the first texts, in their order: of all, unless that takes long or is more than 2 MiB of
-    /// JSON.
+    /// Trees of the first texts, in order: of all, unless that takes too long or exceeds 2 MiB of JSON.
     #[serde(rename = "items")]
     texts: Vec<ParsedText>,
 }
@@ -54,27 +53,27 @@ struct ParsedMarkdown {
 struct ParsedText {
     /// Its blocks.
     nodes: Vec<Node>,
-    /// The mentions that reach nobody.
+    /// The mentions that reach no one.
     not_reached: Vec<NotReached>,
 }
 
 /// Parses texts in Markdown into trees of nodes, for the board.
 ///
-/// Raw HTML is text, links lead to http, https, mailto and svc, and an image is a link. A text has at most
-/// 5,000 nodes in 32 levels; what is beyond is plain text. The answer has at most 2 MiB of JSON, and takes a
-/// limited time: it has the trees of as many of the first texts, at least one, and the others can be sent
-/// again. Nothing is stored or logged.
+/// Raw HTML is text, links lead to http, https, mailto and svc, and an image is a link. A tree has up to
+/// 5,000 nodes in 32 levels; beyond that, the source is plain text. The answer has up to 2 MiB of JSON, and
+/// takes a limited time: it has the trees of as many of the first texts as possible, at least one, and the
+/// others can be sent again. Nothing is stored or logged.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ParseMarkdown {
-    /// The channel of the texts, which decides whom their mentions reach. Default: any member of the
+    /// The channel of the texts, which limits the members that mentions reach. Default: any member of the
     /// workspace, and no group.
     channel_id: Option<ChannelId>,
-    /// 1 to 100 texts, together at most 1,048,576 bytes.
+    /// 1 to 100 texts, up to 1,048,576 bytes in total.
     texts: Items<String, MARKDOWN_TEXTS_MAX>,
 }
 
-/// The first texts of a request, as many as there was time for.
+/// The first texts of a request, as many as time allowed.
 struct Prepared(Vec<PreparedText>);
 
 /// A text that was parsed and searched for mentions.
@@ -83,7 +82,7 @@ struct PreparedText {
     mentioning: Mentioning,
 }
 
-/// Parses as many of the first texts as there is time for, and at least one.
+/// Parses as many of the first texts as time allows, and at least one.
 fn parse(input: &ParseMarkdown, _: &Shared, _: Time) -> Result<Prepared> {
     check_size(&input.texts)?;
     let clock = Clock::system();

@@ -1,6 +1,6 @@
-//! Adding items: who of those that are to be told is, and on which ways that leaves the service.
+//! Adding items: which members are notified, and on which delivery channels.
 //!
-//! What decides about it is read by the statement that adds the items.
+//! The statement that adds the items reads everything that decides about it.
 
 use std::collections::BTreeSet;
 
@@ -67,11 +67,11 @@ pub(super) fn add(
     cx.save_any(insert, &params)
 }
 
-/// Those who are told of something in the channel `$1` by anybody but them, as members `m`.
+/// The members `m` in `$who` who are notified of something in channel `$1`, without the actor.
 macro_rules! told {
     ($actor:expr, $who:expr) => {
         concat!(
-            // The members are found by their ids, and not by their workspace.
+            // Makes the engine look members up by id, not by workspace.
             "from channels c join members m on coalesce(m.workspace_id, c.workspace_id) = c.workspace_id
              where c.id = $1 and m.deactivated_at is null and m.id is distinct from ",
             $actor,
@@ -83,8 +83,8 @@ macro_rules! told {
     };
 }
 
-/// Whether a reason makes the item of a message a new one: it is stronger than those for it, or it is a reply
-/// or a refutation, which came later, of what was read already. Their bits are 2 and 64.
+/// Whether a reason makes the item of a message new again: it is stronger than the earlier reasons, or it is
+/// a later reply or refutation, and the item was already read. Their bits are 2 and 64.
 macro_rules! raises {
     () => {
         "($5 < (reasons & -reasons) or (read_at is not null and ($5 & 66) <> 0 and (reasons & $5) = 0))"
@@ -102,8 +102,9 @@ macro_rules! muted {
     };
 }
 
-/// When an item of the member is due for the reason `$5` on a way that is due at `$at`, which is null if
-/// nothing takes it; `$open` is whether the way leads to the member, and `$rule` the column of its rules.
+/// When an item of the member is due for reason `$5` on a delivery channel: at `$at`, which is null if the
+/// channel is disabled. `$open` is whether the channel reaches the member, and `$rule` the column of its
+/// rules.
 macro_rules! due {
     ($at:literal, $rule:literal, $member:literal, $open:expr) => {
         concat!(
@@ -126,7 +127,7 @@ macro_rules! due {
     };
 }
 
-/// When an item is due to be mailed: nothing is to an address that is not confirmed, off or suspended.
+/// When an item is due to be emailed: never if the address is not confirmed, off or suspended.
 macro_rules! mail_due {
     ($member:literal) => {
         due!(
@@ -142,10 +143,10 @@ macro_rules! mail_due {
     };
 }
 
-/// When an item is due for which there is one reason more, which alone makes it due at `$due`.
+/// When an item is due after a further reason, which alone makes it due at `$due`.
 ///
-/// What is due for another reason and not sent yet stays due. What its member wants to be told of for none of
-/// the reasons so far is due for the new one, also if that is weaker.
+/// An item that is due for another reason and not sent yet stays due. If the member wants none of the reasons
+/// so far on this channel, the item is due for the new one, even if that is weaker.
 macro_rules! due_with {
     ($column:literal, $rule:literal, $due:expr) => {
         concat!(
@@ -186,9 +187,10 @@ macro_rules! push_due {
     };
 }
 
-/// The statements that make new items of those of a message, and that add items.
+/// The statements that update the items of a message, and that add items.
 ///
-/// Of what a member mutes nothing is added but mentions by name and direct messages, whose bits are 1 and 4.
+/// In muted channels and threads, only mentions by name and direct messages are added; their bits are 1 and
+/// 4.
 macro_rules! notify {
     ($actor:expr, $message:expr, $thread:expr, $who:expr) => {
         [
@@ -231,7 +233,7 @@ macro_rules! add_items {
     };
 }
 
-/// The items of those who are told.
+/// The items of the notified members.
 macro_rules! items {
     ($actor:expr, $message:expr, $thread:expr, $who:expr) => {
         concat!(
@@ -254,7 +256,7 @@ macro_rules! items {
     };
 }
 
-/// There is one of the event or of the message.
+/// Skips items that exist already for the event or the message.
 macro_rules! unless_there {
     () => {
         " on conflict do nothing"
@@ -264,14 +266,14 @@ macro_rules! unless_there {
 const LISTED_SQLITE: [&str; 2] =
     notify!("$2", "$3", "$7", "m.id in (select unhex(value) from json_each($10))");
 
-// The type of a parameter that is only selected must be said.
+// Postgres needs the type of a parameter that is only selected.
 const LISTED_POSTGRES: [&str; 2] =
     notify!("cast($2 as uuid)", "cast($3 as uuid)", "cast($7 as uuid)", "m.id = any($10)");
 
 /// Adds the item of an event for one member. Postgres plans it once, and a statement for a list each time.
 const ADD_ITEM: &str = concat!(add_items!(), items!("$2", "$3", "$7", "m.id = $10"), unless_there!());
 
-/// Most members for each of whom an item is added by itself.
+/// Maximum members to notify one by one.
 const FEW: usize = 8;
 
 /// The condition that the member `m` is in the channel, and online if `$10` says so.

@@ -1,11 +1,11 @@
-//! The inbox of each member: what concerns it, and whether it has read that.
+//! The inbox of each member: the items that concern it, and whether it has read them.
 //!
-//! Whatever does something that concerns members calls [`notify`], in its own transaction. An item has the
-//! position of the event that caused it and no words. There is one for each member and message, with every
-//! reason for it: the reasons are bits, and the lowest is the strongest, which is shown. Nobody is told of
-//! what it did itself, or of what happens in a channel that it does not see. The inbox is also the queue of
-//! what is mailed and pushed: an item is due on each way that its member wants for its reason and has opened.
-//! Reading the inbox is another feature, and so is what leaves the service.
+//! An operation that does something that concerns members calls [`notify`], in its own transaction. An item
+//! has the position of the event that caused it and no text. There is one for each member and message, with
+//! every reason for it: the reasons are bits, and the lowest is the strongest, which is shown. Members are
+//! not notified of their own actions, or of events in a channel that they do not see. The inbox is also the
+//! queue of emails and pushes: an item is due on each delivery channel that its member wants for its reason
+//! and has set up. Reading the inbox is another feature, and so is delivery.
 
 mod add;
 mod prune;
@@ -32,7 +32,7 @@ pub(crate) fn feature() -> Feature {
 }
 
 named_enum! {
-    /// Why something is in an inbox; the stronger of two reasons stands first.
+    /// The reason why an item is in an inbox, the strongest first.
     pub(crate) enum InboxReason {
         Mention = "mention",
         Reply = "reply",
@@ -51,45 +51,45 @@ named_enum! {
     }
 }
 
-/// The bits of the reasons for which members are mailed and pushed unless they say otherwise: mention, reply,
-/// dm, assigned, review_requested and approval_requested.
+/// Bits of the reasons that are emailed and pushed by default: mention, reply, dm, assigned, review_requested
+/// and approval_requested.
 const LEAVE_UNASKED: i64 = 6167;
 
 impl InboxReason {
-    /// Returns whether notifications for it are mailed and pushed to a member that has not said.
+    /// Returns whether notifications for it are emailed and pushed by default.
     pub fn leaves_unasked(self) -> bool {
         self.bit() & LEAVE_UNASKED != 0
     }
 
-    /// The bit of the reason in the set of an item.
+    /// Returns the bit of the reason in the set of an item.
     pub fn bit(self) -> i64 {
         let place = Self::ALL.iter().position(|reason| *reason == self).unwrap_or_default();
         u32::try_from(place).ok().and_then(|place| 1_i64.checked_shl(place)).unwrap_or_default()
     }
 }
 
-/// Every reason for an item.
+/// The reasons for an item, as a set of bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reasons(i64);
 
 impl Reasons {
-    /// All that there are.
+    /// Returns the set of all reasons.
     pub fn all() -> i64 {
         InboxReason::ALL.iter().fold(0, |set, reason| set | reason.bit())
     }
 
-    /// Those by which somebody was spoken to.
+    /// Returns the set of reasons by which another member addressed this one.
     pub fn spoken_to() -> i64 {
         use InboxReason::{Dm, GroupMention, Mention, Reply};
         [Mention, Reply, Dm, GroupMention].into_iter().map(InboxReason::bit).fold(0, |set, bit| set | bit)
     }
 
-    /// Returns them, the strongest first.
+    /// Returns the reasons, the strongest first.
     pub fn each(self) -> impl Iterator<Item = InboxReason> {
         InboxReason::ALL.iter().copied().filter(move |reason| self.0 & reason.bit() != 0)
     }
 
-    /// Returns the strongest.
+    /// Returns the strongest reason.
     pub fn strongest(self) -> Result<InboxReason> {
         self.each().next().ok_or_else(|| Error::internal(format!("no reason has a bit of {}", self.0)))
     }
@@ -101,22 +101,21 @@ impl FromValue for Reasons {
     }
 }
 
-/// Who is told, of those who see the channel.
+/// The members to notify, if they see the channel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum To<'a> {
     /// These members.
     Members(&'a [MemberId]),
-    /// Those who are in the channel.
+    /// The members of the channel.
     ChannelMembers,
-    /// Those of them who are online.
+    /// The members of the channel who are online.
     OnlineInChannel,
 }
 
-/// Adds what the caller has done in a channel to the inboxes of those whom it concerns; `message` is the
-/// message that it is about.
+/// Notifies members of an action of the caller in a channel; `message` is the message that it is about.
 ///
-/// However many these are, it takes one statement, and one more if they may have been told of the message
-/// before: a stronger reason makes their item a new one. Few who are told of an event are told by the
+/// It takes one statement, and one more if they may have been notified of the message before: a stronger
+/// reason makes their item new again. For a few members who are notified of an event, it adds rows to the
 /// statement of a whole batch.
 pub(crate) fn notify(
     cx: &mut Write<'_>,
@@ -129,7 +128,7 @@ pub(crate) fn notify(
     add(cx, actor, because, reason, message.map_or(About::Event, About::Message), to)
 }
 
-/// Adds a message that the caller has just posted, and of which nobody has been told yet.
+/// Notifies members of a message that the caller has just posted, and of which no one was notified yet.
 pub(crate) fn notify_first(
     cx: &mut Write<'_>,
     because: &Recorded,
@@ -141,7 +140,7 @@ pub(crate) fn notify_first(
     add(cx, actor, because, reason, About::NewMessage(message), to)
 }
 
-/// Adds what has come to pass in a channel, whoever has noticed it, to the inboxes of members.
+/// Notifies members of an event in a channel that the service itself has caused.
 pub(crate) fn notify_of_service(
     cx: &mut Write<'_>,
     because: &Recorded,
@@ -151,18 +150,18 @@ pub(crate) fn notify_of_service(
     add(cx, None, because, reason, About::Event, To::Members(members))
 }
 
-/// What an item is about.
+/// The subject of an item.
 #[derive(Clone, Copy, Debug)]
 enum About {
-    /// The event that causes it alone.
+    /// Only the event that causes it.
     Event,
-    /// A message of which nobody has been told yet.
+    /// A message of which no one was notified yet.
     NewMessage(MessageId),
     /// A message.
     Message(MessageId),
 }
 
-/// Takes a reason away from the items of a message, of these members or of all; those without one go.
+/// Removes a reason from a message's items, of these members or of all. An item without a reason is deleted.
 pub(crate) fn take_back(
     cx: &mut Write<'_>,
     message: MessageId,

@@ -1,31 +1,31 @@
-//! Bare addresses in text: where they begin and end, by the rules of GFM's autolinks.
+//! Bare addresses in text: finding where they begin and end, by the rules of GFM's autolinks.
 //!
-//! CommonMark does not know them, and no crate reads them as GFM does. An address begins with `http://`,
-//! `https://`, `svc://` or `www.`, or is an email. It ends at a space, a quotation mark or a bracket of HTML,
-//! and before punctuation of other scripts, such as `，`. The punctuation at its end is not of it, nor is a
-//! bracket that was opened before it, nor an entity at its end. What has another scheme before it, as in
-//! `blob:http://x`, is none.
+//! CommonMark has no bare addresses, and no crate finds them as GFM does. An address begins with `http://`,
+//! `https://`, `svc://` or `www.`, or is an email address. It ends at a space, a quotation mark or an HTML
+//! bracket, and before punctuation of other scripts, such as `，`. It does not include punctuation at its end,
+//! a closing bracket that was opened before it, or an entity at its end. Text after another scheme, as in
+//! `blob:http://x`, is not an address.
 
 use std::ops::Range;
 
 use super::parts::Run;
 
-/// Bytes of an address, and of the host or the name before an `@` in it, so that a search is linear.
+/// Maximum bytes of an address, and of the host or the name before an `@` in it, so that a search is linear.
 const ADDRESS_MAX: usize = 2000;
 const HOST_MAX: usize = 255;
 
-/// How an address begins, and whether a scheme stands there.
+/// Prefixes of an address, and whether they have a scheme.
 const BEGINS: [(&str, bool); 4] = [("http://", true), ("https://", true), ("svc://", true), ("www.", false)];
 
 /// An address in a run of text.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Address {
     pub place: Range<usize>,
-    /// The URL that it stands for.
+    /// The URL that it means.
     pub target: String,
 }
 
-/// Returns the first address of a run within a part of it.
+/// Returns the first address within a range of a run.
 pub(super) fn first(run: &Run, within: Range<usize>) -> Option<Address> {
     let text = run.text.get(..within.end)?;
     let searched = text.get(within.start..)?;
@@ -37,7 +37,7 @@ pub(super) fn first(run: &Run, within: Range<usize>) -> Option<Address> {
     })
 }
 
-/// Returns the address of a site that begins at a place.
+/// Returns the web or service address that begins at a position.
 fn site(run: &Run, text: &str, at: usize) -> Option<Address> {
     let rest = text.get(at..)?;
     let starts =
@@ -62,7 +62,7 @@ fn site(run: &Run, text: &str, at: usize) -> Option<Address> {
     Some(Address { place: at..end, target })
 }
 
-/// Whether a text ends with the scheme of a longer address, such as `blob:`.
+/// Returns whether a text ends with the scheme of a longer address, such as `blob:`.
 fn ends_with_scheme(text: &str) -> bool {
     text.strip_suffix(':').is_some_and(|before| before.ends_with(|c: char| c.is_ascii_alphanumeric()))
 }
@@ -71,12 +71,12 @@ fn ends_address(c: char) -> bool {
     c.is_whitespace() || c.is_control() || matches!(c, '<' | '>' | '"' | '`') || ends_word(c)
 }
 
-/// Whether a character is neither of ASCII nor of a word in any script, and so ends an address.
+/// Returns whether a character is not ASCII and not part of a word in any script, so that it ends an address.
 fn ends_word(c: char) -> bool {
     !c.is_ascii() && !c.is_alphanumeric()
 }
 
-/// Whether a text begins with the name of a host: its last two parts have no `_`.
+/// Returns whether a text begins with a host name: its last two labels have no `_`.
 fn begins_with_host(text: &str, needs_dot: bool) -> bool {
     let is_of_host = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
     let end = text.char_indices().take(HOST_MAX).find(|(_, c)| !is_of_host(*c));
@@ -90,7 +90,7 @@ fn begins_with_host(text: &str, needs_dot: bool) -> bool {
     are_plain && parts.all(|part| !part.is_empty()) && (!needs_dot || host.contains('.'))
 }
 
-/// Returns how many bytes of what may be an address are one: without the punctuation at its end.
+/// Returns the length of an address without the punctuation at its end.
 fn trimmed(run: &Run, at: usize, address: &str) -> usize {
     let count = |bracket: char| address.matches(bracket).count();
     let (mut round, mut square) = (count(')'), count(']'));
@@ -118,7 +118,7 @@ fn trimmed(run: &Run, at: usize, address: &str) -> usize {
     kept.len()
 }
 
-/// Returns where what looks like an entity begins at the end of a text.
+/// Returns where an entity-like ending of a text begins.
 fn entity_at_end(text: &str) -> Option<usize> {
     let name = text.strip_suffix(';')?;
     let begin = name.trim_end_matches(|c: char| c.is_ascii_alphanumeric());
@@ -126,7 +126,7 @@ fn entity_at_end(text: &str) -> Option<usize> {
     (begin.len() < name.len()).then_some(at)
 }
 
-/// Returns the email whose `@` is at a place.
+/// Returns the email address whose `@` is at a position.
 fn email(text: &str, from: usize, at: usize) -> Option<Address> {
     let is_of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '+');
     let is_of_host = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');

@@ -1,4 +1,4 @@
-//! The nodes of a text: what a page shows of its parts, by the rules of what it may show.
+//! The nodes of a text: the parts that a page shows, by the rules for display.
 
 use std::iter::Peekable;
 use std::ops::Range;
@@ -35,15 +35,15 @@ pub(crate) enum Node {
         children: Vec<Node>,
     },
     Item {
-        /// The state of its box, if it has one.
+        /// The state of its checkbox, if it has one.
         #[serde(skip_serializing_if = "Option::is_none")]
         checked: Option<bool>,
         children: Vec<Node>,
     },
     CodeBlock {
-        /// The first word of its info string.
+        /// The first word of the info string.
         language: String,
-        /// The info string, if it has more.
+        /// The whole info string, if it has more than one word.
         #[serde(skip_serializing_if = "Option::is_none")]
         info: Option<String>,
         text: String,
@@ -80,13 +80,13 @@ pub(crate) enum Node {
     Break,
     Mention {
         text: String,
-        /// The mentioned member. A group has none.
+        /// The mentioned member; absent for a group.
         #[serde(skip_serializing_if = "Option::is_none")]
         member: Option<MemberId>,
     },
 }
 
-/// How the cells of a column are aligned.
+/// Alignment of the cells of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Align {
@@ -112,7 +112,7 @@ impl Node {
         Self::Text { text: text.into() }
     }
 
-    /// Returns the nodes in it.
+    /// Returns the child nodes.
     #[cfg(test)]
     pub(crate) fn children(&self) -> &[Self] {
         match self {
@@ -138,7 +138,7 @@ impl Node {
     }
 }
 
-/// The document describes a node by its type alone: schemas here have no references, and nodes hold nodes.
+/// The schema describes a node by its type alone: schemas here have no references, but nodes are recursive.
 impl JsonSchema for Node {
     fn inline_schema() -> bool {
         true
@@ -167,13 +167,13 @@ impl JsonSchema for Node {
 /// A mention in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mention {
-    /// Its place in the text.
+    /// Its range in the text.
     pub place: Range<usize>,
     /// The mentioned member, or `None` for a group.
     pub member: Option<MemberId>,
 }
 
-/// A text that was parsed, before its mentions are known.
+/// A parsed text, before its mentions are known.
 #[derive(Debug)]
 pub(crate) struct Parsed {
     text: String,
@@ -186,7 +186,7 @@ impl Parsed {
         Self { text: text.to_owned(), parts: parts(text) }
     }
 
-    /// Returns the tree of the text with these mentions, in its order.
+    /// Returns the tree of the text with these mentions, which are in order.
     pub fn tree(&self, mentions: &[Mention]) -> Vec<Node> {
         let room = MARKDOWN_NODES_MAX.saturating_sub(MARKDOWN_NODES_MIN);
         let (text, mentions) = (&*self.text, mentions.iter().peekable());
@@ -199,24 +199,24 @@ impl Parsed {
     }
 }
 
-/// Nodes while they are being made.
+/// Builder of nodes.
 struct Maker<'t> {
     text: &'t str,
-    /// Those that come next.
+    /// The mentions that come next.
     mentions: Peekable<slice::Iter<'t, Mention>>,
-    /// The place of the last one. Its text may be in several parts, such as a handle with `*`.
+    /// Range of the last mention. It may cover several parts, such as for a handle with `*`.
     mentioned: Range<usize>,
-    /// Nodes that may still be added.
+    /// Number of nodes that may still be added.
     room: usize,
-    /// The position in the source from which on there was no room for nodes.
+    /// The position in the source at which the room for nodes was used up.
     rest: Option<usize>,
 }
 
-/// The surroundings of a node.
+/// Context of a node.
 #[derive(Clone, Copy)]
 struct Around {
     level: usize,
-    /// A link has no link in it.
+    /// Whether it is in a link, which may contain no other link.
     is_link: bool,
 }
 
@@ -275,7 +275,7 @@ impl Maker<'_> {
         }
     }
 
-    /// Adds a link or an image, or its source if it leads where nothing may lead.
+    /// Adds a link or an image, or its source if the target is not allowed.
     fn push_link(
         &mut self,
         part: &Part,
@@ -313,13 +313,13 @@ impl Maker<'_> {
         }
     }
 
-    /// Ends the tree before a part, but behind a mention that it has some of.
+    /// Ends the tree before a part, but after a mention that overlaps it.
     fn end(&mut self, source: &Range<usize>) {
         let is_in_mention = self.mentioned.start < source.start;
         self.rest = Some(if is_in_mention { source.start.max(self.mentioned.end) } else { source.start });
     }
 
-    /// Adds a part of the source as text, without what a mention has of it.
+    /// Adds a range of the source as text, without the overlap with a mention.
     fn push_source(&self, source: Range<usize>, nodes: &mut Vec<Node>) {
         let begin = source.start.max(self.mentioned.end);
         push_text(self.text.get(begin..source.end).unwrap_or_default(), nodes);
@@ -348,7 +348,7 @@ impl Maker<'_> {
         self.push_plain(run, at..run.text.len(), has_addresses, nodes);
     }
 
-    /// Adds a part of a run that has no mention.
+    /// Adds a range of a run that has no mention.
     fn push_plain(&mut self, run: &Run, place: Range<usize>, has_addresses: bool, nodes: &mut Vec<Node>) {
         let text = |place: Range<usize>| run.text.get(place).unwrap_or_default();
         let mut rest = place;
@@ -369,7 +369,7 @@ impl Maker<'_> {
         push_text(text(rest), nodes);
     }
 
-    /// Takes room for this number of nodes, and returns whether there was enough.
+    /// Reserves room for a number of nodes, and returns whether there was enough.
     fn take(&mut self, nodes: usize) -> bool {
         let left = self.room.checked_sub(nodes);
         self.room = left.unwrap_or(self.room);
@@ -387,7 +387,7 @@ fn code_block(info: &str, text: &str) -> Node {
     }
 }
 
-/// Returns the node of a part that holds these.
+/// Returns the node of a part with these children.
 fn holding(kind: &Kind, children: Vec<Node>) -> Node {
     match kind {
         Kind::Heading(level) => Node::Heading { level: *level, children },
@@ -406,7 +406,7 @@ fn holding(kind: &Kind, children: Vec<Node>) -> Node {
     }
 }
 
-/// Adds text, to the one before it if there is one.
+/// Adds text, merging it with the text before it.
 fn push_text(added: &str, nodes: &mut Vec<Node>) {
     match nodes.last_mut() {
         _ if added.is_empty() => {}
@@ -415,7 +415,7 @@ fn push_text(added: &str, nodes: &mut Vec<Node>) {
     }
 }
 
-/// Adds nodes, the first of which may go on with the text of the last.
+/// Adds nodes, merging the first with the last one if both are text.
 fn append(added: Vec<Node>, nodes: &mut Vec<Node>) {
     for node in added {
         match node {
@@ -425,7 +425,7 @@ fn append(added: Vec<Node>, nodes: &mut Vec<Node>) {
     }
 }
 
-/// Returns the lines of a block of HTML, as they are written.
+/// Returns the lines of a block of HTML as they are written.
 fn lines_of_html(parts: &[Part]) -> Vec<Node> {
     let html: String = parts.iter().filter_map(Part::html).collect();
     let mut nodes = Vec::new();

@@ -1,4 +1,4 @@
-//! The parts of a text: what CommonMark and GFM make of it, before the rules of what is shown.
+//! The parts of a text by CommonMark and GFM, before the rules for display.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -13,9 +13,9 @@ use crate::limits::{
     MARKDOWN_NODES_MIN,
 };
 
-/// Returns a text with a line feed at the end of each line, as each reader of Markdown takes it.
+/// Returns a text with a line feed at the end of each line.
 ///
-/// CommonMark ends a line at a carriage return as well, and the parser does not do so everywhere.
+/// CommonMark ends a line at a carriage return as well, but the parser does not do so everywhere.
 pub(crate) fn with_line_feeds(text: &str) -> Cow<'_, str> {
     match text.contains('\r') {
         true => text.replace("\r\n", "\n").replace('\r', "\n").into(),
@@ -23,8 +23,68 @@ pub(crate) fn with_line_feeds(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Parses a text [with line feeds](with_line_feeds), for the board and for the search for mentions.
+/// Returns the part of a text that is parsed: the lines before the first one that nests too many containers.
+///
+/// The parser takes time in proportion to the lines times the quotes and lists that they are in.
+pub(crate) fn parsed_part(text: &str) -> &str {
+    let mut end = 0_usize;
+    for line in text.split_inclusive('\n') {
+        if nests_too_much(line) {
+            break;
+        }
+        end = end.saturating_add(line.len());
+    }
+    text.get(..end).unwrap_or(text)
+}
+
+/// Maximum columns before the last marker of a container in a line: each container needs two or more.
+const MARKER_COLUMNS_MAX: usize = 256;
+
+/// Returns whether a line may open, or continue, more containers than there are levels to show.
+fn nests_too_much(line: &str) -> bool {
+    let mut rest = line;
+    let mut columns = 0_usize;
+    let mut markers = 0_usize;
+    loop {
+        let marker = rest.trim_start_matches([' ', '\t']);
+        let indent = rest.get(..rest.len().saturating_sub(marker.len())).unwrap_or_default();
+        columns = indent.chars().fold(columns, |sum, c| sum.saturating_add(if c == '\t' { 4 } else { 1 }));
+        let Some(after) = after_marker(marker).filter(|_| !is_rule(marker)) else { return false };
+        columns = columns.saturating_add(marker.len().saturating_sub(after.len()));
+        markers = markers.saturating_add(1);
+        if markers > MARKDOWN_LEVELS_MAX || columns > MARKER_COLUMNS_MAX {
+            return true;
+        }
+        rest = after;
+    }
+}
+
+/// Returns the rest of a line that begins with the marker of a quote or of a list item.
+fn after_marker(line: &str) -> Option<&str> {
+    if let Some(after) = line.strip_prefix('>') {
+        return Some(after);
+    }
+    let digits = line.bytes().take_while(u8::is_ascii_digit).count();
+    let after = match digits {
+        0 => line.strip_prefix(['-', '+', '*'])?,
+        1..=9 => line.get(digits..)?.strip_prefix(['.', ')'])?,
+        _ => return None,
+    };
+    after.is_empty().then_some(after).or_else(|| after.starts_with(char::is_whitespace).then_some(after))
+}
+
+/// Returns whether a line is a thematic break, such as `- - -`.
+fn is_rule(line: &str) -> bool {
+    let mark = line.chars().next();
+    matches!(mark, Some('-' | '*'))
+        && line.matches(['-', '*']).count() > 2
+        && line.chars().all(|c| Some(c) == mark || c.is_whitespace())
+}
+
+/// Parses the [parsed part](parsed_part) of a text [with line feeds](with_line_feeds), for the board and for
+/// the search for mentions.
 pub(crate) fn events(text: &str) -> OffsetIter<'_> {
+    let text = parsed_part(text);
     let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
     Parser::new_ext(text, options).into_offset_iter()
 }
@@ -33,13 +93,13 @@ pub(crate) fn events(text: &str) -> OffsetIter<'_> {
 #[derive(Debug)]
 pub(super) struct Part {
     pub kind: Kind,
-    /// The place of its source.
+    /// Its range in the source.
     pub source: Range<usize>,
     pub children: Vec<Part>,
 }
 
 impl Part {
-    /// Returns the HTML that it is, if it is that.
+    /// Returns its HTML, if it is HTML.
     pub fn html(&self) -> Option<&str> {
         match &self.kind {
             Kind::Html(html) => Some(html),
@@ -54,11 +114,11 @@ pub(super) enum Kind {
     Heading(u8),
     Quote,
     Rule,
-    /// With its first number, if it is ordered.
+    /// A list, with its first number if it is ordered.
     List(Option<u64>),
-    /// With the state of its box, if it has one.
+    /// A list item, with the state of its checkbox if it has one.
     Item(Option<bool>),
-    /// With the info string, and with the text as it is before its last line break is removed.
+    /// A code block, with its info string, and with its text including the last line break.
     CodeBlock(String, String),
     Table(Vec<Alignment>),
     Row,
@@ -66,9 +126,9 @@ pub(super) enum Kind {
     HtmlBlock,
     Html(String),
     Text(Run),
-    /// Source that is beyond a bound, or of which CommonMark makes nothing.
+    /// Source that exceeds a bound, or that CommonMark hides.
     Source,
-    /// The source of definitions of references, of which CommonMark makes nothing where they stand.
+    /// Source of definitions of references, which CommonMark hides.
     Definitions,
     Code(String),
     Strong,
@@ -83,9 +143,9 @@ pub(super) enum Kind {
 /// The target of a link or an image.
 #[derive(Debug)]
 pub(super) struct Target {
-    /// The address as browsers read it, if a link may lead there.
+    /// The address as browsers parse it, if a link may lead there.
     pub href: Option<String>,
-    /// The address as it is written.
+    /// The address as written.
     #[cfg_attr(not(test), expect(dead_code, reason = "the examples of CommonMark have all addresses"))]
     pub url: String,
     #[cfg_attr(not(test), expect(dead_code, reason = "the examples of CommonMark have titles"))]
@@ -93,7 +153,7 @@ pub(super) struct Target {
 }
 
 impl Kind {
-    /// Returns whether it can hold other parts, and how many levels it needs at least with them.
+    /// Returns how many levels it needs with children, if it can have any.
     fn levels(&self) -> Option<usize> {
         match self {
             Self::Table(_) => Some(4),
@@ -111,12 +171,12 @@ impl Kind {
         }
     }
 
-    /// Returns how many nodes it becomes at most, without its children.
+    /// Returns the maximum number of nodes that it becomes, without its children.
     pub fn nodes(&self) -> usize {
         match self {
-            // The text before and after it, if it leads nowhere; or it and its address.
+            // The source before and after its text if its target is not allowed, or the node and its address.
             Self::Link(_) | Self::Image(_) => 2,
-            // A line and its end.
+            // A line and its line break.
             Self::Html(_) => 2,
             // A paragraph and its text.
             Self::Definitions => 2,
@@ -124,13 +184,13 @@ impl Kind {
         }
     }
 
-    /// Returns whether it is part of a line.
+    /// Returns whether it is an inline element.
     pub fn is_inline(&self) -> bool {
         matches!(self, Self::Strong | Self::Emphasis | Self::Strike | Self::Link(_) | Self::Image(_))
     }
 }
 
-/// Text without a break, and where its pieces are in the source.
+/// Text without a break, and the source ranges of its pieces.
 #[derive(Debug, Default)]
 pub(super) struct Run {
     pub text: String,
@@ -140,15 +200,15 @@ pub(super) struct Run {
 /// A piece of a run.
 #[derive(Debug)]
 struct Piece {
-    /// Its place in the text.
+    /// Its position in the text.
     at: usize,
     source: Range<usize>,
-    /// The text is other than its source, such as for an entity.
+    /// Whether the text differs from its source, such as for an entity.
     is_other: bool,
 }
 
 impl Run {
-    /// Returns the run of a source that is text as it is.
+    /// Returns the run of a source that is text unchanged.
     pub fn of_source(text: &str, source: Range<usize>) -> Self {
         let text = text.get(source.clone()).unwrap_or_default().to_owned();
         Self { text, pieces: vec![Piece { at: 0, source, is_other: false }] }
@@ -165,14 +225,14 @@ impl Run {
         }
     }
 
-    /// Returns where a character of the source is in the text, if it is there as it is.
+    /// Returns the position in the text of a character of the source, if the text has it unchanged.
     pub fn begins(&self, source: usize) -> Option<usize> {
         let index = self.pieces.partition_point(|piece| piece.source.end <= source);
         let piece = self.pieces.get(index).filter(|piece| !piece.is_other)?;
         Some(piece.at.saturating_add(source.checked_sub(piece.source.start)?))
     }
 
-    /// Returns where the text goes on behind a place in the source.
+    /// Returns where the text continues after a position in the source.
     pub fn goes_on(&self, source: usize) -> usize {
         let index = self.pieces.partition_point(|piece| piece.source.end <= source);
         match self.pieces.get(index) {
@@ -182,12 +242,12 @@ impl Run {
         }
     }
 
-    /// Returns whether a place in the source is before the end of the text.
+    /// Returns whether a position in the source is before the end of the text.
     pub fn is_past(&self, source: usize) -> bool {
         self.pieces.last().is_some_and(|last| last.source.end > source)
     }
 
-    /// Returns where the entity begins that ends at a place in the text, if one does.
+    /// Returns where the entity begins that ends at a position in the text, if one does.
     pub fn entity_before(&self, end: usize) -> Option<usize> {
         let index = self.pieces.partition_point(|piece| piece.at < end).checked_sub(1)?;
         let next = self.pieces.get(index.saturating_add(1)).map_or(self.text.len(), |piece| piece.at);
@@ -197,9 +257,9 @@ impl Run {
 
 /// Returns the parts of a text with line feeds.
 ///
-/// Without mentions and bare addresses they become no more nodes than a tree may have.
+/// Without mentions and bare addresses, they become no more nodes than a tree may have.
 pub(super) fn parts(text: &str) -> Vec<Part> {
-    // The rest of the text is a paragraph.
+    // The rest of the text becomes a paragraph.
     let nodes = MARKDOWN_NODES_MAX.saturating_sub(MARKDOWN_NODES_MIN);
     let hrefs =
         text.len().saturating_mul(MARKDOWN_HREF_BYTES_PER_BYTE).saturating_add(MARKDOWN_HREF_BYTES_MIN);
@@ -209,13 +269,13 @@ pub(super) fn parts(text: &str) -> Vec<Part> {
     builder.roots
 }
 
-/// Parts while they are being made.
+/// Builder of parts.
 struct Builder<'t> {
     text: &'t str,
-    /// Those that are not closed yet, each in the one before.
+    /// Open parts, each contained in the one before.
     open: Vec<Part>,
     roots: Vec<Part>,
-    /// Nodes and bytes of addresses that may still be added.
+    /// Remaining nodes and bytes of addresses.
     nodes: usize,
     hrefs: usize,
     /// The position in the source at which the last part ends, or its container begins.
@@ -223,9 +283,9 @@ struct Builder<'t> {
 }
 
 impl Builder<'_> {
-    /// Adds parts until there are too many, and returns where in the source those begin.
+    /// Adds parts until the room is used up, and returns where the rest of the source begins.
     fn build(&mut self) -> Option<usize> {
-        // How many containers are open that are shown as their source.
+        // Number of open containers that are shown as source.
         let mut skipped = 0_usize;
         for (event, source) in events(self.text) {
             match event {
@@ -239,14 +299,16 @@ impl Builder<'_> {
                 },
             }
         }
-        self.add_definitions(self.text.len()).err()
+        let parsed = parsed_part(self.text).len();
+        let rest = (parsed < self.text.len()).then_some(parsed);
+        self.add_definitions(parsed).err().or(rest)
     }
 
     fn add_event(&mut self, event: Event<'_>, source: Range<usize>) -> Added {
         let Range { start, end } = source;
         let is_end = matches!(event, Event::End(_));
         let shown = match event {
-            Event::End(TagEnd::TableRow) => self.add_cells(end),
+            Event::End(TagEnd::TableHead | TagEnd::TableRow) => self.add_cells(end),
             _ => self.add_definitions(if is_end { end } else { start }),
         };
         if let Err(rest) = shown {
@@ -274,15 +336,15 @@ impl Builder<'_> {
         Added::Yes
     }
 
-    /// Adds the definitions of references before a place in a container of blocks, if there are any.
+    /// Adds the definitions of references before a position, if the open part may contain any.
     ///
-    /// The parser has no events for them. Fails with their position if there is no room.
+    /// The parser has no events for them. Fails with their position if there is not enough room.
     fn add_definitions(&mut self, until: usize) -> Result<(), usize> {
         let holds_blocks = |part: &Part| matches!(part.kind, Kind::Quote | Kind::List(_) | Kind::Item(_));
         if !self.open.last().is_none_or(holds_blocks) {
             return Ok(());
         }
-        // Before them are the marks of quotes and items.
+        // The markers of quotes and items come first.
         let between = self.text.get(self.covered..until).unwrap_or_default();
         let begins = |(at, _): &(usize, &str)| !begins_with_box(between.get(*at..).unwrap_or_default());
         let Some((begin, _)) = between.match_indices('[').find(begins) else { return Ok(()) };
@@ -293,7 +355,7 @@ impl Builder<'_> {
         self.add_source(kind, start..start.saturating_add(shown.len()))
     }
 
-    /// Adds the cells of a row that its table has no columns for to the last cell.
+    /// Adds the cells of a row that have no column in its table to the last cell.
     fn add_cells(&mut self, until: usize) -> Result<(), usize> {
         let beyond = self.text.get(self.covered..until).unwrap_or_default();
         let is_mark = |c: char| c.is_whitespace() || c == '|';
@@ -357,7 +419,7 @@ impl Builder<'_> {
         if is_source { Added::AsSource } else { Added::Yes }
     }
 
-    /// Adds text to the one before it, or to the code that it is in.
+    /// Adds text to the text before it, or to the code block that contains it.
     fn add_text(&mut self, text: &str, source: Range<usize>) -> bool {
         if let Some(Part { kind: Kind::CodeBlock(_, code), .. }) = self.open.last_mut() {
             code.push_str(text);
@@ -378,7 +440,7 @@ impl Builder<'_> {
         true
     }
 
-    /// Sets the state of the box of the item that was opened last.
+    /// Sets the state of the checkbox of the item that was opened last.
     fn check(&mut self, is_checked: bool) {
         let item = self.open.iter_mut().rev().find_map(|part| match &mut part.kind {
             Kind::Item(checked) => Some(checked),
@@ -395,10 +457,10 @@ impl Builder<'_> {
         }
     }
 
-    /// Closes what is open, and adds the rest of the source as it is.
+    /// Closes all open parts, and adds the rest of the source unchanged.
     fn end(&mut self, rest: Option<usize>) {
         let Some(mut rest) = rest else { return };
-        // A part of a line that is not whole is of the rest, and so is what has nothing in it yet.
+        // An incomplete inline part belongs to the rest, and so does an empty one.
         let is_of_rest = |part: &mut Part| part.kind.is_inline() || part.children.is_empty();
         while let Some(part) = self.open.pop_if(is_of_rest) {
             rest = part.source.start;
@@ -411,7 +473,7 @@ impl Builder<'_> {
         self.roots.push(Part { kind: Kind::Paragraph, source, children: vec![shown] });
     }
 
-    /// Returns the kind of the part that an event begins, or `None` for an event that these options exclude.
+    /// Returns the kind of part that an event begins. Returns `None` for an event that these options exclude.
     fn kind_of(&mut self, event: Event<'_>) -> Option<Kind> {
         let tag = match event {
             Event::Start(tag) => tag,
@@ -447,13 +509,12 @@ impl Builder<'_> {
         })
     }
 
-    /// Returns the target of a link, or `None` if the addresses of the tree, which references repeat, have
-    /// too many bytes.
+    /// Returns the target of a link. Returns `None` if the addresses of the tree have too many bytes.
     fn target(&mut self, url: &str, title: &str, is_email: bool) -> Option<Target> {
         self.hrefs = self.hrefs.checked_sub(url.len())?;
         let url = if is_email { format!("mailto:{url}") } else { url.to_owned() };
         let href = allowed(&url);
-        // It may be the text as well.
+        // The text may contain it as well.
         let bytes = href.as_ref().map_or(0, String::len).saturating_mul(2);
         self.hrefs = self.hrefs.checked_sub(bytes.saturating_sub(url.len()))?;
         Some(Target { href, url, title: title.to_owned() })
@@ -462,13 +523,13 @@ impl Builder<'_> {
 
 enum Added {
     Yes,
-    /// It would be too deep or too long: what it holds is in its source.
+    /// It would be too deep or too long, so its source is shown.
     AsSource,
-    /// There is no room for it, or for what is before it: the rest begins there.
+    /// There is not enough room for it, or for the source before it: the rest begins at this position.
     No(usize),
 }
 
-/// Whether a text begins with the box of a task, which the label of a definition does not look like.
+/// Returns whether a text begins with the checkbox of a task, unlike the label of a definition.
 fn begins_with_box(text: &str) -> bool {
     let mut chars = text.chars().skip(1);
     let has_state = chars.next().is_some_and(|c| c.is_whitespace() || matches!(c, 'x' | 'X'));
@@ -486,11 +547,11 @@ fn number(level: HeadingLevel) -> u8 {
     }
 }
 
-/// Returns an address as browsers read it, if a link may lead there.
+/// Returns an address as browsers parse it, if a link may lead there.
 pub(super) fn allowed(address: &str) -> Option<String> {
     let url = Url::parse(address).ok()?;
     let is_allowed = matches!(url.scheme(), "http" | "https" | "mailto" | "svc");
-    // Before an @, a name looks like that of a host.
+    // A user name before the `@` could pass for a host.
     let is_plain = url.username().is_empty() && url.password().is_none();
     (is_allowed && is_plain).then(|| url.into())
 }

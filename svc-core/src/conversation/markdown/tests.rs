@@ -1,20 +1,23 @@
-//! The examples of CommonMark's specification, compared before the rules of what is shown.
+//! The examples of CommonMark's specification, compared before the rules for display.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 use std::path::PathBuf;
 
-use super::parts::{Kind, Part, Target, parts};
+use pulldown_cmark::{Event, Parser};
 
-/// The variable with the folder that has the packages of tests/ui.
+use super::parts::{Kind, Part, Target, events, parsed_part, parts};
+
+/// Name of the variable with the folder of the packages of tests/ui.
 const PACKAGES: &str = "SVC_TEST_UI";
 
-/// An example: Markdown, and what the specification makes of it.
+/// An example: Markdown, and the expected HTML.
 struct Example {
     markdown: String,
     html: String,
 }
 
-/// Reads the examples of the specification, in which an arrow is a tab.
+/// Parses the examples of the specification, in which an arrow is a tab.
 fn examples(spec: &str) -> Vec<Example> {
     let fence = "`".repeat(32);
     let begin = format!("{fence} example");
@@ -30,7 +33,7 @@ fn examples(spec: &str) -> Vec<Example> {
     found
 }
 
-/// Writes parts as the specification does.
+/// Writer of parts as HTML, in the form of the specification.
 #[derive(Default)]
 struct Html(String);
 
@@ -46,7 +49,7 @@ impl Html {
         parts.iter().for_each(|part| self.part(part));
     }
 
-    /// Writes an element, with its parts on lines of their own if it has blocks.
+    /// Writes an element, with its children on separate lines if it contains blocks.
     fn block(&mut self, tag: &str, end: &str, has_blocks: bool, children: &[Part]) {
         self.line();
         self.0.push_str(tag);
@@ -167,4 +170,48 @@ fn the_examples_of_commonmark_are_what_the_specification_makes_of_them() {
         }
     }
     assert!(findings.is_empty(), "\n{findings}");
+}
+
+/// Returns how many containers and other elements are open at once.
+fn depth<'t>(events: impl Iterator<Item = (Event<'t>, Range<usize>)>) -> i32 {
+    let mut depth = 0;
+    events
+        .map(|(event, _)| {
+            depth += match event {
+                Event::Start(_) => 1,
+                Event::End(_) => -1,
+                _ => 0,
+            };
+            depth
+        })
+        .max()
+        .unwrap_or(0)
+}
+
+/// The parser takes time in proportion to the lines times the containers that they are in.
+#[test]
+fn no_text_nests_containers_without_end() {
+    for marker in ["- ", "> ", ">", "+ ", "1. ", "12) ", "* > ", "-\t"] {
+        let line = format!("{}a\n", marker.repeat(1_000));
+        let text = format!("{line}{}", "a\n".repeat(1_000));
+        let control = depth(Parser::new(&text).into_offset_iter());
+        assert!(control > 900, "{marker:?} nests {control} elements");
+        assert_eq!(parsed_part(&text), "", "{marker:?}");
+        let wide = format!("first\n\n{text}");
+        assert_eq!(parsed_part(&wide), "first\n\n", "{marker:?}");
+    }
+    let steps: String = (0..400).map(|level| format!("{}- a\n", "  ".repeat(level))).collect();
+    assert!(depth(Parser::new(&steps).into_offset_iter()) > 700);
+    assert!(depth(events(&steps)) < 300);
+    for kept in [
+        "- - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - - -\n",
+        "* * * * * * * * * * * * * * * * * * * * * * * * * * * * * * * * * * * * * * * * * *",
+        "------------------------------------------------------------------------------------",
+        "****************************************bold****************************************",
+        "> > > > > > > > - - - - 1. a\n",
+        "1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1.1",
+        "",
+    ] {
+        assert_eq!(parsed_part(kept), kept);
+    }
 }

@@ -1,4 +1,4 @@
-//! The memory blocks of a thread: those that whoever works on it reads.
+//! The memory blocks of a thread, for the members who work on it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -46,7 +46,7 @@ impl Event for MemoryBlockDetached {
     }
 }
 
-/// That a thread has a memory block.
+/// An attachment of a memory block to a thread.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 pub(super) struct Attachment {
     /// The thread.
@@ -59,7 +59,7 @@ pub(super) struct Attachment {
 
 columns! { attachment_columns: Attachment as a { thread_id, block_id, lsn } }
 
-/// Attaches a memory block to a thread, for whoever works on it, and returns that.
+/// Attaches a memory block to a thread, for the members who work on it, and returns the attachment.
 ///
 /// Attaching it again changes nothing.
 ///
@@ -88,7 +88,7 @@ pub(super) fn attach_memory_block(cx: &mut Write<'_>, input: &AttachMemoryBlock)
     Ok(Attachment { thread_id, block_id, lsn })
 }
 
-/// One that was detached is gone, also if the block is attached again.
+/// A repeat does not find a removed attachment, even if the block is attached again.
 impl<I> Answer<I> for Attachment {
     type Kept = (ThreadId, BlockId, i64);
 
@@ -131,7 +131,7 @@ fn subject(place: &ThreadPlace) -> Subject {
     Subject::thread(place.channel_id, place.thread_id)
 }
 
-/// Detaches a memory block from a thread, and returns what ended. The block stays.
+/// Detaches a memory block from a thread, and returns the removed attachment. The block stays.
 ///
 /// Fails with 404 `not-found` if the thread does not have the block; 409 `wrong-state` if the channel is
 /// archived.
@@ -183,7 +183,7 @@ pub(super) fn list_thread_memory_blocks(
     page(cx, place.thread_id, input.cursor, input.limit)
 }
 
-/// Returns the memory blocks of a thread that the caller may see, as many as a page holds.
+/// Returns the memory blocks of a thread that the caller may see, up to a page of them.
 pub(crate) fn of_thread(cx: &Read<'_>, thread: ThreadId) -> Result<Vec<AttachedBlock>> {
     page(cx, thread, None, None)?.into_items()
 }

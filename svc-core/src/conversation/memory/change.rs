@@ -1,6 +1,6 @@
-//! Creating, rewriting and deleting memory blocks.
+//! Creating, changing and deleting memory blocks.
 //!
-//! What a block said is kept while the workspace is under a legal hold, and then it is not deleted either.
+//! While the workspace is under a legal hold, replaced texts are kept and no block is deleted.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ type Description = Prose<1, MEMORY_DESCRIPTION_MAX>;
 type Value = Prose<0, MEMORY_MAX>;
 type CharLimit = Count<1, MEMORY_MAX_CHARS>;
 
-/// The name of replaced descriptions among the texts that a hold keeps.
+/// Name of replaced descriptions among the texts that a legal hold keeps.
 const DESCRIPTIONS: &str = "memory_blocks.description";
 
 /// A memory block was created.
@@ -32,13 +32,13 @@ const DESCRIPTIONS: &str = "memory_blocks.description";
 pub(super) struct MemoryBlockCreated {
     /// The block.
     block_id: BlockId,
-    /// What people call it.
+    /// Its label.
     label: String,
-    /// Its number: 1.
+    /// Its version: 1.
     version: i64,
     /// The length of its value, in characters.
     size: i64,
-    /// How many characters its value may have.
+    /// Maximum characters of its value.
     limit: i64,
     /// Whether the block has a description.
     described: bool,
@@ -55,7 +55,7 @@ impl Event for MemoryBlockCreated {
     }
 }
 
-/// Sets what a block is after an event.
+/// Sets the columns of a block from an event.
 fn written(event: &Replayed<'_>, block: RowChange<'_>) -> Result<()> {
     let block = block.copy("label version read_only").set_to("char_limit", "limit");
     let block = block.set_to("value", "size").set_to("description", "described");
@@ -63,18 +63,18 @@ fn written(event: &Replayed<'_>, block: RowChange<'_>) -> Result<()> {
     block.set("lsn", event.lsn()).keep()
 }
 
-/// A memory block was changed. The fields hold what it is after the change.
+/// A memory block was changed. The fields hold the values after the change.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct MemoryBlockUpdated {
     /// The block.
     block_id: BlockId,
-    /// What people call it.
+    /// Its label.
     label: String,
-    /// Its number, which rises with each change.
+    /// Its version, which rises with each change.
     version: i64,
     /// The length of its value, in characters.
     size: i64,
-    /// How many characters its value may have.
+    /// Maximum characters of its value.
     limit: i64,
     /// Whether the block has a description.
     described: bool,
@@ -90,7 +90,7 @@ impl Event for MemoryBlockUpdated {
     }
 }
 
-/// A memory block was deleted, and with it from every thread.
+/// A memory block was deleted, and detached from all threads.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct MemoryBlockDeleted {
     /// The block.
@@ -112,7 +112,7 @@ impl Event for MemoryBlockDeleted {
 
 /// Creates a memory block and returns it.
 ///
-/// Every member of the workspace may read it, also where it is attached to threads of private channels.
+/// Every member of the workspace may read it, even where it is attached to threads of private channels.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CreateMemoryBlock {
@@ -120,9 +120,9 @@ pub(super) struct CreateMemoryBlock {
     workspace_id: Here,
     /// A name for people. It need not be unique.
     label: Label,
-    /// What the block is for.
+    /// The purpose of the block.
     description: Option<Description>,
-    /// How many characters its value may have, up to 100,000. Default: 5000.
+    /// Maximum characters of its value, up to 100,000. Default: 5000.
     limit: Option<CharLimit>,
     /// Whether only you and members with `channel:admin` may change it.
     #[schemars(transform = default_is("false"))]
@@ -175,11 +175,11 @@ fn checked_size(block: &MemoryBlock) -> Result<i64> {
 
 /// Changes a memory block and returns it.
 ///
-/// The value is rewritten as a whole, and the last writer wins; with `expected_version` only a writer who has
-/// read the present version does. Absent fields keep their value.
+/// The value is replaced as a whole, and the last writer wins; with `expected_version`, the call fails if the
+/// version has changed. Absent fields keep their value.
 ///
 /// Fails with 403 `forbidden` if the block is read-only, or you change whether it is, and you are neither its
-/// creator nor have `channel:admin`; 409 `version-conflict`, with the present `version` and its writer in
+/// creator nor have `channel:admin`; 409 `version-conflict`, with the current `version` and its writer in
 /// `updated_by`, if that is not the one that you expect.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -191,19 +191,19 @@ pub(super) struct SetMemoryBlock {
     /// The new name.
     #[serde(default, skip_serializing_if = "Change::is_keep")]
     label: Change<Label>,
-    /// What the block is for; null removes it.
+    /// The purpose of the block; null removes it.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     description: Patch<Description>,
-    /// How many characters its value may have, up to 100,000: no fewer than the value has.
+    /// Maximum characters of its value, up to 100,000: not fewer than the value has.
     #[serde(default, skip_serializing_if = "Change::is_keep")]
     limit: Change<CharLimit>,
     /// Whether only its creator and members with `channel:admin` may change it.
     #[serde(default, skip_serializing_if = "Change::is_keep")]
     read_only: Change<bool>,
-    /// What it says from now on.
+    /// The new text.
     #[serde(default, skip_serializing_if = "Change::is_keep")]
     value: Change<Value>,
-    /// The version that you have read. Default: whatever it is.
+    /// The version that you have read. Default: any.
     expected_version: Option<Count<1, { i64::MAX }>>,
 }
 
@@ -239,7 +239,7 @@ pub(super) fn set_memory_block(cx: &mut Write<'_>, input: &SetMemoryBlock) -> Re
     Ok(block)
 }
 
-/// Returns the block as it is to be, but for who changes it, and when.
+/// Returns the block after the change, except for its author and time.
 fn wanted(before: &MemoryBlock, input: &SetMemoryBlock) -> MemoryBlock {
     let mut block = before.clone();
     if let Some(label) = input.label.get() {
@@ -307,7 +307,7 @@ const REPLACE: &str = "
         version = $7, updated_by = $8, at = $9, lsn = $10
     where id = $1";
 
-/// Deletes a memory block and returns what it was. Every thread loses it.
+/// Deletes a memory block and returns the deleted block. It is detached from all threads.
 ///
 /// Fails with 403 `forbidden` if the block is read-only and you are neither its creator nor have
 /// `channel:admin`; 409 `legal-hold` if the workspace is under a legal hold.
@@ -340,7 +340,7 @@ const REMOVE_FROM_THREADS: &str = "delete from thread_memory_blocks where block_
 
 const REMOVE: &str = "delete from memory_blocks where id = $1";
 
-/// Purges what blocks say. They stay, with their labels: a number is not given twice.
+/// Purges the texts of blocks. The blocks stay, with their labels, so that no version number is used twice.
 pub(super) fn purge_some(
     cx: &mut Write<'_>,
     _: &DestroyPermit<'_>,
@@ -357,7 +357,7 @@ const PURGE: &str = "
         select id from memory_blocks
         where workspace_id = $1 and lsn <= $2 and (value <> '' or description is not null) limit $3)";
 
-/// Empties the blocks that were purged up to a position, as the event of the purge says.
+/// Empties the blocks that were purged up to a position while a log is replayed.
 pub(crate) fn replay_purged(event: &Replayed<'_>, up_to: i64) -> Result<()> {
     event.rows(TABLE, &[], |block| {
         let int = |column| block.value(column).and_then(Json::as_i64);
@@ -368,7 +368,7 @@ pub(crate) fn replay_purged(event: &Replayed<'_>, up_to: i64) -> Result<()> {
         let block = match (int("value"), is_described) {
             (Some(0), Some(false)) => return Ok(()),
             (Some(1..), _) | (_, Some(true)) => block.add("version", 1),
-            // Events of older versions do not tell whether there was something to purge.
+            // Events of older versions do not say whether there was something to purge.
             _ => block.set_known("version", None),
         };
         block.set("value", 0).set("description", false).keep()

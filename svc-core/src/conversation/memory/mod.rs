@@ -1,9 +1,9 @@
-//! Memory blocks: texts that members keep for each other, and attach to the threads where they are needed.
+//! Memory blocks: texts that members share, and attach to the threads where they are needed.
 //!
-//! A block is rewritten as a whole and the last writer wins, unless a writer names the version that it has
-//! read. What a block says is in no event: its events have its number and its length. What a block is, and
-//! how it is read, is in this file; `change` has its life, `attached` the threads that have it, and `wait`
-//! those who wait for the next version.
+//! A block is replaced as a whole and the last writer wins, unless a writer names the version that it has
+//! read. Events have the version and the length of a block, not its text. This file defines and reads blocks;
+//! `change` creates, changes and deletes them, `attached` has the threads that use them, and `wait` waits for
+//! the next version.
 
 mod change;
 mod attached;
@@ -30,7 +30,7 @@ pub(crate) use attached::{AttachedBlock, of_thread};
 pub(crate) use change::replay_purged;
 use change::{MemoryBlockCreated, MemoryBlockDeleted, MemoryBlockUpdated};
 
-/// The table, as texts that a hold keeps name it.
+/// Name of the table among the texts that a legal hold keeps.
 const TABLE: &str = "memory_blocks";
 
 pub(crate) fn feature() -> Feature {
@@ -63,7 +63,7 @@ pub(crate) fn feature() -> Feature {
                 .times("at")
                 .words("description value", change::purge_some)
                 .proven("id", "label read_only char_limit version created_by updated_by at lsn")
-                // Of what may be destroyed, events have how long it is.
+                // Events have the length of texts that may be destroyed.
                 .proven_as("value", Class::Int, "t.value")
                 .proven_as("description", Class::Bool, "t.description"),
             Records::table("thread_memory_blocks", "thread_id block_id")
@@ -160,32 +160,32 @@ fn operations() -> Vec<Operation> {
     ]
 }
 
-/// A text that members keep for each other.
+/// A text that members share.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct MemoryBlock {
     /// The block's id.
     id: BlockId,
-    /// The workspace, all of which may read it.
+    /// The workspace, whose members may all read it.
     workspace_id: WorkspaceId,
-    /// What people call it. Labels need not be unique.
+    /// Its label. Labels need not be unique.
     label: String,
-    /// What it is for; null if not set.
+    /// Its purpose; null if not set.
     description: Option<String>,
-    /// How many characters its value may have.
+    /// Maximum characters of its value.
     limit: i64,
     /// Whether only its creator and members with `channel:admin` may change it.
     read_only: bool,
-    /// What it says.
+    /// Its text.
     pub value: String,
-    /// Its number, from 1, which rises with each change.
+    /// Its version, from 1, which rises with each change.
     version: i64,
-    /// Who created it; null for the service itself.
+    /// The member who created it; null for the service itself.
     created_by: Option<MemberId>,
-    /// Who changed it last; null for the service itself.
+    /// The member who changed it last; null for the service itself.
     updated_by: Option<MemberId>,
     /// When it was last changed.
     updated_at: Time,
-    /// The position of that in the workspace's log.
+    /// The position of the last change in the workspace's log.
     lsn: i64,
 }
 
@@ -256,7 +256,7 @@ fn get_memory_block(cx: &Read<'_>, input: &GetMemoryBlock) -> Result<MemoryBlock
     load_in(cx, input.workspace_id, input.block_id)
 }
 
-/// Loads a block of the workspace that a path names, which must be the caller's.
+/// Loads a block of the workspace in a path, which must be the caller's.
 fn load_in(cx: &Read<'_>, workspace: Here, id: BlockId) -> Result<MemoryBlock> {
     workspace.of(cx)?;
     load(cx, id)

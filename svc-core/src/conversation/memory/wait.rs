@@ -15,10 +15,10 @@ use crate::log::event::Event;
 use crate::op::{LongPoll, Poll, Read, WaitSecs};
 use crate::text::Count;
 
-/// Waits until a memory block has a newer version than one, and returns the block.
+/// Waits until a memory block has a newer version than the given one, and returns the block.
 ///
-/// If it has, the call returns at once. A block that is deleted meanwhile is not found. Returns
-/// `{"timed_out": true}` when the time is over.
+/// If it has one, the call returns at once. A block deleted during the wait is not found. Returns
+/// `{"timed_out": true}` on timeout.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WaitForMemoryBlock {
@@ -26,7 +26,7 @@ pub(super) struct WaitForMemoryBlock {
     workspace_id: Here,
     /// The block.
     block_id: BlockId,
-    /// The version that you have read; 0 for none. Default: the one that it has when you call.
+    /// The version that you have read; 0 for none. Default: the current one.
     after_version: Option<Count<0, { i64::MAX }>>,
     timeout_secs: Option<WaitSecs>,
 }

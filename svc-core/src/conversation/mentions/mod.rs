@@ -1,8 +1,8 @@
-//! Mentions: whom the words of a message speak to.
+//! Mentions: the members that a message addresses by handle.
 //!
-//! What a text may mention is found before the queue; whom it reaches is decided in the transaction that
-//! posts it, and returned to its author. A mention is part of the words: no event names it, and it goes with
-//! them.
+//! A text's candidates are found before the request is queued. The transaction that posts the text decides
+//! which members they reach, and returns these to the author. A mention is part of the content: no event
+//! names it, and it is destroyed with the content.
 
 mod parse;
 
@@ -26,7 +26,7 @@ use crate::store::{Engine, columns, named_enum};
 use parse::Name;
 pub(crate) use parse::{Mentioning, NameRoom};
 
-/// A member whom a message mentions by its handle.
+/// A member that a message mentions by its handle.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct Mentioned {
     /// The member.
@@ -36,7 +36,7 @@ pub(crate) struct Mentioned {
 }
 
 named_enum! {
-    /// Why a mention reaches nobody.
+    /// The reason why a mention reaches no one.
     pub(crate) enum WhyNot {
         Unknown = "unknown",
         CannotSee = "cannot_see",
@@ -46,23 +46,23 @@ named_enum! {
     }
 }
 
-/// A mention that reaches nobody.
+/// A mention that reaches no one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct NotReached {
-    /// The mention, as it is written.
+    /// The mention as written.
     text: String,
     /// `unknown` if no member has the handle, `cannot_see` if the member may not see the channel, `inactive`
     /// if it is deactivated, `not_allowed` if a group of more than 15 needs `channel:admin`, `too_many` if
-    /// the group has more than 1000 others, or if it is behind the first 50 mentions.
+    /// the group has more than 1000 others, or if it comes after the first 50 mentions.
     why: WhyNot,
 }
 
-/// Some members of a channel, by one name.
+/// A group of a channel's members with a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Group {
-    /// Those who are in it.
+    /// All members of the channel.
     Channel,
-    /// Those of them who are online.
+    /// The members of the channel who are online.
     Here,
 }
 
@@ -83,16 +83,16 @@ impl Group {
     }
 }
 
-/// Whom a text reaches.
+/// The members that a text reaches, and the mentions that reach no one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reached {
-    /// The members that it mentions by their handles, in its order, without its author.
+    /// The members mentioned by handle, in the order of the text, without its author.
     pub mentioned: Vec<Mentioned>,
     pub not_reached: Vec<NotReached>,
-    /// The places at which it mentions its author, other members that it reaches, and groups.
+    /// The mentions of the author, of other members that the text reaches, and of groups.
     pub mentions: Vec<Mention>,
     groups: BTreeSet<Group>,
-    /// All members and groups that it names, reached or not.
+    /// All members that it names, reached or not.
     named: BTreeSet<MemberId>,
     named_groups: BTreeSet<Group>,
 }
@@ -103,7 +103,7 @@ impl Reached {
     }
 }
 
-/// A member whose handle stands in a text.
+/// A member whose handle occurs in a text.
 struct Called {
     member_id: MemberId,
     handle: String,
@@ -122,9 +122,9 @@ columns! {
     }
 }
 
-/// Finds whom a text reaches in a channel of the caller's workspace.
+/// Returns the members that a text reaches in a channel of the caller's workspace.
 ///
-/// For a text that mentions nobody it reads nothing.
+/// It reads nothing for a text without mentions.
 pub(crate) fn reached(
     cx: &Read<'_>,
     channel: ChannelId,
@@ -147,14 +147,14 @@ pub(crate) fn reached_by_each(
     Ok(texts.iter().map(|mentioning| meant.reached(None, mentioning)).collect())
 }
 
-/// The members and groups that the names in some texts mean.
+/// The members and groups that the names in some texts refer to.
 struct Meant {
     members: BTreeMap<String, Called>,
-    /// The groups that may be named, and why the caller does not reach one, if it does not.
+    /// The groups that occur, and the reason why the caller does not reach them, if there is one.
     groups: BTreeMap<Group, Option<WhyNot>>,
 }
 
-/// The meaning of a mention: its longest name that is one, and the member or group of that name.
+/// The meaning of a mention: its longest name that exists, and the member or group of that name.
 #[derive(Clone, Copy)]
 enum Meaning<'m> {
     Member(Written<'m>, &'m Called),
@@ -162,10 +162,10 @@ enum Meaning<'m> {
     Unknown(&'m str),
 }
 
-/// A mention as it is written, with its sign.
+/// A mention as written, with its sign.
 type Written<'m> = &'m str;
 
-/// Names that are looked up at once.
+/// Number of names that one statement looks up.
 const NAMES_AT_ONCE: usize = 1000;
 
 impl Meant {
@@ -204,13 +204,13 @@ impl Meant {
         mention.names.iter().find_map(meaning).unwrap_or(Meaning::Unknown(&mention.text))
     }
 
-    /// Returns whom one of these texts reaches.
+    /// Returns the members that one of these texts reaches.
     fn reached(&self, author: Option<MemberId>, mentioning: &Mentioning) -> Reached {
         let mut reached = Unfinished { author, ..Unfinished::default() };
         let mut outcomes: Vec<Option<Outcome>> = vec![None; mentioning.found.len()];
         let mut covered = 0;
         for place in &mentioning.places {
-            // Part of a handle before it, as in an email address.
+            // Part of a preceding handle, as in an email address.
             if place.at < covered {
                 continue;
             }
@@ -231,7 +231,7 @@ impl Meant {
     }
 }
 
-/// The result of resolving a mention, which is the same at each of its places.
+/// The result of resolving a mention, which is the same everywhere in a text.
 #[derive(Clone, Copy, Default)]
 struct Outcome {
     /// Its length in bytes; 0 if it is not a mention.
@@ -240,21 +240,21 @@ struct Outcome {
     shown: Option<Option<MemberId>>,
 }
 
-/// The members and groups that a text reaches, while they are collected.
+/// Builder of [`Reached`].
 #[derive(Default)]
 struct Unfinished {
     author: Option<MemberId>,
     reached: Reached,
-    /// The mentions that reach nobody, in lower case.
+    /// The mentions that reach no one, in lower case.
     unreached: BTreeSet<String>,
 }
 
 impl Unfinished {
-    /// Adds a mention where it is first.
+    /// Adds a mention at its first place.
     fn add(&mut self, meaning: Meaning<'_>) -> Outcome {
         let (written, shown) = match meaning {
             Meaning::Unknown(text) => {
-                // A sign without anything like a handle behind it is not a mention.
+                // A sign that is not followed by anything like a handle is not a mention.
                 if !text.is_empty() {
                     self.not_reached(text, WhyNot::Unknown);
                 }
@@ -322,7 +322,7 @@ const CALLED_SQLITE: &str = select_called!("select value from json_each($2)");
 const CALLED_POSTGRES: &str =
     select_called!("select jsonb_array_elements_text(cast(cast($2 as text) as jsonb))");
 
-/// Returns why the caller reaches nobody by the name of a group of a channel, if that is so.
+/// Returns the reason why the caller reaches no one by the name of a group of a channel, if there is one.
 fn why_not(cx: &Read<'_>, channel: ChannelId, group: Group) -> Result<Option<WhyNot>> {
     let (most, why) = match cx.caller().capabilities.has(Capability::ChannelAdmin) {
         true => (GROUP_MENTION_MAX, WhyNot::TooMany),
@@ -334,7 +334,7 @@ fn why_not(cx: &Read<'_>, channel: ChannelId, group: Group) -> Result<Option<Why
     Ok(counted.filter(|(count,)| *count > most).map(|_| why))
 }
 
-/// Counts the others of a group, no further than is needed.
+/// Counts the other members of a group, up to a limit.
 const COUNT_GROUP: &str = concat!(
     "select count(*) from (
         select m.id from members m where m.id in ",
@@ -345,7 +345,7 @@ const COUNT_GROUP: &str = concat!(
     ")) limit $5) others"
 );
 
-/// Tells those whom a new message reaches, and in a direct message all others who are in it.
+/// Notifies the members that a new message reaches, and in a direct message all its other members.
 pub(crate) fn tell(
     cx: &mut Write<'_>,
     because: &Recorded,
@@ -366,7 +366,7 @@ pub(crate) fn tell(
     Ok(())
 }
 
-/// Tells those whom an edited message reaches and did not before, and takes back what it told the others.
+/// Updates the notifications of an edited message: adds those of new mentions, takes back those of removed.
 pub(crate) fn retell(
     cx: &mut Write<'_>,
     because: &Recorded,
@@ -374,18 +374,18 @@ pub(crate) fn retell(
     before: &Reached,
     after: &Reached,
 ) -> Result<()> {
-    // Whoever does not see the channel now may have been told when it did.
+    // This includes members who no longer see the channel, but were notified when they did.
     let gone: Vec<MemberId> = before.named.difference(&after.named).copied().collect();
     if !gone.is_empty() {
         inbox::take_back(cx, message, InboxReason::Mention, Some(&gone))?;
     }
-    // Who is told of a group that is still named is told anew if a larger one is not named any more.
+    // If a larger group is no longer named, the members of a group that still is are notified again.
     let mut still = before.named_groups.clone();
     if before.named_groups.difference(&after.named_groups).next().is_some() {
         inbox::take_back(cx, message, InboxReason::GroupMention, None)?;
         still.clear();
     }
-    // Whom both texts name was perhaps not reached by the first. Whoever was has an item, and keeps that.
+    // A member that both texts name was perhaps not reached by the first. If it was, its item stays as it is.
     let members = after.members();
     if !members.is_empty() {
         inbox::notify(cx, because, InboxReason::Mention, Some(message), To::Members(&members))?;
@@ -396,7 +396,7 @@ pub(crate) fn retell(
     Ok(())
 }
 
-/// Returns whom a text reaches where these are the members, and groups can be mentioned.
+/// Returns the members that a text reaches, given all members, where groups can be mentioned.
 #[cfg(test)]
 pub(crate) fn reached_among(members: &[(&str, MemberId)], text: &str) -> Reached {
     let called = |(handle, member_id): &(&str, MemberId)| Called {

@@ -1,22 +1,23 @@
-//! Finding what a text may mention: an `@` and the names that can follow it.
+//! Finding the possible mentions of a text: an `@` and the names that can follow it.
 //!
-//! The rule, of which the board knows what it needs to complete a handle (`svc-http/ui/pure/handles.js`):
+//! The rules (the board has those that it needs to complete a handle, in `svc-http/ui/pure/handles.js`):
 //!
-//! - A mention is an `@` and the longest handle of a member behind it, in any case. A handle may have every
-//!   character that a directory may give it: letters of any script, digits, and all signs of ASCII.
+//! - A mention is an `@` and the longest handle of a member after it, in any case. A handle may have every
+//!   character that a directory may give it: letters of any script, digits, and all ASCII punctuation.
 //! - A handle ends where its word ends: `@adam` is not `@ada`, and neither are `@ada-b` and `@ada@b.example`.
-//!   Signs that no handle chosen by hand has do not continue a word, nor do `.`, `:`, `-` and `_` at its end:
-//!   `@ada's`, `@ada/@bob`, `@ada.` and `(@ada)` are `@ada`, unless a longer handle fits.
-//! - An `@` within a word mentions nobody: behind a letter, a digit, `_`, `.`, `-`, `+` or another `@`, as in
-//!   an email. Letters of scripts without spaces are not of the word.
-//! - Behind a `/` it counts if one plain word or another mention is before that, as in `cc/@ada` and
-//!   `@ada/@bob`. It does not in a path or in an address, which has a dot, a scheme or another `/`.
+//!   Punctuation that no manually chosen handle has does not continue a word, nor do `.`, `:`, `-` and `_` at
+//!   its end: `@ada's`, `@ada/@bob`, `@ada.` and `(@ada)` are `@ada`, unless a longer handle fits.
+//! - An `@` within a word is not a mention: after a letter, a digit, `_`, `.`, `-`, `+` or another `@`, as in
+//!   an email address. Letters of scripts without spaces do not count as part of the word.
+//! - After a `/` it is a mention if one plain word or another mention comes before that, as in `cc/@ada` and
+//!   `@ada/@bob`. It is not in a path or in an address, which has a dot, a scheme or another `/`.
 //! - Code, quotes, HTML, the targets of links, bare addresses such as `https://x.example/@ada`, and an `@`
-//!   behind a backslash mention nobody. A sign in a handle that is Markdown may have a backslash before it.
-//! - A handle that no member has is reported as written: letters, digits and `@+:._-`, or a whole email.
+//!   after a backslash are not mentions. Markdown punctuation in a handle may have a backslash before it.
+//! - A handle that no member has is reported as written: letters, digits and `@+:._-`, or a whole email
+//!   address.
 //!
-//! Which of the names are those of members is not known here, so each mention has all names that it can be,
-//! the longest first.
+//! This file does not know the handles of members, so each mention has all names that it can be, the longest
+//! first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -27,14 +28,14 @@ use crate::conversation::markdown;
 use crate::identity::members::mapped;
 use crate::limits::{MARKDOWN_NODES_MAX, MENTION_NAME_BYTES_MAX, MENTIONS_MAX, USER_NAME_MAX};
 
-/// What a text may mention, in its order.
+/// The possible mentions of a text, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Mentioning {
-    /// The first of them, each text once.
+    /// The first mentions, each text once.
     pub(super) found: Vec<Mention>,
-    /// Where they are, and each again where its text is repeated.
+    /// All places of these mentions, with repetitions.
     pub(super) places: Vec<Place>,
-    /// Others beyond the number that counts, as they are written, up to the same number.
+    /// Further mentions beyond the limit, as written, up to the same number.
     pub(super) beyond: Vec<String>,
 }
 
@@ -43,19 +44,19 @@ pub(crate) struct Mentioning {
 pub(super) struct Place {
     /// The position of its sign in the joined texts.
     pub at: usize,
-    /// Its index among the mentions found.
+    /// Its index in `found`.
     pub mention: usize,
 }
 
-/// One mention.
+/// A possible mention.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mention {
-    /// The sign and what follows it, as far as a name may go.
+    /// The sign and the text after it, up to the end of its longest name.
     pub written: String,
-    /// As it is written if it is no member's, with its sign, without the punctuation at its end. Empty if
-    /// nothing that looks like a handle follows the sign.
+    /// The text to report if no member has such a handle: with its sign, without the punctuation at its end.
+    /// Empty if nothing like a handle follows the sign.
     pub text: String,
-    /// The names that it can be, as handles are stored, the longest first.
+    /// The names that it can be, in the form of stored handles, the longest first.
     pub names: Vec<Name>,
 }
 
@@ -63,20 +64,20 @@ pub(super) struct Mention {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Name {
     pub name: String,
-    /// Its length in bytes as it is written, with the sign.
+    /// Its length in bytes as written, with the sign.
     pub length: usize,
 }
 
 impl Mention {
-    /// Returns a name of it as it is written, with the sign before it.
+    /// Returns a name as written, with the sign before it.
     pub fn written_as(&self, name: &Name) -> &str {
         self.written.get(..name.length).unwrap_or(&self.written)
     }
 }
 
-/// Room for the names that texts can mention.
+/// Budget for the names that texts can mention.
 pub(crate) struct NameRoom {
-    /// Bytes of them.
+    /// Remaining bytes.
     left: usize,
 }
 
@@ -86,13 +87,13 @@ impl Default for NameRoom {
     }
 }
 
-/// Bytes that a name counts beside its own.
+/// Bytes that a name costs in addition to its length.
 const NAME_OVERHEAD: usize = 200;
-/// How much more a name counts that takes long to map.
+/// Factor for the cost of a name that takes long to map.
 const SLOW_FACTOR: usize = 4;
 
 impl NameRoom {
-    /// Takes the room of a name, and returns whether there was any.
+    /// Takes the cost of a name, and returns whether the budget allowed it.
     fn take(&mut self, bytes: usize, is_slow: bool) -> bool {
         let factor = if is_slow { SLOW_FACTOR } else { 1 };
         let left = self.left.checked_sub(bytes.saturating_add(NAME_OVERHEAD).saturating_mul(factor));
@@ -105,23 +106,22 @@ impl NameRoom {
     }
 }
 
-/// Names that one mention can be, those that end first and those that end last: text without spaces has a
-/// boundary behind each of its characters.
+/// Maximum names of one mention, the shortest and the longest: without spaces, each character ends a name.
 const NAMES_MAX: usize = 64;
-/// Those of them that end last.
+/// Number of longest names among them.
 const LAST_NAMES: usize = 16;
 
 impl Mentioning {
-    /// Finds what texts in Markdown mention.
+    /// Finds the possible mentions of texts in Markdown.
     pub fn of(texts: &[&str]) -> Self {
         let texts: Vec<_> = texts.iter().map(|text| markdown::with_line_feeds(text)).collect();
         let texts: Vec<&str> = texts.iter().map(|text| &**text).collect();
         Self::within(&texts, &mut NameRoom::default())
     }
 
-    /// Finds what texts with line feeds mention, as far as there is room for names.
+    /// Finds the possible mentions of texts with line feeds, as far as the budget allows.
     ///
-    /// Mentions beyond that do not count.
+    /// Mentions beyond the budget do not count.
     pub fn within(texts: &[&str], room: &mut NameRoom) -> Self {
         let mut finder = Finder::new(room);
         let mut base = 0_usize;
@@ -135,23 +135,23 @@ impl Mentioning {
     }
 }
 
-/// Mentions while they are being found.
+/// Builder of [`Mentioning`].
 struct Finder<'r> {
     room: &'r mut NameRoom,
     mentioning: Mentioning,
-    /// The signs that were looked at.
+    /// Number of signs examined.
     signs: usize,
-    /// The words behind signs, so far, and which mention each of them is.
+    /// The texts after signs so far, each with the index of its mention.
     seen: BTreeMap<String, Option<usize>>,
-    /// The longest names, without the punctuation at their ends: so many count.
+    /// The longest names, without the punctuation at their ends; their number is limited.
     counted: BTreeSet<String>,
 }
 
-/// Different texts behind a sign that are looked at, so that what a long text costs is bounded.
+/// Maximum number of different texts after a sign that are examined, which bounds the cost of a long text.
 const SEEN_MAX: usize = 6 * MENTIONS_MAX;
-/// Places of mentions that are kept.
+/// Maximum places of mentions.
 const PLACES_MAX: usize = MARKDOWN_NODES_MAX;
-/// Signs that are looked at.
+/// Maximum signs that are examined.
 const SIGNS_MAX: usize = 2 * PLACES_MAX;
 
 impl<'r> Finder<'r> {
@@ -164,7 +164,7 @@ impl<'r> Finder<'r> {
         self.mentioning.beyond.len() >= MENTIONS_MAX || self.seen.len() >= SEEN_MAX || self.signs >= SIGNS_MAX
     }
 
-    /// Searches a text that begins at `base` of all texts.
+    /// Searches a text that begins at `base` of the joined texts.
     fn search(&mut self, text: &str, base: usize) {
         let mut word = Word::default();
         for said in speech(text) {
@@ -189,7 +189,7 @@ impl<'r> Finder<'r> {
         }
     }
 
-    /// Adds the mention that begins at `at` of all texts with the sign that `rest` begins with.
+    /// Adds the mention whose sign is at `at` of the joined texts and at the start of `rest`.
     fn look(&mut self, rest: &str, at: usize) {
         self.signs = self.signs.saturating_add(1);
         let run = Run::of(rest, false);
@@ -236,30 +236,30 @@ impl<'r> Finder<'r> {
     }
 }
 
-/// The word that a text is in, up to some place: what stands behind the last space.
+/// The current word: the text after the last space.
 #[derive(Default)]
 struct Word {
     before: Option<char>,
-    /// It is an address, such as `https://x.example`.
+    /// Whether it is an address, such as `https://x.example`.
     is_address: bool,
-    /// It is a path: nothing behind a `/` of it is a mention.
+    /// Whether it is a path: nothing after a `/` in it is a mention.
     is_path: bool,
-    /// The number of its parts between slashes that are not mentions.
+    /// Number of its sections between slashes that are not mentions.
     plain: usize,
     part: Part,
 }
 
-/// The part of a word behind its last slash.
+/// The section of a word after its last slash.
 #[derive(Default)]
 struct Part {
     is_begun: bool,
     has_mention: bool,
-    /// It has what the parts of an address or a path have, and a word has not.
+    /// Whether it has characters of an address or a path that a plain word does not have.
     is_odd: bool,
 }
 
 impl Word {
-    /// Whether a sign that comes next can begin a mention.
+    /// Returns whether a sign that comes next can begin a mention.
     fn may_mention(&self) -> bool {
         match self.before {
             _ if self.is_address => false,
@@ -269,10 +269,9 @@ impl Word {
         }
     }
 
-    /// Goes on with a character, with which `rest` begins.
+    /// Adds a character, with which `rest` begins.
     fn push(&mut self, c: char, rest: &str, is_mention: bool) {
-        // An address goes on up to a space, a bracket of HTML, a quotation mark or punctuation of other
-        // scripts.
+        // An address ends at a space, an HTML bracket, a quotation mark or punctuation of other scripts.
         let ends = |c: char| matches!(c, '<' | '>' | '"') || (!c.is_ascii() && !c.is_alphanumeric());
         if c.is_whitespace() || (self.is_address && ends(c)) {
             *self = Self { before: Some(c), ..Self::default() };
@@ -304,30 +303,30 @@ fn begins_like_a_site(text: &str) -> bool {
     text.get(..4).is_some_and(|begin| begin.eq_ignore_ascii_case("www."))
 }
 
-/// Whether the character at a place has a backslash before it that counts.
+/// Returns whether a backslash escapes the character at a position.
 fn is_escaped(text: &str, at: usize) -> bool {
     let before = text.get(..at).unwrap_or_default();
     before.len().saturating_sub(before.trim_end_matches('\\').len()) % 2 == 1
 }
 
-/// Whether an `@` behind this character is part of a word, such as of an email address.
+/// Returns whether an `@` after this character is part of a word, such as of an email address.
 fn continues_a_word(before: char) -> bool {
     let is_of_word = before.is_alphanumeric() || is_mark(before);
     (is_of_word && !is_unspaced(before)) || is_sign(before) || matches!(before, '_' | '.' | '-' | '+')
 }
 
-/// Whether a handle that somebody has chosen, or an email, may have this character.
+/// Returns whether a manually chosen handle, or an email address, may have this character.
 fn is_of_handle(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '@' | '+' | ':' | '.' | '_' | '-') || is_mark(c)
 }
 
-/// Whether the local part of an email may have this character, besides those of words.
+/// Returns whether the local part of an email address may have this punctuation character.
 fn is_of_email(c: char) -> bool {
     matches!(c, '!' | '#' | '$' | '%' | '&' | '\'' | '*' | '+' | '-' | '.' | '=' | '?' | '^' | '_' | '`')
         || matches!(c, '{' | '|' | '}' | '~')
 }
 
-/// Whether a character stands on the one before it and is no letter by itself.
+/// Returns whether a character combines with the one before it.
 fn is_mark(c: char) -> bool {
     matches!(c, '\u{300}'..='\u{36f}')
         || matches!(
@@ -349,7 +348,7 @@ fn is_mark(c: char) -> bool {
         )
 }
 
-/// Whether a character is of a script that has no spaces between words, or joins endings to names.
+/// Returns whether a character is of a script that has no spaces between words, or joins endings to names.
 fn is_unspaced(c: char) -> bool {
     matches!(c,
         '\u{e00}'..='\u{edf}' | '\u{1000}'..='\u{109f}' | '\u{1100}'..='\u{11ff}' | '\u{1780}'..='\u{17ff}'
@@ -362,9 +361,9 @@ fn is_trailing(c: char) -> bool {
     matches!(c, '.' | ':' | '-' | '_')
 }
 
-/// Whether a name can end between two characters of a word.
+/// Returns whether a name can end between two characters of a word.
 ///
-/// It cannot where a word goes on: `@adam` is not `@ada`, and neither is `@ada-lovelace`.
+/// It cannot where a word continues: `@adam` is not `@ada`, and neither is `@ada-lovelace`.
 fn can_end_between(before: char, after: char) -> bool {
     if after == ':' || is_unspaced(before) || is_unspaced(after) {
         return true;
@@ -372,11 +371,11 @@ fn can_end_between(before: char, after: char) -> bool {
     before.is_alphanumeric() && after.is_alphanumeric() && before.is_ascii() != after.is_ascii()
 }
 
-/// What follows a sign, up to a space: its characters, and where each ends.
+/// The text after a sign, up to a space: its characters, and their end positions.
 struct Run(Vec<(char, usize)>);
 
 impl Run {
-    /// Reads what follows a sign, with which `rest` begins, as it is written, or without its backslashes.
+    /// Reads the text after the sign with which `rest` begins, as written or without its backslashes.
     fn of(rest: &str, unescaped: bool) -> Self {
         let (mut run, mut chars) = (Vec::new(), rest.char_indices().skip(1).peekable());
         while let Some((at, c)) = chars.next().filter(|(_, c)| !c.is_whitespace() && !c.is_control()) {
@@ -394,11 +393,10 @@ impl Run {
         self.0.get(index).map(|(c, _)| *c)
     }
 
-    /// Returns how many characters each name has that the run can begin with, the shortest first.
+    /// Returns the lengths in characters of the names with which the run can begin, the shortest first.
     fn ends(&self) -> Vec<usize> {
         let mut ends = Vec::new();
-        // Whether a name can end before what was looked at last, if that is punctuation that may be behind
-        // it.
+        // Whether a name can end before the last examined character, if that can follow a name.
         let mut behind_trails = true;
         for index in (0..self.0.len()).rev() {
             let Some(before) = self.char(index) else { continue };
@@ -421,7 +419,7 @@ impl Run {
         ends
     }
 
-    /// Returns where what looks like a handle ends: an email, or the characters that people choose.
+    /// Returns the end of a handle-like text: an email address, or the characters of a chosen handle.
     fn looks_like_until(&self) -> Option<usize> {
         let chars = || self.0.iter().map(|(c, _)| *c);
         let plain = chars().take_while(|c| is_of_handle(*c)).count();
@@ -442,9 +440,9 @@ impl Run {
     }
 }
 
-/// Returns the mention that begins with the sign that `rest` begins with, if a name can follow.
+/// Returns the mention whose sign is at the start of `rest`, if a name can follow.
 ///
-/// It may lack names if there is no more room.
+/// It may lack names if the budget is used up.
 fn mention_at(rest: &str, run: &Run, room: &mut NameRoom) -> Option<Mention> {
     let mut names = names_of(run, room);
     let until = run.0.last().map_or(0, |(_, end)| *end);
@@ -460,10 +458,10 @@ fn mention_at(rest: &str, run: &Run, room: &mut NameRoom) -> Option<Mention> {
     Some(Mention { written: rest.get(..end)?.to_owned(), text, names })
 }
 
-/// Returns the names that a run can begin with, the longest first.
+/// Returns the names with which a run can begin, the longest first.
 fn names_of(run: &Run, room: &mut NameRoom) -> Vec<Name> {
     let chars = || run.0.iter().map(|(c, _)| *c);
-    // What begins a name that is its own mapping is its own mapping as well.
+    // Every beginning of a plainly mapped name is plainly mapped too.
     let plain: String = chars().map_while(plainly_mapped).collect();
     let plain_chars = plain.chars().count();
     let mut names = Vec::new();
@@ -479,16 +477,16 @@ fn names_of(run: &Run, room: &mut NameRoom) -> Vec<Name> {
             false => Some(plain.chars().take(end).collect()),
             true => mapped(&chars().take(end).collect::<String>()),
         };
-        // What no handle can be is no name.
+        // A text that cannot be a handle is not a name.
         names.extend(name.map(|name| Name { name, length }));
     }
     names
 }
 
-/// Returns what a character is in a handle if that does not depend on those around it.
+/// Returns the character that replaces `c` in a handle, if that does not depend on the characters around it.
 ///
-/// These are letters without marks of scripts that are written from left to right, and ASCII. For all others
-/// the mapping of a whole name decides.
+/// This applies to letters without marks of scripts that are written from left to right, and to ASCII. All
+/// others are mapped as part of a whole name.
 fn plainly_mapped(c: char) -> Option<char> {
     match c {
         '!'..='~' => Some(c.to_ascii_lowercase()),
@@ -500,18 +498,18 @@ fn plainly_mapped(c: char) -> Option<char> {
     }
 }
 
-/// A part of what a text in Markdown says.
+/// A piece of the spoken text of a Markdown document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Said {
-    /// Words, and where they stand in the text.
+    /// A range of spoken text.
     Words(Range<usize>),
-    /// Code, a quote, HTML or another end of what was said.
+    /// Code, a quote, HTML or another interruption.
     Gap,
 }
 
-/// Returns what a text in Markdown says, without code, quotes and HTML.
+/// Returns the spoken text of a Markdown document, without code, quotes and HTML.
 ///
-/// Marks of emphasis and backslashes are left out as well: what is on both sides of them is one word.
+/// Emphasis markers and backslashes are omitted as well: the text on both sides of them is one word.
 fn speech(text: &str) -> Vec<Said> {
     let mut said = Vec::new();
     let (mut silent, mut end) = (0_usize, 0);
@@ -539,7 +537,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the mentions of these handles in a text, in its order, and the other names.
+    /// Returns the mentions of these handles in a text, in order, and the other names.
     fn read<'h>(text: &str, handles: &[&'h str]) -> (Vec<&'h str>, Vec<String>) {
         let (mut found, mut unknown): (Vec<&str>, Vec<String>) = Default::default();
         let mut covered = 0;
@@ -608,7 +606,7 @@ mod tests {
         }
     }
 
-    /// Every name that a directory may give is found behind a sign, whatever stands around it.
+    /// Every name that a directory may give is found after a sign, whatever comes before and after it.
     #[test]
     fn every_handle_of_a_directory_can_be_mentioned() {
         let long = "木".repeat(USER_NAME_MAX);
@@ -642,7 +640,7 @@ mod tests {
             for (before, after) in
                 [("", ""), ("", " look"), ("cc ", ", look"), ("(", ")"), ("", "'s"), ("", "."), ("**", "**")]
             {
-                // A handle that ends as a sentence does is longer than what is meant.
+                // A handle that ends with a sentence's punctuation is longer than the intended one.
                 let text = format!("{before}@{name}{after}");
                 assert_eq!(mentioned(&text, &[&stored]), [&*stored], "{text}");
             }
@@ -664,7 +662,7 @@ mod tests {
         assert!(found[0].names.len() == NAMES_MAX && found[0].text.chars().count() == 1 + USER_NAME_MAX);
     }
 
-    /// What is mapped without the profile of user names is what the profile makes of it, alone and together.
+    /// Plainly mapped characters are mapped as the profile of user names does, alone and together.
     #[test]
     fn plain_characters_are_mapped_as_in_any_name() {
         let plain: Vec<char> = ('!'..='\u{ffff}').filter(|c| plainly_mapped(*c).is_some()).collect();
@@ -691,8 +689,8 @@ mod tests {
         assert!(names.map(|name| name.name.len()).sum::<usize>() < MENTION_NAME_BYTES_MAX);
     }
 
-    /// Whatever is written, the names in it are no longer than so much. A search that took more than linear
-    /// time would not end within the timeout of a test.
+    /// The names in any text have a bounded length. A search that took more than linear time would not end
+    /// within the timeout of a test.
     #[test]
     fn a_hostile_text_costs_no_more_than_its_length() {
         for form in ["@", "@木", "木@", "@a/", "a/@", "\\@", "@\\", "@'", "https://@", "é@é", "@*a*"] {
@@ -704,7 +702,7 @@ mod tests {
         }
     }
 
-    /// Tries every handle at every sign, and knows which parts are speech because it has made the text.
+    /// Tries every handle at every sign, and knows which parts are spoken because it has built the text.
     fn naive<'h>(parts: &[(String, bool)], handles: &[&'h str]) -> Vec<&'h str> {
         let mut found: Vec<&str> = Vec::new();
         for part in parts.iter().filter(|(_, is_speech)| *is_speech).map(|(part, _)| part) {
@@ -759,7 +757,7 @@ mod tests {
             let mut text = String::new();
             let mut spoken: Vec<(String, bool)> = Vec::new();
             for (part, kind) in parts {
-                // Marks of lists and headings would be no part of what is said.
+                // The markers of lists and headings would not be part of the spoken text.
                 let part = format!("x {part}");
                 let shown = match kind {
                     0 => part.clone(),

@@ -1,8 +1,8 @@
-//! Citations: which messages the words of a message cite, and whether a cited text is still what is said.
+//! Citations: the messages that a message cites, and whether a cited text is still current.
 //!
-//! What a message cites stands in its metadata, by address and hash. Those of messages that its author sees
-//! are relations of the kind `cites`, which follow the words: they have no events of their own but stand in
-//! those with the words, an edit replaces them, and they go with the message.
+//! A message's metadata lists its citations, by address and hash. Citations of messages that its author sees
+//! are relations of the kind `cites`, which follow the content: they have no events but are part of the
+//! events with the content, an edit replaces them, and they are removed with the message.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ use crate::op::{Read, Write};
 use crate::store::{Engine, columns, new_row};
 use crate::time::Time;
 
-/// A message where an address says that it is.
+/// A message at the place that an address names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct CitedMessage {
     id: MessageId,
@@ -46,16 +46,16 @@ fn cited_in(metadata: &Metadata, workspace: WorkspaceId) -> BTreeSet<CitedMessag
     named.collect()
 }
 
-/// A relation that follows from what a message cites, as the event with the words names it.
+/// A relation that follows from a citation, in the event with the content.
 #[derive(Clone, Copy, Serialize, JsonSchema)]
 pub(super) struct Cites {
     /// The relation.
     relation_id: RelationId,
-    /// The message that is cited; null if not all who see the event see that.
+    /// The cited message; null if not everyone who sees the event may see that message.
     to_id: Option<MessageId>,
 }
 
-/// The change of a message's relations that follows from its new words.
+/// The changes of a message's relations that follow from its new content.
 #[derive(Default)]
 pub(super) struct CitationChange {
     made: Vec<(Cites, CitedMessage)>,
@@ -63,13 +63,13 @@ pub(super) struct CitationChange {
 }
 
 impl CitationChange {
-    /// Finds what a new message cites. One that cites none costs nothing.
+    /// Finds the citations of a new message. A message without citations costs nothing.
     pub fn of_new(cx: &Write<'_>, from: &MessagePlace, metadata: &Metadata) -> Result<Self> {
         let cited = cited_in(metadata, cx.caller().workspace_id);
         Ok(Self { made: to_make(cx, from, cited)?, ended: Vec::new() })
     }
 
-    /// Finds what changes with an edit of a message.
+    /// Finds the changes that an edit of a message makes.
     pub fn of_edit(cx: &Write<'_>, from: &MessagePlace, [before, after]: [&Metadata; 2]) -> Result<Self> {
         let workspace = cx.caller().workspace_id;
         let [before, mut cited] = [before, after].map(|metadata| cited_in(metadata, workspace));
@@ -88,12 +88,12 @@ impl CitationChange {
         Ok(Self { made: to_make(cx, from, cited)?, ended })
     }
 
-    /// Returns the relations that are made, for the event.
+    /// Returns the added relations, for the event.
     pub fn made(&self) -> Vec<Cites> {
         self.made.iter().map(|(cites, _)| *cites).collect()
     }
 
-    /// Returns the relations that end, for the event.
+    /// Returns the removed relations, for the event.
     pub fn ended(&self) -> Vec<RelationId> {
         self.ended.clone()
     }
@@ -121,7 +121,7 @@ const RECORDED: &str = "select id, to_id, derived from relations where from_id =
 
 const REMOVE: &str = "delete from relations where id = $1 and derived";
 
-/// Returns the relations from a message to others, of which the author must see each.
+/// Returns the relations to add, to those cited messages that the author sees.
 fn to_make(
     cx: &Write<'_>,
     from: &MessagePlace,
@@ -169,7 +169,7 @@ const VISIBLE_POSTGRES: &str = select_visible!("= any($6)");
 /// The relations that lead to each message, while a log is replayed.
 const LEADING_TO: &str = "relations to messages";
 
-/// Returns the row of a relation between two messages that an event has made. The second message is null if
+/// Returns the row of a relation between two messages that an event has added. The second message is null if
 /// the event does not show it.
 pub(crate) fn replay_made<'e>(
     event: &'e Replayed<'_>,
@@ -187,7 +187,7 @@ pub(crate) fn replay_made<'e>(
     at_end(event, relation.set("to_id", to.clone()), to, ["to_thread_id", "to_channel_id"])
 }
 
-/// Sets where a message is at which a relation ends. It does not move.
+/// Sets the place of a message at one end of a relation. A message never moves.
 fn at_end<'e>(
     event: &Replayed<'_>,
     relation: RowChange<'e>,
@@ -199,7 +199,7 @@ fn at_end<'e>(
     Ok(relation.set_known(thread, place("thread_id")).set_known(channel, place("channel_id")))
 }
 
-/// Changes the relations that follow from the words of an event.
+/// Applies the changes of relations that follow from the content of an event.
 pub(super) fn replay(event: &Replayed<'_>) -> Result<()> {
     let Some(from) = event.field("message_id") else { return Ok(()) };
     if event.field("cites").is_none() {
@@ -215,7 +215,7 @@ pub(super) fn replay(event: &Replayed<'_>) -> Result<()> {
     ended.try_for_each(|id| event.row("relations", [from.clone(), id.clone()])?.remove())
 }
 
-/// Removes the relations that lead to a message whose row goes.
+/// Removes the relations that lead to a message whose row is removed.
 pub(super) fn replay_gone(event: &Replayed<'_>, message: &Value) -> Result<()> {
     event.rows(LEADING_TO, std::slice::from_ref(message), |leading| {
         let relation = leading.key().get(1..).unwrap_or_default().to_vec();
@@ -224,19 +224,19 @@ pub(super) fn replay_gone(event: &Replayed<'_>, message: &Value) -> Result<()> {
     })
 }
 
-/// What a cited text is today.
+/// Current state of a cited text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Cited {
     /// The address cites no text.
     None,
-    /// It is what is said.
+    /// The text is current.
     Current,
     /// The message has been edited since.
     Superseded,
-    /// It was said in a message that is withdrawn.
+    /// The message is withdrawn.
     Withdrawn,
-    /// It was never said there, or so long ago that it is not known any more.
+    /// The message never had this text, or so long ago that it is no longer known.
     Mismatch,
 }
 
@@ -245,11 +245,11 @@ pub(crate) struct FoundMessage {
     pub place: MessagePlace,
     pub content_hash: Option<[u8; 32]>,
     pub cited: Cited,
-    /// The number of the cited text, if another one has superseded it.
+    /// The number of the cited text, if a later text superseded it.
     pub edit: Option<i64>,
 }
 
-/// Returns a message that the caller may see, and what its text with this hash is today.
+/// Returns a message that the caller may see, and the state of its text with this hash.
 pub(crate) fn find_cited(cx: &Read<'_>, id: MessageId, hash: Option<[u8; 32]>) -> Result<FoundMessage> {
     let stored = visible_message(cx, id)?;
     let (place, content_hash) = (MessagePlace::of(&stored), stored.content_hash);
@@ -272,7 +272,7 @@ fn number_of(cx: &Read<'_>, stored: &Stored, hash: [u8; 32]) -> Result<Option<i6
     Ok(found.and_then(|(number,)| number))
 }
 
-/// The event of an edit replaced the text before it; that of the posting wrote the first one.
+/// The event of an edit replaced the text before it; the event of the posting wrote the first one.
 const NUMBER: &str = "
     select max(t.number) from (
         select cast(0 as bigint) as number, cast($4 as bigint) as lsn

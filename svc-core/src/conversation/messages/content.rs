@@ -1,7 +1,7 @@
 //! Content: the blocks of a message beside its body.
 //!
-//! Their types are the contract: what is in none of them is rejected when a message is posted. They are
-//! sealed with the body, and gone with it. The block of a vote is the service's own.
+//! Their types are the contract: a block of any other type is rejected when a message is posted. Blocks are
+//! sealed with the body, and destroyed with it. Only the service makes the block of a vote.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,32 +15,32 @@ use crate::text::{Items, Prose, Text};
 /// Any JSON object.
 pub(crate) type Metadata = Map<String, Value>;
 
-/// The blocks that an author gives.
+/// Blocks from an author.
 pub(super) type GivenContent = Items<GivenBlock, CONTENT_BLOCKS_MAX>;
 
-/// A block that an author gives.
+/// A block from an author.
 #[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 #[schemars(inline)]
 pub(crate) enum GivenBlock {
-    /// Text. Markdown is welcome.
+    /// Text in Markdown.
     Text {
         /// The text.
         text: Prose<1, MESSAGE_MAX>,
     },
-    /// Source code, or what a program has printed.
+    /// Source code, or the output of a program.
     Code {
         /// The code.
         text: Prose<1, MESSAGE_MAX>,
-        /// What language it is in, such as `rust`.
+        /// Its language, such as `rust`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         language: Option<Text<1, LANGUAGE_MAX>>,
     },
-    /// An address of something to read.
+    /// The address of a resource.
     ResourceLink {
         /// The address.
         uri: Text<1, URI_MAX>,
-        /// What people call it.
+        /// Its name.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<Text<1, TITLE_MAX>>,
     },
@@ -53,7 +53,7 @@ pub(crate) enum GivenBlock {
     Artifact {
         /// The SHA-256 of its bytes, as 64 hex digits in lower case.
         sha: ArtifactSha,
-        /// What people call it.
+        /// Its title.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         title: Option<Text<1, TITLE_MAX>>,
     },
@@ -68,9 +68,9 @@ pub(crate) enum OwnBlock {
     Vote {
         /// The vote.
         vote_id: VoteId,
-        /// What is asked.
+        /// The question.
         question: String,
-        /// What can be chosen, in the order of their indexes from 0.
+        /// The options, in the order of their indexes from 0.
         options: Vec<String>,
     },
 }
@@ -79,13 +79,13 @@ pub(crate) enum OwnBlock {
 #[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum Block {
-    /// One that its author gave.
+    /// A block from the author.
     Given(GivenBlock),
-    /// One that the service made.
+    /// A block from the service.
     Own(OwnBlock),
 }
 
-/// Returns the blocks that an author gives, as a message has them.
+/// Returns the blocks from an author as blocks of a message.
 pub(super) fn given(content: Option<&GivenContent>) -> Vec<Block> {
     content.into_iter().flat_map(|blocks| blocks.iter()).cloned().map(Block::Given).collect()
 }

@@ -1,8 +1,8 @@
 //! Editing, and the earlier texts of a message.
 //!
 //! Every edit is sealed under the message's own key, with a fresh nonce and bound to its number, so that
-//! withdrawing the message destroys the earlier texts too. It is drafted before the queue, because what takes
-//! as long as texts are long would keep all others waiting there.
+//! withdrawing the message destroys the earlier texts too. An edit is drafted before it is queued, because
+//! its cost grows with the length of the text and would delay all others in the queue.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,7 @@ use crate::store::columns;
 use crate::text::{Change, Patch, Prose};
 use crate::time::Time;
 
-/// What a message said before one of its edits.
+/// The text of a message before one of its edits.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct EarlierText {
     /// The message.
@@ -38,11 +38,11 @@ pub(super) struct EarlierText {
     written_at: Time,
     /// Whether it is live but cannot be opened, because the database or a key was damaged.
     unreadable: bool,
-    /// What it said; blank once the message is withdrawn, or if unreadable.
+    /// The body; blank once the message is withdrawn, or if unreadable.
     body: String,
-    /// What was attached; empty once the message is withdrawn, or if unreadable.
+    /// The metadata; empty once the message is withdrawn, or if unreadable.
     metadata: Metadata,
-    /// The blocks beside the body; none once the message is withdrawn, or if unreadable.
+    /// The blocks beside the body; empty once the message is withdrawn, or if unreadable.
     content: Vec<Block>,
     /// The position, in the workspace's log, of the edit that replaced it.
     lsn: i64,
@@ -55,7 +55,7 @@ pub(super) struct EditedMessage {
     message: Message,
     /// The members that it mentions by their handles, without yourself.
     mentioned: Vec<Mentioned>,
-    /// The mentions that reach nobody.
+    /// The mentions that reach no one.
     not_reached: Vec<NotReached>,
 }
 
@@ -84,9 +84,9 @@ pub(super) struct MessageEdited {
     edit: i64,
     /// The sealed content after the edit, base64.
     sealed: String,
-    /// The relations to other messages that follow from what the message cites since.
+    /// The relations to other messages that follow from new citations.
     cites: Vec<Cites>,
-    /// The relations that ended, because the message no longer cites the messages that they led to.
+    /// The relations that ended because the message no longer cites their targets.
     cites_no_more: Vec<RelationId>,
 }
 
@@ -112,12 +112,12 @@ impl Event for MessageEdited {
 /// Absent fields keep their value; an edit that changes nothing is not recorded. The earlier text stays
 /// readable with `list_message_edits`.
 ///
-/// Members that the new text mentions and the old one did not are told, and what members were told whom only
-/// the old one mentions is taken back. If another edit of a text of more than 16 KiB comes first, this one
-/// may have to be sent again (503 `overloaded`).
+/// Members that only the new text mentions are notified, and notifications of members that only the old one
+/// mentions are taken back. If another edit of a text of more than 16 KiB comes first, this one may have to
+/// be sent again (503 `overloaded`).
 ///
 /// Fails with 403 `forbidden` if you are not the author; 409 `wrong-state` if the message is withdrawn or
-/// unreadable, if it has the words of a review, of an approval gate or of a vote, or if its channel is
+/// unreadable, if it has the text of a review, of an approval gate or of a vote, or if its channel is
 /// archived.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -135,16 +135,15 @@ pub(super) struct EditMessage {
     content: Patch<GivenContent>,
 }
 
-/// An edit that is ready to be written: what was said and what is to be said, whom both mention, and the
-/// latter sealed.
+/// An edit that is ready to be written: the content before and after it, with all mentions, and sealed.
 ///
-/// It counts as long as nothing else has edited the message.
+/// It is valid as long as nothing else has edited the message.
 pub(super) struct Draft {
     /// The number of the text that it changes.
     edits: i64,
     before: Plaintext,
     after: Plaintext,
-    /// None if it changes nothing.
+    /// `None` if the edit changes nothing.
     sealed: Option<Sealed>,
     mentioned_before: Mentioning,
     mentioned: Mentioning,
@@ -157,7 +156,7 @@ impl Found for Draft {
     }
 }
 
-/// Drafts an edit, unless it is refused: the edit itself finds the reason again.
+/// Drafts an edit. Returns `None` if it is rejected; the edit itself then finds the reason again.
 pub(super) fn draft(cx: &Read<'_>, input: &EditMessage) -> Result<Option<Draft>> {
     let drafted = visible_message(cx, input.message_id).and_then(|stored| {
         check_author(cx.caller(), stored.author_id)?;
@@ -169,11 +168,11 @@ pub(super) fn draft(cx: &Read<'_>, input: &EditMessage) -> Result<Option<Draft>>
     }
 }
 
-/// Most bytes of text in which mentions are searched where others wait for it.
+/// Maximum bytes of text in which mentions are searched while the queue waits.
 const WAITED_FOR_MAX: usize = 16 * 1024;
 
 impl Draft {
-    /// Drafts the edit of a message, if it has no more than `most` bytes of text, before and after it.
+    /// Drafts the edit of a message that has up to `most` bytes of text, before and after it together.
     fn of(cx: &Read<'_>, stored: &Stored, input: &EditMessage, most: usize) -> Result<Self> {
         let (Saying::Plaintext(before), Ok(key)) = (stored.saying(cx)?, stored.key(cx)?) else {
             let what = "the message is unreadable and cannot be edited; post a new one";
@@ -194,7 +193,7 @@ impl Draft {
         }
         let mentioned_before = Mentioning::of(&before.texts());
         let mentioned = Mentioning::of(&after.texts());
-        // Sealed bytes are as many as those of the words, and the event has them as base64 beside the row's.
+        // Sealed bytes are about as many as those of the text; the event has them as base64 as well.
         let bytes_after = sealed.as_ref().map_or(0, |sealed| sealed.base64.len().saturating_mul(3));
         let bytes = stored.sealed.as_ref().map_or(0, Vec::len).saturating_add(bytes_after);
         Ok(Self { edits: stored.edits, before, after, sealed, mentioned_before, mentioned, bytes })
@@ -277,7 +276,7 @@ fn check_author(caller: &Caller, author: Option<MemberId>) -> Result<()> {
     Err(Error::forbidden("only the author can edit a message"))
 }
 
-/// Applies the edit, with the metadata as it will be read.
+/// Applies the edit, with the metadata in the form in which it is read.
 fn applied(mut plaintext: Plaintext, wanted: &EditMessage) -> Result<Plaintext> {
     if let Some(body) = wanted.body.get() {
         plaintext.body = body.to_string();
@@ -299,7 +298,7 @@ fn applied(mut plaintext: Plaintext, wanted: &EditMessage) -> Result<Plaintext> 
 
 /// Returns the earlier texts of a message, oldest first.
 ///
-/// The current text is that of `get_message`; a message that was never edited has no earlier ones. Once the
+/// `get_message` returns the current text; a message that was never edited has no earlier ones. Once the
 /// message is withdrawn, the earlier texts are blank too.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -1,9 +1,9 @@
 //! The plaintext of messages beside their events.
 //!
-//! The payload of a message's event holds the content of that moment as it was hashed: sealed. Members who
-//! may see the event read the plaintext beside it, whatever the message says today; once the message is
-//! withdrawn, the event stays and its text is blank. Payloads are returned unchanged, and other events cost
-//! nothing here.
+//! The payload of a message's event has the sealed content of that moment, as it was hashed. Members who may
+//! see the event read the plaintext beside it, whatever the current text is; once the message is withdrawn,
+//! the event stays and its text is blank. Payloads are returned unchanged, and other events cost nothing
+//! here.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -39,7 +39,7 @@ use crate::store::{Engine, columns};
 pub struct OpenedEvent {
     #[serde(flatten)]
     stored: StoredEvent,
-    /// What the message said from this event on, whatever it says today.
+    /// The message's content as of this event, whatever the current one is.
     ///
     /// Only events of the kinds MessagePosted and MessageEdited have it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -47,7 +47,7 @@ pub struct OpenedEvent {
 }
 
 impl OpenedEvent {
-    /// Returns who did it, as the payload says.
+    /// Returns the attribution of the payload: who did it.
     pub fn attribution(&self) -> Option<Value> {
         let payload: Value = serde_json::from_str(self.stored.payload.get()).ok()?;
         payload.get("attribution").cloned()
@@ -61,11 +61,11 @@ struct EventMessage {
     withdrawn: bool,
     /// Whether it is live but cannot be opened, because the database or a key was damaged.
     unreadable: bool,
-    /// What it said; blank once the message is withdrawn, or if unreadable.
+    /// The body; blank once the message is withdrawn, or if unreadable.
     body: String,
-    /// What was attached; empty once the message is withdrawn, or if unreadable.
+    /// The metadata; empty once the message is withdrawn, or if unreadable.
     metadata: Metadata,
-    /// The blocks beside the body; none once the message is withdrawn, or if unreadable.
+    /// The blocks beside the body; empty once the message is withdrawn, or if unreadable.
     content: Vec<Block>,
 }
 
@@ -82,7 +82,7 @@ pub(crate) fn open_words(cx: &Read<'_>, mut page: Page<StoredEvent>) -> Result<P
     page.try_map(|stored| Ok(OpenedEvent { stored, message: messages.next().flatten() }))
 }
 
-/// Returns whether the event has the words of a message.
+/// Returns whether the event has the content of a message.
 pub(crate) fn is_spoken(event: &FeedEvent) -> bool {
     is_kind_of_words(&event.kind)
 }
@@ -100,10 +100,10 @@ pub(crate) fn frames_with_words(cx: &Read<'_>, events: &[Arc<FeedEvent>]) -> Res
     events.iter().zip(spoken()).map(framed).collect()
 }
 
-/// Returns the keys that open the content of these events, by position: of messages that live, and that are
-/// in no direct message of others.
+/// Returns the keys that open the content of these events, by position: those of live messages that are not
+/// in a direct message of other members.
 ///
-/// Whoever gets them gets the words, so they are for those alone who may read the whole log.
+/// The keys open the content, so they are only for callers who may read the whole log.
 pub(crate) fn live_keys(cx: &Read<'_>, events: &[StoredEvent]) -> Result<HashMap<i64, String>> {
     let parsed = parsed_payloads(events)?;
     let spoken = || events.iter().zip(&parsed).map(|(event, payload)| Spoken::of(&event.kind, payload));
@@ -119,21 +119,21 @@ pub(crate) fn live_keys(cx: &Read<'_>, events: &[StoredEvent]) -> Result<HashMap
     Ok(found)
 }
 
-/// Returns the direct messages whose words the caller does not get, although it reads the whole log.
+/// Returns the direct messages whose content the caller may not read, although it reads the whole log.
 pub(crate) fn kept_from_caller(cx: &Read<'_>) -> Result<HashSet<ChannelId>> {
     let (sight, workspace) = (cx.caller().sight.params(), cx.caller().workspace_id);
     let found: Vec<(ChannelId,)> = cx.query(KEPT_FROM, &sight.and(&[&workspace]))?;
     Ok(found.into_iter().map(|(id,)| id).collect())
 }
 
-// Whether one is visible may be null, too.
+// The condition `visible!` may be null.
 const KEPT_FROM: &str = concat!(
     "select c.id from channels c where c.workspace_id = $5 and c.dm and ",
     visible!(c),
     " is not true"
 );
 
-/// Returns which of these messages of the caller's workspace have no row any more.
+/// Returns which of these messages of the caller's workspace no longer have a row.
 pub(crate) fn are_purged(cx: &Read<'_>, messages: &[MessageId]) -> Result<HashSet<MessageId>> {
     let named = messages.iter().map(|id| Spoken { message_id: Some(*id), edit: 0, sealed: "" });
     let kept = keys_of(cx, named)?;
@@ -145,7 +145,7 @@ fn fitting(events: &[StoredEvent]) -> usize {
     filling(events, weight)
 }
 
-/// The approximate size of an event and its text in a response.
+/// Returns the approximate size of an event and its text in a response.
 ///
 /// Plaintext is as long as sealed content, which is JSON too, and nearly all of such a payload.
 fn weight(event: &StoredEvent) -> usize {
@@ -158,7 +158,7 @@ fn parsed_payloads(events: &[StoredEvent]) -> Result<Vec<Value>> {
     events.iter().map(|event| parsed_if_spoken(&event.kind, event.payload.get())).collect()
 }
 
-/// Parses the payload of an event with words; that of another is null.
+/// Parses the payload of an event with content; returns null for other events.
 fn parsed_if_spoken(kind: &str, payload: &str) -> Result<Value> {
     if !is_kind_of_words(kind) {
         return Ok(Value::Null);
@@ -166,7 +166,7 @@ fn parsed_if_spoken(kind: &str, payload: &str) -> Result<Value> {
     serde_json::from_str(payload).map_err(Error::internal)
 }
 
-/// The sealed words in a payload.
+/// The sealed content in a payload.
 struct Spoken<'a> {
     message_id: Option<MessageId>,
     edit: i64,
@@ -174,7 +174,7 @@ struct Spoken<'a> {
 }
 
 impl<'a> Spoken<'a> {
-    /// Returns the words in the payload of an event, if it is of a kind that has some.
+    /// Returns the content in the payload of an event, if its kind has content.
     fn of(kind: &str, payload: &'a Value) -> Option<Self> {
         is_kind_of_words(kind).then(|| Self {
             message_id: payload.get("message_id").and_then(|id| id.as_str()?.parse().ok()),
@@ -184,12 +184,12 @@ impl<'a> Spoken<'a> {
     }
 }
 
-/// Returns whether the events of a kind have words.
+/// Returns whether the events of a kind have content.
 pub(crate) fn is_kind_of_words(kind: &str) -> bool {
     [MessagePosted::KIND, MessageEdited::KIND].contains(&kind)
 }
 
-/// Returns what an event's message said, as far as it can be read today.
+/// Returns the content of an event's message, if it can still be read.
 fn said(cx: &Read<'_>, spoken: &Spoken<'_>, keys: &HashMap<MessageId, KeyRow>) -> Result<EventMessage> {
     let saying = match spoken.message_id {
         Some(id) => match keys.get(&id) {
@@ -212,7 +212,7 @@ fn open(cx: &Read<'_>, spoken: &Spoken<'_>, row: &KeyRow) -> Result<Result<Plain
     }))
 }
 
-/// The key of a message, as far as there is one.
+/// A message's key as stored, if it still has one.
 struct KeyRow {
     bound: Binding,
     lsn: i64,
@@ -246,8 +246,8 @@ fn keys_of<'a>(
     if ids.is_empty() { Ok(HashMap::new()) } else { Ok(by_message(cx.query(sql, &[&ids])?)) }
 }
 
-/// Loads the keys of those of the messages whose words the caller may have that reads whole logs: all but
-/// those in direct messages that it does not see.
+/// Loads the keys of those messages that a caller who reads whole logs may open: all but those in direct
+/// messages that it does not see.
 fn keys_to_give<'a>(
     cx: &Read<'_>,
     spoken: impl Iterator<Item = Spoken<'a>>,

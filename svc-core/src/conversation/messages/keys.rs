@@ -14,7 +14,7 @@ pub(super) fn wrap_new(cx: &mut Write<'_>, bound: &Binding, lsn: i64, key: &Mess
     shelves::leaf_for_new(cx, lsn)?.wrap(bound, key, cx.entropy())
 }
 
-/// Wraps the key that a message came with, which was posted at `lsn` of the caller's workspace.
+/// Wraps the key of an imported message that was posted at `lsn` of the caller's workspace.
 pub(crate) fn wrap_imported(
     cx: &mut Write<'_>,
     message_id: MessageId,
@@ -27,9 +27,9 @@ pub(crate) fn wrap_imported(
     wrap_new(cx, &bound, lsn, &MessageKey::from_bytes(key))
 }
 
-/// Returns the key of a message that was posted at `lsn`, whose row has it as `wrapped`.
+/// Returns the key of a message that was posted at `lsn`; `wrapped` is the key in its row.
 ///
-/// The inner error means that there is none, or that it does not open.
+/// The inner error means that the row has no key, or that it does not open.
 pub(super) fn open(
     cx: &Read<'_>,
     bound: &Binding,
@@ -40,7 +40,7 @@ pub(super) fn open(
     shelves::open_with_leaf(cx, lsn, |leaf| leaf.unwrap(bound, wrapped))
 }
 
-/// Returns the key of a message that lives, which was posted at `lsn`, as base64; `None` if it does not open.
+/// Returns the key of a live message that was posted at `lsn`, as base64. Returns `None` if it does not open.
 ///
 /// The key opens the content, so it is only for callers who may read all of it.
 pub(crate) fn content_key(

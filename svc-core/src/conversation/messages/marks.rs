@@ -1,4 +1,4 @@
-//! What members have put on messages, as whoever reads these is shown it: reactions by emoji, and pins.
+//! The marks of messages, as readers see them: the number of reactions by emoji, and whether one is pinned.
 
 use std::collections::HashMap;
 
@@ -12,22 +12,22 @@ use crate::limits::{REACTION_KINDS_MAX, REACTIONS_COUNTED_MAX};
 use crate::op::Read;
 use crate::store::{Engine, columns};
 
-/// How many members react to a message in one way.
+/// Number of reactions to a message with one emoji.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(super) struct ReactionCount {
-    /// The emoji, or a name of the workspace's own, such as `shipit`.
+    /// The emoji, or a custom name of the workspace, such as `shipit`.
     emoji: String,
-    /// How many members react with it.
+    /// Number of members who react with it.
     count: i64,
-    /// True if more members may react with it, because there are too many reactions to count them all.
+    /// True if there may be more, because the message has too many reactions to count.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     at_least: bool,
 }
 
-/// What members have put on a message.
+/// The marks of a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Marks {
-    /// Those that came first stand first.
+    /// The reactions, in the order in which each emoji was first used.
     pub reactions: Vec<ReactionCount>,
     pub pinned: bool,
 }
@@ -41,7 +41,7 @@ struct Mark {
 
 columns! { mark_columns: Mark as r { message_id, emoji, count = "count(*)" } }
 
-/// Returns what there is on messages.
+/// Returns the marks of messages.
 ///
 /// It takes one statement, or two if the messages have too many reactions to count.
 pub(super) fn of(

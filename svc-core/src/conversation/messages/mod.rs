@@ -1,10 +1,10 @@
-//! Messages: what members say in a thread.
+//! Messages: the posts of members in a thread.
 //!
 //! The content of each message is sealed under its own key; rows and events hold sealed bytes. Withdrawing a
 //! message destroys its key, after which the content is unreadable wherever its bytes were copied. A message
 //! that does not open reads as unreadable and does not hide others. Reading is in this file; posting,
-//! editing, withdrawing, the plaintext of events, citations, reactions and pins have a file each. Whom words
-//! mention and what is in an inbox are other features.
+//! editing, withdrawing, the plaintext of events, citations, reactions and pins have a file each. Mentions
+//! and inboxes are other features.
 
 mod keys;
 mod content;
@@ -72,32 +72,32 @@ struct Message {
     channel_id: ChannelId,
     /// The thread it was posted in.
     thread_id: ThreadId,
-    /// Who posted it; null for the service itself.
+    /// The member who posted it; null for the service itself.
     author_id: Option<MemberId>,
     /// When it was posted.
     posted_at: Time,
     /// When it was last edited; null if never.
     edited_at: Option<Time>,
-    /// How often it was edited.
+    /// Number of edits.
     edits: i64,
     /// Whether it was withdrawn.
     withdrawn: bool,
     /// Whether it is live but cannot be opened, because the database or a key was damaged.
     unreadable: bool,
-    /// What it says; blank once withdrawn, or if unreadable.
+    /// The body; blank once withdrawn, or if unreadable.
     body: String,
-    /// What else the author attached; empty once withdrawn, or if unreadable.
+    /// The metadata from the author; empty once withdrawn, or if unreadable.
     metadata: Metadata,
-    /// The blocks beside the body; none once withdrawn, or if unreadable.
+    /// The blocks beside the body; empty once withdrawn, or if unreadable.
     content: Vec<Block>,
-    /// The reactions to it, those that came first before others; none once withdrawn.
+    /// The reactions, in the order in which each emoji was first used; empty once withdrawn.
     reactions: Vec<ReactionCount>,
     /// Whether it is pinned in its channel.
     pinned: bool,
-    /// Its address for citations, which does not change.
+    /// Its address for citations, which never changes.
     uri: String,
-    /// The content hash of the event with its words as they are, or were last, as `sha256:<hex>`; null if
-    /// that event was pruned before hashes were kept.
+    /// The content hash of the event with its current or last content, as `sha256:<hex>`; null if that event
+    /// was pruned before hashes were kept.
     content_hash: Option<String>,
     /// The position of its posting in the workspace's log.
     lsn: i64,
@@ -120,15 +120,15 @@ impl<I> Answer<I> for Message {
 pub(crate) struct ContextMessage {
     /// The message's id.
     pub id: MessageId,
-    /// Who posted it; null for the service itself.
+    /// The member who posted it; null for the service itself.
     pub author_id: Option<MemberId>,
     /// When it was posted.
     pub posted_at: Time,
     /// Whether the service cannot open it because the database or a key was damaged.
     pub unreadable: bool,
-    /// What it says; blank if unreadable.
+    /// The body; blank if unreadable.
     pub body: String,
-    /// The blocks beside the body; none if unreadable.
+    /// The blocks beside the body; empty if unreadable.
     content: Vec<Block>,
 }
 
@@ -143,7 +143,7 @@ pub(crate) fn feature() -> Feature {
             EventKind::of::<MessagesPruned>(),
         ])
         .cleaner("message_edits", edit::remove_edits)
-        // Declared here, as this is the first feature that needs one.
+        // Declared here because this is the first feature that needs one.
         .sample(Sample::new(
             "thread",
             "create_thread",
@@ -307,7 +307,7 @@ fn list_messages(cx: &Read<'_>, input: &ListMessages) -> Result<Page<Message>> {
     open_page(cx, Page::of(rows, input.limit, |row: &Stored| row.lsn))
 }
 
-/// A live message as somebody outside may read it.
+/// A live message, for readers outside of the workspace.
 pub(crate) struct LiveMessage {
     pub id: MessageId,
     pub author_id: Option<MemberId>,
@@ -319,8 +319,8 @@ pub(crate) struct LiveMessage {
     pub metadata: Metadata,
 }
 
-/// Returns the live messages of a thread that the caller may see, oldest first, without the notices among
-/// them: those tell who works on it, and what it waits for.
+/// Returns the live messages of a thread that the caller may see, oldest first, without notices: these reveal
+/// who works on the thread, and what it waits for.
 pub(crate) fn live_messages(
     cx: &Read<'_>,
     thread: ThreadId,
@@ -339,11 +339,10 @@ pub(crate) fn live_messages(
     })
 }
 
-/// Returns the last live messages of a thread that the caller may see, oldest first, and how many older ones
-/// there are.
+/// Returns the last live messages of a thread that the caller may see, and the number of older ones.
 ///
-/// They were posted after the position `since`, are at most `limit`, and no more than fit into the bytes of a
-/// page. Messages before the last 2000, withdrawn ones included, are neither read nor counted.
+/// They were posted after the position `since`, and are limited to `limit` and to the bytes of a page.
+/// Messages before the last 2000, withdrawn ones included, are neither read nor counted.
 pub(crate) fn context_messages(
     cx: &Read<'_>,
     thread: ThreadId,
@@ -370,7 +369,7 @@ pub(crate) fn context_messages(
     Ok((newest_first.rev().collect::<Result<_>>()?, older.map_or(0, |(count,)| count)))
 }
 
-/// Returns whom a message reaches now; `None` if it is gone.
+/// Returns the members that a message reaches now. Returns `None` if the message no longer exists.
 pub(crate) fn reaches(cx: &Read<'_>, id: MessageId) -> Result<Option<Reached>> {
     match visible_message(cx, id) {
         Ok(stored) => stored.reaches(cx).map(Some),
@@ -379,10 +378,10 @@ pub(crate) fn reaches(cx: &Read<'_>, id: MessageId) -> Result<Option<Reached>> {
     }
 }
 
-/// Returns body and metadata of a message whose words belong to a record, such as a review.
+/// Returns the body and the metadata of a message that belongs to a record, such as a review.
 ///
-/// Returns none once it is withdrawn, or if it cannot be opened. The caller of this function has loaded what
-/// the message is part of.
+/// Returns `None` once it is withdrawn, or if it cannot be opened. The caller of this function must have
+/// loaded the record.
 pub(crate) fn words(cx: &Read<'_>, id: MessageId) -> Result<Option<(String, Metadata)>> {
     let found: Option<Stored> = cx.one(BY_ID, &[&id, &cx.caller().workspace_id])?;
     let Some(stored) = found else { return Ok(None) };
@@ -392,7 +391,7 @@ pub(crate) fn words(cx: &Read<'_>, id: MessageId) -> Result<Option<(String, Meta
     })
 }
 
-/// Returns how many bytes of sealed words each of these messages has; none for one without any.
+/// Returns the size in bytes of the sealed content of each of these messages that has some.
 pub(crate) fn sealed_bytes(cx: &Read<'_>, messages: &[MessageId]) -> Result<HashMap<MessageId, usize>> {
     let sql = match cx.engine() {
         Engine::Sqlite => BYTES_SQLITE,
@@ -417,10 +416,9 @@ const BYTES_SQLITE: &str = select_bytes!("in (select unhex(value) from json_each
 
 const BYTES_POSTGRES: &str = select_bytes!("= any($1)");
 
-/// Returns the beginnings of the live messages among these of the caller's workspace, of at most `most`
-/// characters each.
+/// Returns the first `most` characters of each live message among these of the caller's workspace.
 ///
-/// The caller of this function has found out that who reads them may see them.
+/// The caller of this function must have checked that the reader may see them.
 pub(crate) fn beginnings(
     cx: &Read<'_>,
     messages: &[MessageId],
@@ -455,10 +453,10 @@ const SOME_SQLITE: &str = select_messages!(
 
 const SOME_POSTGRES: &str = select_messages!("m.id = any($1) and m.workspace_id = $2 order by m.id");
 
-/// Returns the block that the service made of a message whose words belong to a record, such as a vote.
+/// Returns the block from the service in a message that belongs to a record, such as a vote.
 ///
-/// Returns none once it is withdrawn, or if it cannot be opened. The caller of this function has loaded what
-/// the message is part of.
+/// Returns `None` once it is withdrawn, or if it cannot be opened. The caller of this function must have
+/// loaded the record.
 pub(crate) fn own_block(cx: &Read<'_>, id: MessageId) -> Result<Option<OwnBlock>> {
     let found: Option<Stored> = cx.one(BY_ID, &[&id, &cx.caller().workspace_id])?;
     let Some(stored) = found else { return Ok(None) };

@@ -1,7 +1,7 @@
 //! Pins: the messages that the members of a channel keep at hand.
 //!
-//! A pin belongs to the channel, whoever made it: every member who may post there can remove it. It goes when
-//! the message is withdrawn.
+//! A pin belongs to the channel: every member who may post there can remove it, whoever pinned it. It is
+//! removed when the message is withdrawn.
 
 use std::collections::HashMap;
 
@@ -79,7 +79,7 @@ fn operations() -> Vec<Operation> {
     ]
 }
 
-/// That a message is pinned in its channel.
+/// A pin of a message in its channel.
 #[derive(Serialize, JsonSchema)]
 struct ChannelPin {
     /// The message.
@@ -88,7 +88,7 @@ struct ChannelPin {
     thread_id: ThreadId,
     /// The channel of its thread.
     channel_id: ChannelId,
-    /// Who pinned it; null for the service itself.
+    /// The member who pinned it; null for the service itself.
     pinned_by: Option<MemberId>,
     /// When it was pinned.
     pinned_at: Time,
@@ -144,7 +144,7 @@ impl<I> Answer<I> for Unpinned {
 struct MessagePinned {
     /// The message.
     message_id: MessageId,
-    /// Who pinned it; null for the service itself.
+    /// The member who pinned it; null for the service itself.
     member_id: Option<MemberId>,
 }
 
@@ -164,7 +164,7 @@ impl Event for MessagePinned {
 struct MessageUnpinned {
     /// The message.
     message_id: MessageId,
-    /// Who unpinned it; null for the service itself.
+    /// The member who unpinned it; null for the service itself.
     member_id: Option<MemberId>,
 }
 
@@ -178,7 +178,7 @@ impl Event for MessageUnpinned {
 
 /// Pins a message in its channel, where `list_pins` returns it, and returns the pin.
 ///
-/// A message that is pinned stays as it is. The pin is removed when the message is withdrawn.
+/// A pinned message stays pinned. The pin is removed when the message is withdrawn.
 ///
 /// Fails with 409 `wrong-state` if the message is withdrawn, if its channel is archived, or if 100 messages
 /// are pinned there.
@@ -218,7 +218,7 @@ const COUNT: &str = concat!(
     not_pruned!()
 );
 
-/// Unpins a message, whoever pinned it, and returns which.
+/// Unpins a message, whoever pinned it, and returns its id.
 ///
 /// Fails with 404 `not-found` if the message is not pinned.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -249,7 +249,7 @@ fn remove_of_messages(cx: &mut Write<'_>, _: &DestroyPermit<'_>, messages: &[Mes
 /// A message that is pinned in its channel.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct PinnedMessage {
-    /// Who pinned it; null for the service itself.
+    /// The member who pinned it; null for the service itself.
     pinned_by: Option<MemberId>,
     /// When it was pinned.
     pinned_at: Time,
@@ -281,7 +281,7 @@ fn list_pins(cx: &Read<'_>, input: &ListPins) -> Result<Page<PinnedMessage>> {
 
 /// Returns the last messages that were pinned in a channel that the caller may see, newest first.
 ///
-/// They are at most [`CONTEXT_PINS`], and fewer if they are long.
+/// It returns up to [`CONTEXT_PINS`], and fewer if they are long.
 pub(crate) fn context_pins(cx: &Read<'_>, channel: ChannelId) -> Result<Vec<PinnedMessage>> {
     let channel = visible_channel(cx, channel)?;
     let pins: Vec<StoredPin> = cx.first_rows(LAST, &[&channel.id, &CONTEXT_PINS])?;
@@ -290,7 +290,7 @@ pub(crate) fn context_pins(cx: &Read<'_>, channel: ChannelId) -> Result<Vec<Pinn
     within(opened?, CONTEXT_BYTES)
 }
 
-/// Bytes at which the pins of a thread's context end. They may exceed this by less than one item.
+/// Maximum bytes of the pins in a thread's context, exceeded by less than one item.
 const CONTEXT_BYTES: usize = PAGE_BYTES / 4;
 
 /// The row of a pin with that of its message.
@@ -315,7 +315,7 @@ impl StoredPin {
     }
 }
 
-/// Selects pins with their messages, of those that were not pruned.
+/// Selects pins with their messages, if these were not pruned.
 macro_rules! select_pins {
     ($rest:literal) => {
         concat!(

@@ -1,6 +1,6 @@
 //! The plaintext of a message: one canonical JSON text of body, content and metadata.
 //!
-//! This file defines the form and the limits of the text, which part of it is reserved for the service, and
+//! This file defines the form and the limits of the text, the members that are reserved for the service, and
 //! how it is sealed and opened. It does not use the database.
 
 use std::borrow::Cow;
@@ -28,20 +28,20 @@ const FIELD: &str = "words";
 /// The member of metadata that marks a message as a notice of the service. Callers cannot set or remove it.
 const NOTICE: &str = "notice";
 
-/// The notices of messages that belong to a record: what was judged or asked must stay as it was said.
+/// The notices of messages that belong to a record: judgements and questions must not change.
 const OF_RECORD: [&str; 2] = ["approval", "review"];
 
-/// Whether a message with this metadata is a notice of the service.
+/// Returns whether a message with this metadata is a notice of the service.
 pub(super) fn is_notice(metadata: &Metadata) -> bool {
     metadata.contains_key(NOTICE)
 }
 
-/// Metadata from a caller, without what is reserved for the service.
+/// Metadata from a caller, without the members that are reserved for the service.
 #[derive(Clone, Default, Serialize)]
 pub(super) struct GivenMetadata(Metadata);
 
 impl GivenMetadata {
-    /// Returns the metadata that replaces `before`: all that was given, and the service's part of `before`.
+    /// Returns the metadata that replaces `before`: everything given, and the service's members of `before`.
     pub fn replacing(&self, mut before: Metadata) -> Metadata {
         let mut metadata = self.0.clone();
         metadata.extend(before.remove_entry(NOTICE));
@@ -96,19 +96,19 @@ impl JsonSchema for GivenMetadata {
 
 /// The content of a message.
 ///
-/// It has no Debug on purpose: content does not belong into logs. A sealed text may have further members,
-/// which are ignored.
+/// It has no `Debug` on purpose: content must not be logged. A sealed text may have further members, which
+/// are ignored.
 #[derive(Clone, Default, PartialEq, Deserialize)]
 pub(super) struct Plaintext {
     pub body: String,
     pub metadata: Metadata,
-    /// Texts that were sealed before there was content have none.
+    /// Empty for texts that were sealed before content existed.
     #[serde(default)]
     pub content: Vec<Block>,
 }
 
 impl Plaintext {
-    /// Returns what it says to people, in Markdown: the body and the blocks of text.
+    /// Returns the texts for people, in Markdown: the body and the blocks of text.
     pub fn texts(&self) -> Vec<&str> {
         let blocks = self.content.iter().filter_map(|block| match block {
             Block::Given(GivenBlock::Text { text }) => Some(&**text),
@@ -117,12 +117,12 @@ impl Plaintext {
         std::iter::once(&*self.body).chain(blocks).collect()
     }
 
-    /// Returns words without content.
+    /// Creates a plaintext without content blocks.
     pub fn new(body: &str, metadata: Metadata) -> Self {
         Self { body: body.to_owned(), metadata, content: Vec::new() }
     }
 
-    /// Whether the words belong to a record, so that their author cannot edit them.
+    /// Returns whether the message belongs to a record, so that its author cannot edit it.
     pub fn is_of_record(&self) -> bool {
         let notice = self.metadata.get(NOTICE).and_then(Value::as_str);
         let asks = self.content.iter().any(|block| matches!(block, Block::Own(_)));
@@ -130,13 +130,13 @@ impl Plaintext {
     }
 }
 
-/// Sealed content, as the row and as the event carry it.
+/// Sealed content, as stored in the row and in the event.
 pub(super) struct Sealed {
     pub bytes: Vec<u8>,
     pub base64: String,
 }
 
-/// Seals the words as edit number `edit` of a message.
+/// Seals the plaintext as edit number `edit` of a message.
 ///
 /// Fails if the metadata is malformed, or too large with the content.
 pub(super) fn seal(
@@ -152,7 +152,7 @@ pub(super) fn seal(
     Ok(Sealed { bytes, base64 })
 }
 
-/// Opens what [`seal`] made.
+/// Opens a text that [`seal`] sealed.
 pub(super) fn open(
     sealer: &Sealer,
     key: &MessageKey,
@@ -164,7 +164,7 @@ pub(super) fn open(
     serde_json::from_slice(&text).map_err(|_| Unopened)
 }
 
-/// Opens what [`seal`] made for a message under its key, and seals what `change` makes of it for another one.
+/// Opens a text that [`seal`] sealed, applies `change`, and seals the result for another message.
 ///
 /// The inner error means that it does not open.
 pub(crate) fn reseal(
@@ -184,7 +184,7 @@ pub(crate) fn reseal(
     sealer.seal(&key, message, FIELD, edit, changed.as_bytes()).map(Ok)
 }
 
-/// Returns the canonical text of the words, after checking their limits.
+/// Returns the canonical text of the plaintext, after checking its limits.
 fn canonical_text(words: &Plaintext) -> Result<String> {
     let Plaintext { body, metadata, content } = words;
     check_known_members(metadata)?;
@@ -210,7 +210,7 @@ fn check_size(field: &str, bytes: usize) -> Result<()> {
     ))
 }
 
-/// Checks the members that the service itself reads; all others are up to the caller.
+/// Checks the members of metadata that the service itself reads; callers are free in all others.
 fn check_known_members(metadata: &Metadata) -> Result<()> {
     if let Some(artifacts) = metadata.get("artifacts") {
         let fits = artifacts.as_array().is_some_and(|shas| shas.iter().all(is_sha));
@@ -249,7 +249,7 @@ fn is_citation(value: &Value) -> bool {
     hash.is_some() && text("uri").is_some_and(fits)
 }
 
-/// Whether the fragment of an address, if it is a hash at all, is this one.
+/// Returns whether the fragment of an address, if it is a hash, is this one.
 fn cites_no_other(uri: &str, hash: Option<[u8; 32]>) -> bool {
     let fragment = uri.split_once('#').map(|(_, fragment)| fragment);
     fragment.is_none_or(|fragment| !fragment.starts_with("sha256:") || parse_hash(fragment) == hash)

@@ -1,9 +1,9 @@
 //! Posting messages.
 //!
-//! The content is sealed before the queue, on the caller's side. The function itself wraps the key by the
-//! leaf of the message's position, which is known only there, and writes. Other features post through
-//! [`seal_post`] and [`post_sealed`]; where the words follow from what the function finds, it seals them
-//! itself with [`seal_in_job`].
+//! The content is sealed before the request is queued, on the caller's side. The function itself wraps the
+//! key by the leaf of the message's position, which is known only there, and writes. Other features post
+//! through [`seal_post`] and [`post_sealed`]; if the text depends on rows that the function reads, it seals
+//! the text itself with [`seal_in_job`].
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -36,17 +36,17 @@ use crate::time::Time;
 pub(crate) struct Posted {
     /// The message's id.
     pub id: MessageId,
-    /// Who posted it: always you; null for the service itself.
+    /// The member who posted it, always you; null for the service itself.
     pub author_id: Option<MemberId>,
     /// When it was posted.
     pub posted_at: Time,
     /// Its address for citations.
     pub uri: String,
-    /// The content hash of the event with its words, as `sha256:<hex>`; an edit changes it.
+    /// The content hash of the event with its content, as `sha256:<hex>`; an edit changes it.
     pub content_hash: String,
     /// The members that it mentions by their handles, without yourself.
     pub mentioned: Vec<Mentioned>,
-    /// The mentions that reach nobody.
+    /// The mentions that reach no one.
     pub not_reached: Vec<NotReached>,
     /// The position of its posting in the workspace's log.
     pub lsn: i64,
@@ -83,11 +83,11 @@ impl Answer<PostMessage> for Posted {
 pub(super) struct MessagePosted {
     /// The message.
     message_id: MessageId,
-    /// Who posted it; null for the service itself.
+    /// The member who posted it; null for the service itself.
     author_id: Option<MemberId>,
     /// The sealed content, base64.
     sealed: String,
-    /// The relations to other messages that follow from what the message cites.
+    /// The relations to other messages that follow from its citations.
     cites: Vec<Cites>,
 }
 
@@ -106,13 +106,13 @@ impl Event for MessagePosted {
 
 /// Posts a message in a thread, as yourself, and returns its id.
 ///
-/// It notifies the members whose handles stand in it behind an `@`: `mentioned` lists them, `not_reached` the
-/// mentions that reach nobody.
+/// It notifies the members whose handles follow an `@` in it: `mentioned` lists them, `not_reached` the
+/// mentions that reach no one.
 ///
-/// `@channel` mentions those who are in the channel, `@here` those of them who are online; for more than 15
-/// that needs `channel:admin`, and neither reaches more than 1000. What stands in code, quotes, addresses or
-/// HTML mentions nobody; blocks of text mention as the body does. Of each message the first 50 mentions
-/// count. In a direct message all others hear it. Only you can edit it; `delete_message` withdraws it.
+/// `@channel` mentions the members of the channel, `@here` those of them who are online; for more than 15
+/// that needs `channel:admin`, and neither reaches more than 1000. Code, quotes, addresses and HTML mention
+/// no one; blocks of text mention as the body does. The first 50 mentions of a message count. In a direct
+/// message, all other members are notified. Only you can edit it; `delete_message` withdraws it.
 ///
 /// Fails with 409 `wrong-state` if the channel is archived.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -120,18 +120,18 @@ impl Event for MessagePosted {
 pub(super) struct PostMessage {
     /// The thread.
     thread_id: ThreadId,
-    /// What to say. Markdown is welcome.
+    /// The text, in Markdown.
     body: Prose<1, MESSAGE_MAX>,
-    /// Any JSON object for programs, at most 256 KiB.
+    /// Any JSON object for programs, up to 256 KiB.
     ///
-    /// `artifacts` is a list of SHA-256 sums of artifacts, `citations` a list of at most 100 {uri,
-    /// content_hash}. A citation whose uri has another hash is rejected; one of a message that you see is a
-    /// relation `cites` to it. `notice` is reserved for the service and rejected. Numbers from 2^53 on are
-    /// rejected too: send them as strings.
+    /// `artifacts` is a list of SHA-256 sums of artifacts, `citations` a list of up to 100 {uri,
+    /// content_hash}. A citation whose uri has another hash is rejected; one of a message that you see
+    /// becomes a relation `cites` to it. `notice` is reserved for the service and rejected. Numbers from 2^53
+    /// on are rejected too: send them as strings.
     metadata: Option<GivenMetadata>,
-    /// At most 64 blocks beside the body, each with what its `type` takes.
+    /// Up to 64 blocks beside the body, each with the fields of its `type`.
     ///
-    /// They and the metadata have at most 256 KiB together.
+    /// They and the metadata have up to 256 KiB together.
     #[serde(default)]
     content: Option<GivenContent>,
 }
@@ -151,13 +151,13 @@ impl SealedPost {
     }
 }
 
-/// Seals a message before the queue. `metadata` must be an object.
+/// Seals a message before the request is queued. `metadata` must be an object.
 pub(crate) fn seal_post(shared: &Shared, now: Time, body: &str, metadata: &Value) -> Result<SealedPost> {
     let words = Plaintext::new(body, members_of(metadata)?);
     seal_words(&shared.entropy, &shared.sealer, now, &words)
 }
 
-/// Seals a message in the transaction that posts it, for words that are not known before.
+/// Seals a message in the transaction that posts it, for text that is not known before.
 ///
 /// `metadata` must be an object.
 pub(crate) fn seal_in_job(cx: &Write<'_>, body: &str, metadata: &Value) -> Result<SealedPost> {
@@ -165,7 +165,7 @@ pub(crate) fn seal_in_job(cx: &Write<'_>, body: &str, metadata: &Value) -> Resul
     seal_words(cx.entropy(), cx.sealer(), cx.now(), &words)
 }
 
-/// Seals a message with a block of the service's own before the queue.
+/// Seals a message with a block from the service, before the request is queued.
 pub(crate) fn seal_block(shared: &Shared, now: Time, body: &str, block: OwnBlock) -> Result<SealedPost> {
     let content = vec![Block::Own(block)];
     let words = Plaintext { content, ..Plaintext::new(body, Metadata::new()) };
@@ -207,7 +207,7 @@ pub(super) fn post_message(cx: &mut Write<'_>, input: &PostMessage, post: &Seale
 
 /// Posts a sealed message of a member, or of the service itself.
 ///
-/// The caller of this function has checked that the channel takes messages.
+/// The caller of this function must have checked that the channel accepts messages.
 pub(crate) fn post_sealed(
     cx: &mut Write<'_>,
     place: &ThreadPlace,
@@ -217,7 +217,7 @@ pub(crate) fn post_sealed(
     post_citing(cx, place, author_id, post, Vec::new())
 }
 
-/// As [`post_sealed`], for words from which these relations follow.
+/// Posts like [`post_sealed`], and adds the relations that follow from the message's citations.
 fn post_citing(
     cx: &mut Write<'_>,
     place: &ThreadPlace,
@@ -228,7 +228,7 @@ fn post_citing(
     let id = post.message_id;
     let event = MessagePosted { message_id: id, author_id, sealed: post.sealed.base64.clone(), cites };
     let event_place = Subject { member_id: author_id, ..Subject::thread(place.channel_id, place.thread_id) };
-    // The event's own time, which never goes back: pruning finds by bisection what is old enough.
+    // The event's own time, which never goes back: pruning finds the old messages by bisection.
     let recorded = cx.emit(event_place, &event)?;
     let Recorded { lsn, at: posted_at, content_hash, .. } = recorded;
     let bound =

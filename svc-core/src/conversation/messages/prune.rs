@@ -1,7 +1,7 @@
-//! Pruning messages: all that were posted up to a position go, with everything that hangs on them.
+//! Pruning messages: removing all that were posted up to a position, with everything that belongs to them.
 //!
-//! It is declared by an event, from whose commit on none of them is found. Their keys and rows are removed
-//! after that, in steps, and then the bytes of the keys are removed from the files.
+//! An event declares it; once that is committed, the messages are no longer found. Their keys and rows are
+//! removed after that, in steps, and then the bytes of the keys are removed from the files.
 
 use super::withdraw::remove;
 use crate::Result;
@@ -20,11 +20,11 @@ use crate::time::Time;
 pub(crate) struct DueMessages {
     /// The position of the last of them.
     pub up_to: i64,
-    /// How many there are, at most [`MESSAGES_PRUNED_MAX`].
+    /// Number of messages, up to [`MESSAGES_PRUNED_MAX`].
     pub count: i64,
 }
 
-/// Returns the messages of a workspace that were posted before a time, at most as many as are pruned at once.
+/// Returns the messages that were posted before a time, up to the number that is pruned at once.
 pub(crate) fn due(cx: &Read<'_>, workspace: WorkspaceId, before: Time) -> Result<Option<DueMessages>> {
     let Some((floor, head)) = cx.one::<(i64, i64)>(WORDS, &[&workspace])? else { return Ok(None) };
     let last = last_where(floor, head, |lsn| {
@@ -50,7 +50,8 @@ const COUNT_DUE: &str = "
 
 /// Declares that the messages of the caller's workspace up to a position are pruned.
 ///
-/// Returns how many. For retention at most [`MESSAGES_PRUNED_MAX`] are, so it may have to be called again.
+/// Returns the number of messages. Retention prunes up to [`MESSAGES_PRUNED_MAX`] at once, so it may have to
+/// be called again.
 pub(crate) fn prune(
     cx: &mut Write<'_>,
     permit: &DestroyPermit<'_>,
@@ -78,7 +79,7 @@ const DUE: &str = "
 
 const MOVE_FLOOR: &str = "update heads set words_floor = $2 where workspace_id = $1";
 
-/// Returns whether messages of a workspace that were pruned still have rows.
+/// Returns whether pruned messages of a workspace still have rows.
 pub(crate) fn has_pruned_to_remove(cx: &Read<'_>, workspace: WorkspaceId) -> Result<bool> {
     Ok(cx.one::<(i64,)>(ANY_LEFT, &[&workspace])?.is_some())
 }
@@ -87,13 +88,13 @@ const ANY_LEFT: &str = "
     select lsn from messages
     where workspace_id = $1 and lsn <= (select words_floor from heads where workspace_id = $1) limit 1";
 
-/// Removes the keys and rows of some messages of the caller's workspace that were pruned.
+/// Removes the keys and rows of some pruned messages of the caller's workspace.
 ///
-/// With the last of them it asks for the scrub, once for all that were pruned together.
+/// With the last of them it requests the scrub, once for all that were pruned together.
 pub(crate) fn remove_pruned(cx: &mut Write<'_>, permit: &DestroyPermit<'_>) -> Result<()> {
     let workspace = cx.caller().workspace_id;
     let Some((floor,)) = cx.one::<(i64,)>(FLOOR, &[&workspace])? else { return Ok(()) };
-    // Keys first: what is left of a message without its key is unreadable.
+    // Keys first: without its key, the rest of a message is unreadable.
     if shelves::remove_below(cx, permit, floor, SHELVES_REMOVED)? {
         return Ok(());
     }
@@ -105,7 +106,7 @@ pub(crate) fn remove_pruned(cx: &mut Write<'_>, permit: &DestroyPermit<'_>) -> R
     let ids: Vec<MessageId> = left.into_iter().map(|(id,)| id).collect();
     remove(cx, permit, &ids)?;
     if is_last {
-        // No event is at this position, so no other mark is like these.
+        // No event has this position, so this mark is unique.
         scrub::ask_for_all(cx, floor.saturating_neg())?;
     }
     Ok(())

@@ -1,7 +1,7 @@
-//! Reactions: what members say to a message with one emoji each.
+//! Reactions: the responses of members to a message, with one emoji each.
 //!
 //! A shortcode is stored as its emoji, and an emoji in its full form, so that two spellings are one reaction.
-//! Reactions are no words: their events name the emoji. They go when the message is withdrawn.
+//! Reactions are not content: their events name the emoji. They are removed when the message is withdrawn.
 
 use std::borrow::Cow;
 
@@ -82,7 +82,7 @@ fn operations() -> Vec<Operation> {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Emoji(Cow<'static, str>);
 
-/// Characters of a name that is no shortcode.
+/// Maximum characters of a custom name.
 const NAME_MAX: usize = 32;
 
 impl Emoji {
@@ -128,9 +128,9 @@ impl ToParam for Emoji {
 struct Reaction {
     /// The message.
     message_id: MessageId,
-    /// The emoji, also if its shortcode was given, or the name.
+    /// The emoji, even if its shortcode was given, or the name.
     emoji: String,
-    /// Who reacts with it.
+    /// The member who reacts with it.
     member_id: MemberId,
     /// The position of its event in the workspace's log.
     lsn: i64,
@@ -143,7 +143,7 @@ struct RemovedReaction {
     message_id: MessageId,
     /// The emoji or the name.
     emoji: String,
-    /// Who had reacted with it.
+    /// The member who had reacted with it.
     member_id: MemberId,
 }
 
@@ -152,9 +152,9 @@ struct RemovedReaction {
 struct ReactionAdded<'a> {
     /// The message.
     message_id: MessageId,
-    /// The emoji, or a name of the workspace's own.
+    /// The emoji, or a custom name of the workspace.
     emoji: &'a str,
-    /// Who reacted.
+    /// The member who reacted.
     member_id: MemberId,
 }
 
@@ -173,9 +173,9 @@ impl Event for ReactionAdded<'_> {
 struct ReactionRemoved<'a> {
     /// The message.
     message_id: MessageId,
-    /// The emoji, or a name of the workspace's own.
+    /// The emoji, or a custom name of the workspace.
     emoji: &'a str,
-    /// Who had reacted.
+    /// The member who had reacted.
     member_id: MemberId,
 }
 
@@ -189,7 +189,7 @@ impl Event for ReactionRemoved<'_> {
 
 /// Reacts to a message with an emoji, as yourself, and returns the reaction.
 ///
-/// Reacting with the same again changes nothing.
+/// Repeating a reaction changes nothing.
 ///
 /// Reactions are removed when the message is withdrawn; the log keeps their events.
 ///
@@ -245,7 +245,7 @@ impl Answer<AddReaction> for Reaction {
 
 const FIND: &str = "select lsn from reactions where message_id = $1 and emoji = $2 and member_id = $3";
 
-/// Takes back a reaction of your own to a message and returns which.
+/// Removes a reaction of your own to a message and returns the removed reaction.
 ///
 /// Fails with 404 `not-found` if you have not reacted to the message with that emoji.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -297,20 +297,20 @@ const DELETE_OF_MESSAGE: &str = "delete from reactions where message_id = $1";
 /// The reactions to a message with one emoji.
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
 struct EmojiReactions {
-    /// The emoji, or a name of the workspace's own.
+    /// The emoji, or a custom name of the workspace.
     emoji: String,
-    /// How many members react with it.
+    /// Number of members who react with it.
     count: i64,
-    /// True if more members may react with it, because the message has too many reactions to count them all.
+    /// True if there may be more, because the message has too many reactions to count.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     at_least: bool,
-    /// The first 50 of them, in the order in which they reacted.
+    /// The first 50 members, in the order in which they reacted.
     member_ids: Vec<MemberId>,
-    /// The position in the workspace's log at which the first of them reacted.
+    /// The position of the first reaction with it in the workspace's log.
     lsn: i64,
 }
 
-/// Returns the reactions to a message by emoji, those that came first before others.
+/// Returns the reactions to a message by emoji, in the order in which each emoji was first used.
 ///
 /// A withdrawn message has none.
 #[derive(Deserialize, JsonSchema)]
@@ -341,7 +341,7 @@ fn list_reactions(cx: &Read<'_>, input: &ListReactions) -> Result<Page<EmojiReac
     Ok(Page::rest(listed, input.cursor, |of_emoji: &EmojiReactions| of_emoji.lsn))
 }
 
-/// A member that reacts with an emoji, with what all do that react with the same.
+/// A member who reacts with an emoji, with the total of that emoji.
 struct Reacting {
     emoji: String,
     member_id: MemberId,
@@ -428,7 +428,7 @@ mod tests {
         }
     }
 
-    /// The published schema would reject what the service accepts.
+    /// Otherwise the published schema would reject input that the service accepts.
     #[test]
     fn each_emoji_and_shortcode_is_within_the_schema() {
         for emoji in emojis::iter() {

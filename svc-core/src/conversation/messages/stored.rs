@@ -1,4 +1,4 @@
-//! The row of a message: loading it, opening what it says, and what members read of it.
+//! The row of a message: loading it, opening its content, and the form in which members read it.
 
 use std::collections::HashMap;
 
@@ -34,9 +34,9 @@ pub(super) struct Stored {
     pub edits: i64,
     pub withdrawn: bool,
     pub sealed: Option<Vec<u8>>,
-    /// Whether it has, or once had, reactions or a pin.
+    /// Whether it has, or once had, marks: reactions or a pin.
     pub marked: bool,
-    /// The hash of the event with its words as they are.
+    /// The hash of the event with its current content.
     pub content_hash: Option<[u8; 32]>,
     pub lsn: i64,
     /// Its key, wrapped by the leaf of its position.
@@ -62,7 +62,7 @@ columns! {
     }
 }
 
-/// The content of a message, as far as it can be read.
+/// The content of a message, if it can be read.
 pub(super) enum Saying {
     Plaintext(Plaintext),
     Withdrawn,
@@ -71,7 +71,7 @@ pub(super) enum Saying {
 }
 
 impl Saying {
-    /// Returns what was opened of message `id`; a failure goes to the server's log.
+    /// Returns the result of opening message `id`; a failure goes to the server's log.
     pub fn of(id: MessageId, opened: Result<Plaintext, Unopened>) -> Self {
         match opened {
             Ok(plaintext) => Self::Plaintext(plaintext),
@@ -86,7 +86,7 @@ impl Saying {
         matches!(self, Self::Unreadable)
     }
 
-    /// Returns the plaintext; a blank one if there is none.
+    /// Returns the plaintext; blank if there is none.
     pub fn plaintext(self) -> Plaintext {
         match self {
             Self::Plaintext(plaintext) => plaintext,
@@ -109,7 +109,7 @@ pub(super) fn visible_message(cx: &Read<'_>, id: MessageId) -> Result<Stored> {
     Ok(stored)
 }
 
-/// Where a message is, whose it is, and whether it says nothing any more.
+/// The place of a message, its author, and whether it is withdrawn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MessagePlace {
     pub id: MessageId,
@@ -126,12 +126,12 @@ impl MessagePlace {
     }
 }
 
-/// Returns where a message is that the caller may see.
+/// Returns the place of a message that the caller may see.
 pub(crate) fn located(cx: &Read<'_>, id: MessageId) -> Result<MessagePlace> {
     visible_message(cx, id).map(|stored| MessagePlace::of(&stored))
 }
 
-/// Selects messages that were not pruned. Rows of those that were may still be there.
+/// Selects messages that were not pruned. Pruned ones may still have rows.
 macro_rules! select_messages {
     ($($rest:tt)*) => {
         concat!(
@@ -158,12 +158,12 @@ pub(crate) use not_pruned;
 pub(super) const BY_ID: &str = select_messages!("m.id = $1 and m.workspace_id = $2");
 
 impl Stored {
-    /// The place of the message's events, about its author.
+    /// Returns the place of the message's events, about its author.
     pub fn place(&self) -> Subject {
         Subject { member_id: self.author_id, ..Subject::thread(self.channel_id, self.thread_id) }
     }
 
-    /// The binding of the message's key.
+    /// Returns the binding of the message's key.
     fn bound(&self) -> Binding {
         Binding {
             workspace_id: self.workspace_id,
@@ -178,7 +178,7 @@ impl Stored {
         keys::open(cx, &self.bound(), self.lsn, self.wrapped.as_deref())
     }
 
-    /// Returns what the message says now.
+    /// Returns the current content.
     pub fn saying(&self, cx: &Read<'_>) -> Result<Saying> {
         if self.withdrawn {
             return Ok(Saying::Withdrawn);
@@ -186,7 +186,7 @@ impl Stored {
         self.said(cx, self.edits, self.sealed.as_deref())
     }
 
-    /// Returns what text number `edit` of the live message said.
+    /// Returns text number `edit` of the live message.
     pub fn said(&self, cx: &Read<'_>, edit: i64, sealed: Option<&[u8]>) -> Result<Saying> {
         let key = self.key(cx)?;
         let opened =
@@ -194,18 +194,18 @@ impl Stored {
         Ok(Saying::of(self.id, opened))
     }
 
-    /// Returns whom it reaches now.
+    /// Returns the members that it reaches now.
     pub fn reaches(&self, cx: &Read<'_>) -> Result<Reached> {
         let says = self.saying(cx)?.plaintext();
         mentions::reached(cx, self.channel_id, self.author_id, &Mentioning::of(&says.texts()))
     }
 
-    /// Returns what members have put on it.
+    /// Returns its marks.
     pub fn marks(&self, cx: &Read<'_>) -> Result<Marks> {
         Ok(marks_of(cx, [self])?.remove(&self.id).unwrap_or_default())
     }
 
-    /// Says in its row that it has reactions or a pin.
+    /// Records in its row that it has marks.
     pub fn mark(&self, cx: &mut Write<'_>) -> Result<()> {
         if self.marked {
             return Ok(());
@@ -213,7 +213,7 @@ impl Stored {
         cx.execute(1, MARK, &[&self.id])
     }
 
-    /// Fails if nothing can be put on it: it is withdrawn, or its channel is archived.
+    /// Fails if it accepts no marks: it is withdrawn, or its channel is archived.
     pub fn check_takes_marks(&self, cx: &Read<'_>) -> Result<()> {
         if self.withdrawn {
             return Err(Error::wrong_state("the message is withdrawn: nothing can be put on it"));
@@ -221,13 +221,13 @@ impl Stored {
         check_not_archived(&visible_channel(cx, self.channel_id)?)
     }
 
-    /// Returns what members read of it.
+    /// Returns the message as members read it.
     pub fn open(self, cx: &Read<'_>) -> Result<Message> {
         let mut marks = marks_of(cx, [&self])?;
         self.open_with(cx, &mut marks)
     }
 
-    /// Returns what members read of it, where these are the marks that have been read.
+    /// Returns the message as members read it, with marks that were already loaded.
     pub fn open_with(self, cx: &Read<'_>, marks: &mut HashMap<MessageId, Marks>) -> Result<Message> {
         let (saying, marks) = (self.saying(cx)?, marks.remove(&self.id).unwrap_or_default());
         Ok(self.with(saying, marks))
@@ -261,7 +261,7 @@ impl Stored {
 
 const MARK: &str = "update messages set marked = true where id = $1";
 
-/// Returns what members have put on messages, with one statement if any has something.
+/// Returns the marks of messages, with one statement if any has some.
 pub(super) fn marks_of<'m>(
     cx: &Read<'_>,
     messages: impl IntoIterator<Item = &'m Stored>,
@@ -269,7 +269,7 @@ pub(super) fn marks_of<'m>(
     marks::of(cx, messages.into_iter().filter(|message| message.marked).map(|message| message.id))
 }
 
-/// Returns what members read of the messages on a page.
+/// Returns the messages of a page as members read them.
 pub(super) fn open_page(cx: &Read<'_>, page: Page<Stored>) -> Result<Page<Message>> {
     let mut marks = marks_of(cx, page.items())?;
     page.try_map(|stored| stored.open_with(cx, &mut marks))
@@ -278,7 +278,7 @@ pub(super) fn open_page(cx: &Read<'_>, page: Page<Stored>) -> Result<Page<Messag
 /// Length of a message's address.
 const URI_BYTES: usize = 180;
 
-/// A message's address. The authority is always the workspace's id, never its handle.
+/// Returns a message's address. The authority is always the workspace's id, never its handle.
 pub(crate) fn uri(
     workspace: WorkspaceId,
     channel: ChannelId,

@@ -1,7 +1,7 @@
 //! Withdrawing and purging messages.
 //!
 //! Withdrawing leaves a tombstone and destroys the key: the sealed bytes in the log stay, the chain still
-//! verifies, and nobody can read them. It is finished when the scrub has removed the bytes of the key from
+//! verifies, and no one can read them. It is finished when the scrub has removed the bytes of the key from
 //! the files too. Purging removes the tombstone's row; the log's record of the message stays.
 
 use std::slice::from_ref;
@@ -50,9 +50,9 @@ impl Answer<PurgeMessage> for Purged {
 pub(crate) struct MessageTombstoned {
     /// The message.
     message_id: MessageId,
-    /// Who posted it; null for the service itself.
+    /// The member who posted it; null for the service itself.
     author_id: Option<MemberId>,
-    /// Who withdrew it; null for the service itself.
+    /// The member who withdrew it; null for the service itself.
     withdrawn_by: Option<MemberId>,
 }
 
@@ -68,9 +68,9 @@ impl Event for MessageTombstoned {
     }
 }
 
-/// Removes what goes when a message is withdrawn: what members have put on it, and its relations to others.
+/// Removes the marks of a withdrawn message, and its relations to others, while a log is replayed.
 fn replay_cleaned(event: &Replayed<'_>, message: &Value) -> Result<()> {
-    // The keys of all of them begin with the message.
+    // The keys of all these tables begin with the message.
     let mut tables = ["pins", "reactions", "relations"].into_iter();
     tables.try_for_each(|table| event.rows(table, from_ref(message), |row| row.remove()))
 }
@@ -83,9 +83,9 @@ pub(crate) const VOTES_OF_MESSAGES: &str = "votes of messages";
 pub(super) struct MessagePurged {
     /// The message.
     message_id: MessageId,
-    /// Who had posted it; null for the service itself.
+    /// The member who had posted it; null for the service itself.
     author_id: Option<MemberId>,
-    /// Who purged it; null for the service itself.
+    /// The member who purged it; null for the service itself.
     purged_by: Option<MemberId>,
 }
 
@@ -143,7 +143,7 @@ pub(super) fn delete_message(cx: &mut Write<'_>, input: &DeleteMessage) -> Resul
     Ok(stored.with(Saying::Withdrawn, Marks::default()))
 }
 
-/// Destroys what a message and its edits say, and what hangs on them, for the event of the withdrawal.
+/// Destroys the content of a message and its edits, and everything that belongs to it, for a withdrawal.
 fn blank(
     cx: &mut Write<'_>,
     permit: &DestroyPermit<'_>,
@@ -198,7 +198,7 @@ pub(super) fn purge_message(cx: &mut Write<'_>, input: &PurgeMessage) -> Result<
     Ok(Purged { message_id: stored.id, channel_id: stored.channel_id })
 }
 
-/// Removes the rows of messages, and what hangs on them.
+/// Removes the rows of messages, and everything that belongs to them.
 pub(super) fn remove(cx: &mut Write<'_>, permit: &DestroyPermit<'_>, messages: &[MessageId]) -> Result<()> {
     cx.clean(permit, messages)?;
     messages.iter().try_for_each(|id| cx.execute(1, DELETE_MESSAGE, &[id]))

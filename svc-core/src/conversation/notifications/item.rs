@@ -1,4 +1,4 @@
-//! An item of an inbox, as its member reads it, and which items those are.
+//! An item of an inbox, as its member reads it, and the selection of items.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,27 +13,27 @@ use crate::page::{Horizon, Page, filling};
 use crate::store::columns;
 use crate::time::Time;
 
-/// Something that concerns you.
+/// An item of your inbox.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct InboxItem {
-    /// The position in the workspace's log of the event by which you were told.
+    /// The position of the notifying event in the workspace's log.
     lsn: i64,
-    /// When that was.
+    /// When that happened.
     at: Time,
-    /// Why you were told; of several reasons the strongest.
+    /// The strongest reason for it.
     reason: InboxReason,
     /// The channel.
     channel_id: ChannelId,
     /// The thread; null if it is about the channel.
     thread_id: Option<ThreadId>,
-    /// The message; null if it is about none.
+    /// The message; null if it is not about one.
     message_id: Option<MessageId>,
-    /// Who did it; null for the service itself.
+    /// The member who did it; null for the service itself.
     actor_id: Option<MemberId>,
     /// Whether you have read it.
     read: bool,
-    /// The first 200 characters of the message as it reads now; null if it is about none, or if that cannot
-    /// be opened.
+    /// The first 200 characters of the message as it reads now; null if there is none, or if it cannot be
+    /// opened.
     preview: Option<String>,
 }
 
@@ -62,17 +62,17 @@ columns! {
     }
 }
 
-/// Which items of an inbox a list has.
+/// A list of inbox items.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum List {
-    /// All.
+    /// All items.
     Inbox,
-    /// Those by which somebody spoke to its member.
+    /// Items by which another member addressed this one.
     Mentions,
 }
 
 impl List {
-    /// Returns the set of the reasons for its items.
+    /// Returns the set of reasons that its items have.
     pub fn reasons(self) -> i64 {
         match self {
             Self::Inbox => Reasons::all(),
@@ -80,7 +80,7 @@ impl List {
         }
     }
 
-    /// Returns the statement for this list, of those for each.
+    /// Returns the statement for this list, given one for each.
     pub fn of(self, [inbox, mentions]: [&'static str; 2]) -> &'static str {
         match self {
             Self::Inbox => inbox,
@@ -89,8 +89,8 @@ impl List {
     }
 }
 
-/// A statement for each list: its parts before and after the condition that an item `i` is unread and of the
-/// list. That of mentions is the condition of an index of its own.
+/// Builds a statement for each list, with text before and after the condition that item `i` is unread and in
+/// the list. The condition for mentions is that of a partial index.
 macro_rules! for_each_list {
     ($($before:expr),+ ; $($after:expr),+ $(,)?) => {
         [
@@ -105,9 +105,9 @@ macro_rules! for_each_list {
 }
 pub(super) use for_each_list;
 
-/// The items `i` of the member `$5` that the caller sees, of which a reason is in the set `$6`.
+/// Selects the items `i` of member `$5` that the caller sees and that have a reason in the set `$6`.
 ///
-/// The message may be in another channel than what happened, so both must be seen.
+/// The message may be in another channel than the event, so the caller must see both.
 macro_rules! seen_items {
     () => {
         concat!(
@@ -126,18 +126,18 @@ macro_rules! seen_items {
 }
 pub(super) use seen_items;
 
-/// Some of the items, and how many are unread.
+/// A page of items, and the number of unread ones.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct InboxPage {
     #[serde(flatten)]
     page: Page<InboxItem>,
-    /// How many of your newest 1000 unread items you can still see, whatever the filters.
+    /// Number of your newest 1000 unread items that you can still see, whatever the filters.
     unread: i64,
 }
 
-/// Returns what the caller reads of the items on a page, and how many of the list are unread.
+/// Returns the items of a page as the caller reads them, and the number of unread ones in the list.
 ///
-/// The page ends earlier if too many words would be opened for it.
+/// The page ends earlier if it would open too much text.
 pub(super) fn open_page(cx: &Read<'_>, mut page: Page<StoredItem>, list: List) -> Result<InboxPage> {
     page.keep(openable(cx, page.items(), |item| item.message_id)?, |item| item.lsn);
     let messages: Vec<MessageId> = page.items().iter().filter_map(|item| item.message_id).collect();
@@ -158,10 +158,10 @@ pub(super) fn open_page(cx: &Read<'_>, mut page: Page<StoredItem>, list: List) -
     Ok(InboxPage { page, unread: unread(cx, list)? })
 }
 
-/// Returns how many of the first items have no more words together than a page may, with the one that fills
+/// Returns how many of the first items can be opened within the bytes of a page, including the one that fills
 /// it.
 ///
-/// `message_of` names the message that an item is about.
+/// `message_of` returns the message of an item.
 pub(super) fn openable<T>(
     cx: &Read<'_>,
     items: &[T],
@@ -176,7 +176,7 @@ pub(super) fn openable<T>(
     Ok(filling(items, size))
 }
 
-/// Counts those of the caller's newest unread items of a list that it sees.
+/// Counts the caller's newest unread items of a list that it sees.
 pub(super) fn unread(cx: &Read<'_>, list: List) -> Result<i64> {
     let (sight, member) = (cx.caller().sight.params(), cx.caller().member_id()?);
     let (reasons, first) = (list.reasons(), newest_unread(cx, list)?.down_to());
@@ -186,12 +186,12 @@ pub(super) fn unread(cx: &Read<'_>, list: List) -> Result<i64> {
 
 const COUNT_UNREAD: [&str; 2] = for_each_list!("select count(*) ", seen_items!(), " and i.lsn >= $7 and"; "");
 
-/// Returns the first of the caller's newest unread items of a list that are looked at.
+/// Returns the oldest of the caller's newest unread items that a count covers.
 pub(super) fn newest_unread(cx: &Read<'_>, list: List) -> Result<Horizon> {
     cx.horizon_within(list.of(NEWEST_UNREAD), &[&cx.caller().member_id()?], i64::MAX, UNREAD_SCAN_MAX)
 }
 
-/// Returns the last of the oldest ones that are.
+/// Returns the newest of the caller's oldest unread items that a read covers.
 pub(super) fn oldest_unread(cx: &Read<'_>, list: List) -> Result<Horizon> {
     cx.horizon_within(list.of(OLDEST_UNREAD), &[&cx.caller().member_id()?], 0, UNREAD_SCAN_MAX)
 }

@@ -1,4 +1,4 @@
-//! Listing the inbox, or those of its items by which somebody spoke to its member.
+//! Listing the inbox, or those of its items by which another member addressed this one.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -11,27 +11,27 @@ use crate::identity::workspaces::Own;
 use crate::op::Read;
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 
-/// Returns what concerns you, oldest first: who has spoken to you, what you were given, what is asked of you.
+/// Returns your inbox, oldest first: messages to you, tasks given to you, and requests for your judgement.
 ///
-/// Each event is one item, and so is each message, for the strongest reason: `mention`, `reply`, `dm`,
-/// `group_mention`, and others. What you do yourself is none, and what you do not see any more is left out.
+/// Each event is one item, and so is each message, with its strongest reason: `mention`, `reply`, `dm`,
+/// `group_mention`, and others. Your own actions and channels that you can no longer see are omitted.
 ///
-/// Items go 30 days after you have read them, and after 90 days unread. One page covers at most 2000 items,
-/// so with a filter it may be short or empty although there is more: continue while `next_cursor` is not
-/// null.
+/// Items are removed 30 days after you have read them, and after 90 days unread. One page covers up to 2000
+/// items, so with a filter it may be short or empty although there is more: continue while `next_cursor` is
+/// not null.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListInbox {
-    /// Whose inbox: yours.
+    /// Your member id.
     #[serde(rename = "member_id")]
     _member_id: Own<MemberId>,
     /// Only unread items, or only read ones.
     unread: Option<bool>,
-    /// Only items for this reason, also if there is a stronger one.
+    /// Only items with this reason, even if there is a stronger one.
     reason: Option<InboxReason>,
-    /// The newest first. Default: the oldest.
+    /// Newest first. Default: oldest first.
     newest_first: Option<bool>,
     #[serde(default)]
     cursor: Option<Cursor>,
@@ -50,22 +50,22 @@ pub(super) fn list_inbox(cx: &Read<'_>, input: &ListInbox) -> Result<InboxPage> 
     )
 }
 
-/// Returns the messages in which somebody has spoken to you, oldest first.
+/// Returns the messages that address you, oldest first.
 ///
-/// They are those items of your inbox with one of the reasons `mention`, `reply`, `dm` and `group_mention`.
+/// They are the items of your inbox with one of the reasons `mention`, `reply`, `dm` and `group_mention`.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListMentions {
-    /// Whose mentions: yours.
+    /// Your member id.
     #[serde(rename = "member_id")]
     _member_id: Own<MemberId>,
     /// Only unread items, or only read ones.
     unread: Option<bool>,
-    /// Only items for this reason, also if there is a stronger one.
+    /// Only items with this reason, even if there is a stronger one.
     reason: Option<InboxReason>,
-    /// The newest first. Default: the oldest.
+    /// Newest first. Default: oldest first.
     newest_first: Option<bool>,
     #[serde(default)]
     cursor: Option<Cursor>,

@@ -1,4 +1,4 @@
-//! Marking items read, so many in one step.
+//! Marking items as read, a limited number in one step.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,13 +15,13 @@ use crate::op::{Answer, Read, Write};
 use crate::store::Engine;
 use crate::text::{Count, Items};
 
-/// Items that are marked in one step.
+/// Maximum items that one step marks.
 const STEP_ITEMS: i64 = 1000;
 
-/// What is left to read.
+/// The number of items left unread.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(super) struct LeftUnread {
-    /// How many of the newest 1000 unread items of the list you can still see.
+    /// Number of the newest 1000 unread items of the list that you can still see.
     unread: i64,
 }
 
@@ -40,16 +40,16 @@ impl<I> Answer<I> for LeftUnread {
 /// A position in the log.
 type Lsn = Count<0, { i64::MAX }>;
 
-/// Marks items of your inbox read, and returns how many are left unread.
+/// Marks items of your inbox as read, and returns how many are left unread.
 ///
 /// Name them by one of `up_to_lsn`, `lsns` and `target_id`. Marking them again changes nothing. If you follow
-/// `target_id`, what was posted there until now counts as seen, too.
+/// `target_id`, everything posted there until now counts as seen, too.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MarkInboxRead {
-    /// Whose inbox: yours.
+    /// Your member id.
     #[serde(rename = "member_id")]
     _member_id: Own<MemberId>,
     /// All items up to this one.
@@ -65,7 +65,7 @@ pub(super) fn mark_inbox_read(cx: &mut Write<'_>, input: &MarkInboxRead) -> Resu
     mark(cx, List::Inbox, &named)
 }
 
-/// Marks the messages read in which somebody has spoken to you, and returns how many are left unread.
+/// Marks messages that address you as read, and returns how many are left unread.
 ///
 /// Name them by one of `up_to_lsn`, `lsns` and `target_id`. Other items of your inbox stay as they are.
 ///
@@ -73,7 +73,7 @@ pub(super) fn mark_inbox_read(cx: &mut Write<'_>, input: &MarkInboxRead) -> Resu
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MarkMentionsRead {
-    /// Whose mentions: yours.
+    /// Your member id.
     #[serde(rename = "member_id")]
     _member_id: Own<MemberId>,
     /// All items up to this one.
@@ -89,7 +89,7 @@ pub(super) fn mark_mentions_read(cx: &mut Write<'_>, input: &MarkMentionsRead) -
     mark(cx, List::Mentions, &named)
 }
 
-/// How the items are named.
+/// The selection of items to mark.
 struct Named<'a> {
     up_to_lsn: Option<Lsn>,
     lsns: Option<&'a [Lsn]>,
@@ -129,7 +129,7 @@ fn mark(cx: &mut Write<'_>, list: List, named: &Named<'_>) -> Result<Option<Left
     Ok(Some(LeftUnread { unread: unread(cx, list)? }))
 }
 
-/// Marks those of the unread items for which a condition holds.
+/// Marks the unread items that satisfy a condition.
 macro_rules! mark {
     ($which:literal) => {
         for_each_list!(
@@ -140,7 +140,7 @@ macro_rules! mark {
     };
 }
 
-/// Marks the first `$4` of them.
+/// Marks the first `$4` unread items that satisfy a condition.
 macro_rules! mark_some {
     ($which:literal) => {
         for_each_list!(

@@ -1,7 +1,7 @@
-//! Notifications: what concerns a member, as it reads that and marks it read, and as it leaves the service.
+//! Notifications: a member's inbox as it reads it and marks it read, and as a queue for delivery.
 //!
-//! All of it is the member's own: no event tells of it, and nobody else reads it. Items are listed as far as
-//! the member sees their channels now, and say how their messages read now.
+//! An inbox is private: no event mentions its contents, and no other member reads it. The list contains items
+//! whose channels the member sees now, with the current text of their messages.
 
 mod item;
 mod list;

@@ -1,7 +1,7 @@
-//! The inbox as the queue of a way out: what a member has due there, leased, postponed and sent.
+//! The inbox as the queue of a delivery channel: due items are leased, postponed and marked as sent.
 //!
-//! What is taken is unread, its member sees it and still wants it, and it reads as it does now. So nothing is
-//! sent of what was read or withdrawn, or of a channel that its member has left.
+//! An item is taken only if it is unread and the member still sees and wants it, with the current text of its
+//! message. So nothing is sent that was read or withdrawn, or that is in a channel that the member has left.
 
 use super::item::{openable, seen_items};
 use crate::Result;
@@ -14,34 +14,34 @@ use crate::op::{Read, Sight, Write};
 use crate::store::{Engine, ToParam, columns};
 use crate::time::Time;
 
-/// Items of an inbox that one parcel has.
+/// Maximum items in one delivery batch.
 const PARCEL_ITEMS: i64 = 200;
 
-/// The column of the inbox that says when an item is due on a way.
+/// A delivery channel, by the inbox column of its due time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Out {
     Mail,
     Push,
 }
 
-/// What a member is told of on a way.
+/// A notification for one delivery channel.
 #[derive(Clone)]
 pub(crate) struct OutgoingItem {
     pub lsn: i64,
     pub at: Time,
     pub reasons: Reasons,
     pub channel_id: ChannelId,
-    /// Whether the channel is a direct message, whose name says nothing.
+    /// Whether the channel is a direct message, whose name is meaningless.
     pub dm: bool,
     pub channel: String,
     pub thread_id: Option<ThreadId>,
-    /// The title of the thread; none if words must not leave the service.
+    /// The title of the thread; `None` if texts must not leave the service.
     pub thread: Option<String>,
     pub message_id: Option<MessageId>,
-    /// The handle of who did it; none for the service itself.
+    /// The handle of the member who did it; `None` for the service itself.
     pub actor: Option<String>,
-    /// The beginning of the message as it reads now; none if it is about none or cannot be opened, or if
-    /// words must not leave the service.
+    /// The beginning of the message as it reads now; `None` if the item is not about one, if it cannot be
+    /// opened, or if texts must not leave the service.
     pub preview: Option<String>,
 }
 
@@ -61,17 +61,17 @@ columns! {
     make { preview: None }
 }
 
-/// What a member wants to be told of on a way.
+/// The notifications that a member wants on a delivery channel.
 pub(crate) trait Wanted {
-    /// Whether it wants to be told of an item.
+    /// Returns whether the member wants an item.
     fn wants(&self, item: &OutgoingItem) -> bool;
-    /// Whether what leaves the service may say what members say.
+    /// Returns whether texts may leave the service.
     fn shows_words(&self) -> bool;
 }
 
-/// Leases what is due of a member for [`PARCEL_LEASE`], and returns of it what is to be sent, oldest first.
+/// Leases the due items of a member for [`PARCEL_LEASE`], and returns those to be sent, oldest first.
 ///
-/// What is not to be sent is not due any more. If there is too much for one parcel, the rest stays due.
+/// Items that the member does not want are no longer due. Items beyond one delivery batch stay due.
 pub(crate) fn take_due(
     cx: &mut Write<'_>,
     member: MemberId,
@@ -107,21 +107,21 @@ fn last_of(items: &[OutgoingItem], read: usize) -> i64 {
     items.get(read.saturating_sub(1)).map_or(i64::MAX, |item| item.lsn)
 }
 
-/// Moves the due of all that is due of a member by now.
+/// Postpones all due items of a member to `until`.
 pub(crate) fn postpone(cx: &mut Write<'_>, member: MemberId, out: Out, until: Time) -> Result<()> {
     let now = cx.now();
     cx.execute_any(out.statements().postpone, &[&member, &now, &until])
 }
 
-/// Returns when the oldest item came into being that is due of a member; none if nothing is.
+/// Returns the time of a member's oldest due item. Returns `None` if nothing is due.
 pub(crate) fn oldest_due(cx: &Read<'_>, member: MemberId, out: Out) -> Result<Option<Time>> {
     let oldest: Option<(Option<Time>,)> = cx.one(out.statements().oldest, &[&member, &cx.now()])?;
     Ok(oldest.and_then(|(at,)| at))
 }
 
-/// Sets when items that were leased are due again; none if they have been sent.
+/// Sets when leased items are due again, or `None` for items that were sent.
 ///
-/// What has been read or withdrawn meanwhile stays so.
+/// Items that were read or withdrawn in the meantime are left as they are.
 pub(crate) fn set_due(
     cx: &mut Write<'_>,
     member: MemberId,
@@ -134,14 +134,14 @@ pub(crate) fn set_due(
     })
 }
 
-/// Returns which of these items are due at some time.
+/// Returns which of these items have a due time.
 pub(crate) fn still_due(cx: &Read<'_>, member: MemberId, out: Out, lsns: &[i64]) -> Result<Vec<i64>> {
     let rows: Vec<(i64,)> =
         with_lsns(cx.engine(), out.statements().still, lsns, |sql, lsns| cx.query(sql, &[&member, lsns]))?;
     Ok(rows.into_iter().map(|(lsn,)| lsn).collect())
 }
 
-/// Returns whether all of these items are still to be sent: they are due, unread, and their member sees them.
+/// Returns whether all of these items are still to be sent: they are due, unread, and visible to the member.
 pub(crate) fn are_current(cx: &Read<'_>, member: MemberId, out: Out, lsns: &[i64]) -> Result<bool> {
     let (sight, reasons) = (Sight::Member(member).params(), Reasons::all());
     let found: Option<(i64,)> = with_lsns(cx.engine(), out.statements().current, lsns, |sql, lsns| {
@@ -150,10 +150,10 @@ pub(crate) fn are_current(cx: &Read<'_>, member: MemberId, out: Out, lsns: &[i64
     Ok(found.map(|(count,)| count) == i64::try_from(lsns.len()).ok())
 }
 
-/// Makes what was put off to long after now due now, because what its member wants has changed.
+/// Makes items that were postponed for long due now, because the member's preferences have changed.
 pub(crate) fn put_off_no_longer(cx: &mut Write<'_>, member: MemberId) -> Result<()> {
     let now = cx.now();
-    // What is leased, or waits for a moment before it is mailed, goes on.
+    // Items that are leased or wait for the delay before an email stay as they are.
     let delay = cx.settings().mail.as_ref().map(|mail| mail.delay).unwrap_or_default();
     let beyond = now.plus(PARCEL_LEASE.max(delay));
     [Out::Mail, Out::Push]
@@ -161,12 +161,12 @@ pub(crate) fn put_off_no_longer(cx: &mut Write<'_>, member: MemberId) -> Result<
         .try_for_each(|out| cx.execute_any(out.statements().hasten, &[&member, &beyond, &now]))
 }
 
-/// Lets nothing be due of a member any more.
+/// Drops all due times of a member.
 pub(crate) fn drop_due(cx: &mut Write<'_>, member: MemberId, out: Out) -> Result<()> {
     cx.execute_any(out.statements().drop, &[&member])
 }
 
-/// Runs a statement, of which there is one for each engine, with a list of positions.
+/// Runs a statement that takes a list of positions, in the form of the engine.
 fn with_lsns<T>(
     engine: Engine,
     [sqlite, postgres]: [&'static str; 2],
@@ -179,7 +179,7 @@ fn with_lsns<T>(
     }
 }
 
-/// The statements of a way.
+/// The statements of a delivery channel.
 struct Statements {
     due: &'static str,
     lease: [&'static str; 2],
@@ -211,7 +211,7 @@ macro_rules! in_lsns {
     };
 }
 
-/// The statements of the way with this column.
+/// Builds the statements of the delivery channel with this column.
 macro_rules! statements {
     ($due:literal) => {
         Statements {

@@ -1,4 +1,4 @@
-//! Waiting until somebody speaks to the caller.
+//! Waiting until another member addresses the caller.
 
 use std::time::Duration;
 
@@ -16,20 +16,19 @@ use crate::log::bus::EventFilter;
 use crate::op::{LongPoll, Poll, Read, WaitSecs};
 use crate::page::{Page, rows_to_read};
 
-/// Waits until somebody speaks to you, and returns what you have not read of that, oldest first.
+/// Waits until another member addresses you, and returns your unread mentions, oldest first.
 ///
-/// If there is something unread, the call returns at once. It marks nothing as read: do that with
-/// `mark_mentions_read`, or the next call returns the same. Returns `{"timed_out": true}` when the time is
-/// over.
+/// If some are unread, the call returns at once. It marks nothing as read: do that with `mark_mentions_read`,
+/// or the next call returns the same. Returns `{"timed_out": true}` on timeout.
 ///
-/// At most the first 50 items are returned. If you can no longer see any of the oldest 1000, the first 50 of
-/// the newest 1000 are returned.
+/// It returns up to 50 items. If you can no longer see any of the oldest 1000, the first 50 of the newest
+/// 1000 are returned.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WaitForMention {
-    /// Whose mentions: yours.
+    /// Your member id.
     #[serde(rename = "member_id")]
     _member_id: Own<MemberId>,
     timeout_secs: Option<WaitSecs>,

@@ -1,7 +1,7 @@
-//! Ballots: what members choose. Each has one ballot in a vote, which it may change while the vote is open.
+//! Ballots: the choices of members. Each member has one in a vote, which it may change while the vote is
+//! open.
 //!
-//! How many have chosen an option is counted in rows of its own, so that nobody reads the ballots of a large
-//! workspace.
+//! The count of each option has its own row, so that a read does not count the ballots of a large workspace.
 
 use std::collections::BTreeSet;
 
@@ -25,9 +25,9 @@ use crate::text::{Count, Items};
 pub(super) struct BallotCast {
     /// The vote.
     vote_id: VoteId,
-    /// Whose ballot it is.
+    /// The member whose ballot it is.
     member_id: MemberId,
-    /// The indexes of the options that it chooses; none if it was emptied.
+    /// The indexes of the chosen options; empty if the ballot was emptied.
     options: Vec<i64>,
 }
 
@@ -48,9 +48,9 @@ impl Event for BallotCast {
     }
 }
 
-/// Casts your ballot in a vote, in place of the one that you had, and returns the vote.
+/// Casts your ballot in a vote, replacing your earlier one, and returns the vote.
 ///
-/// A delegate casts that of the member for whom it acts.
+/// A delegate casts the ballot of the member for whom it acts.
 ///
 /// Fails with 409 `wrong-state` if the vote is closed, or if its channel is archived.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -58,7 +58,7 @@ impl Event for BallotCast {
 pub(super) struct CastVote {
     /// The vote.
     vote_id: VoteId,
-    /// The indexes of the options that you choose, from 0; none to empty your ballot.
+    /// The indexes of the options that you choose, from 0; `[]` empties your ballot.
     options: Items<Count<0, OPTION_INDEX_MAX>, OPTIONS_MAX>,
 }
 
@@ -91,7 +91,7 @@ const OWN: &str = "select choice from ballots where vote_id = $1 and member_id =
 
 const EMPTY: &str = "delete from ballots where vote_id = $1 and member_id = $2";
 
-/// Fails unless the vote has the options, and as many may be chosen.
+/// Fails unless the vote has the options, and allows that many.
 fn check_fits(vote: &Stored, chosen: &BTreeSet<i64>) -> Result<()> {
     if let Some(unknown) = chosen.iter().find(|choice| **choice >= vote.options) {
         let last = vote.options.saturating_sub(1);
@@ -106,18 +106,18 @@ fn check_fits(vote: &Stored, chosen: &BTreeSet<i64>) -> Result<()> {
     Ok(())
 }
 
-/// How many members have chosen what in a vote.
+/// The counts of a vote.
 pub(super) struct Tally {
-    /// How many have chosen each option, by index.
+    /// Number of members who have chosen each option, by index.
     pub of_options: Vec<i64>,
-    /// How many have chosen something.
+    /// Number of members who have chosen something.
     pub ballots: i64,
 }
 
-/// The choice under which the members who have chosen something are counted.
+/// The choice under which all members with a ballot that is not empty are counted.
 const ANY: i64 = -1;
 
-/// Returns the counts of a vote that has so many options.
+/// Returns the counts of a vote that has `options` options.
 pub(super) fn tally(cx: &Read<'_>, vote: VoteId, options: i64) -> Result<Tally> {
     let of_options = vec![0; usize::try_from(options).unwrap_or_default()];
     let mut tally = Tally { of_options, ballots: 0 };
@@ -165,7 +165,7 @@ const ADD_IF_FIRST: &str = "
     where not exists (select 1 from ballots where vote_id = $1 and member_id = $3 and choice <> $4)
     on conflict (vote_id, choice) do update set total = ballot_counts.total + 1";
 
-/// Returns the first members who have chosen an option, in the order in which they did.
+/// Returns the first members who have chosen an option, in the order in which they chose it.
 pub(super) fn voters(cx: &Read<'_>, vote: VoteId, choice: i64) -> Result<Vec<MemberId>> {
     let voters: Vec<(MemberId,)> = cx.query(VOTERS, &[&vote, &choice, &VOTERS_LISTED])?;
     Ok(voters.into_iter().map(|(member,)| member).collect())

@@ -34,11 +34,11 @@ enum Reason {
 pub(super) struct VoteClosed {
     /// The vote.
     vote_id: VoteId,
-    /// How many members have chosen each option, by index.
+    /// Number of members who have chosen each option, by index.
     tally: Vec<i64>,
-    /// How many members have chosen something.
+    /// Number of members who have chosen something.
     ballots: i64,
-    /// Who closed it; null if it closed by itself.
+    /// The member who closed it; null if it closed by itself.
     closed_by: Option<MemberId>,
     /// Why it was closed.
     reason: Reason,
@@ -49,17 +49,17 @@ impl Event for VoteClosed {
 
     fn replay(event: &Replayed<'_>) -> Result<()> {
         let vote = event.row_of("votes", "vote_id")?.copy("closed_by");
-        // One whose time is over was closed then.
+        // A vote whose time was over closed at that time.
         let is_due = event.text("reason") == Some(DUE_REASON);
         let closed_at = if is_due { vote.value("closes_at").cloned() } else { Some(event.at()) };
         vote.set_known("closed_at", closed_at).keep()
     }
 }
 
-/// How a [`Reason`] that the time is over is written.
+/// Serialized form of [`Reason::Due`].
 const DUE_REASON: &str = "due";
 
-/// Closes a vote and returns it. A closed one stays as it is.
+/// Closes a vote and returns it. A closed vote stays as it is.
 ///
 /// Fails with 403 `forbidden` if you have not opened it and lack `channel:admin`.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -86,7 +86,7 @@ fn check_may_close(caller: &Caller, created_by: MemberId) -> Result<()> {
     Err(Error::forbidden("only who opened a vote or a member with channel:admin closes it"))
 }
 
-/// Closes an open vote, for this reason unless its time is over. Returns when, and who did.
+/// Closes an open vote, for this reason unless its time is over. Returns the time and the member.
 fn close(cx: &mut Write<'_>, vote: &Stored, reason: Reason) -> Result<(Option<Time>, Option<MemberId>)> {
     let due = vote.closes_at.filter(|end| *end <= cx.now());
     let reason = if due.is_some() { Reason::Due } else { reason };
@@ -106,7 +106,7 @@ pub(super) fn chore() -> Chore {
     Due { next: DUE, settle: close_due }.chore("votes")
 }
 
-/// By the index of open votes that close by themselves.
+/// Uses the index of open votes that close by themselves.
 const DUE: &str = concat!(
     "select v.closes_at, v.id, v.workspace_id from votes v
      where v.closed_at is null and v.closes_at is not null and v.closes_at <= $1
@@ -115,7 +115,7 @@ const DUE: &str = concat!(
     " order by v.closes_at, v.id limit $4"
 );
 
-/// Closes those of the votes of the caller's workspace that are open and whose time is over.
+/// Closes those of the given votes of the caller's workspace that are open and whose time is over.
 fn close_due(cx: &mut Write<'_>, votes: &[Uuid]) -> Result<()> {
     for id in votes {
         let due: Option<Stored> = cx.one(OVER, &[id, &cx.caller().workspace_id, &cx.now()])?;
@@ -164,7 +164,7 @@ const OPEN_SQLITE: &str = select_open!("in (select unhex(value) from json_each($
 
 const OPEN_POSTGRES: &str = select_open!("= any($1) order by v.lsn");
 
-/// Removes the votes whose questions' rows go, and their ballots. Those that are open are closed before.
+/// Removes the votes whose questions' rows are removed, and their ballots. Open ones are closed first.
 pub(super) fn remove(cx: &mut Write<'_>, permit: &DestroyPermit<'_>, messages: &[MessageId]) -> Result<()> {
     close_withdrawn(cx, permit, messages)?;
     messages.iter().try_for_each(|id| {

@@ -1,9 +1,8 @@
-//! Votes: a question to those who see a thread, with options to choose from.
+//! Votes: a question to the members who see a thread, with options to choose from.
 //!
-//! The question is a message of the thread, with a block of its own: question and options are words, and
-//! sealed like others. Who chose what is no secret. A vote whose time is over is closed at once, although the
-//! event comes later. A vote is in this file, and so is its opening; `ballot` has what is chosen, `close` how
-//! it ends.
+//! The question is a message of the thread, with a block for the vote: question and options are content, and
+//! sealed like any other. Ballots are not secret. A vote closes as soon as its time is over, although the
+//! event comes later. This file defines and opens votes; `ballot` has the choices, `close` the end.
 
 mod ballot;
 mod close;
@@ -127,7 +126,7 @@ struct VoteOpened {
     vote_id: VoteId,
     /// The message with the question.
     message_id: MessageId,
-    /// How many options there are.
+    /// Number of options.
     options: i64,
     /// Whether a member may choose several.
     multiple: bool,
@@ -150,16 +149,16 @@ impl Event for VoteOpened {
 /// An option of a vote.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 struct VoteOption {
-    /// What can be chosen; blank once the message is withdrawn, or if it cannot be opened.
+    /// Its text; blank once the message is withdrawn, or if it cannot be opened.
     text: String,
-    /// How many members have chosen it.
+    /// Number of members who have chosen it.
     votes: i64,
-    /// Those members, in the order in which they did: the first 200.
+    /// The first 200 of these members, in the order in which they chose it.
     voter_ids: Vec<MemberId>,
 }
 
 impl VoteOption {
-    /// Returns how many rows were read for it.
+    /// Returns the number of rows that were read for it.
     fn rows(&self) -> usize {
         self.voter_ids.len().saturating_add(1)
     }
@@ -174,9 +173,9 @@ pub(super) struct Vote {
     thread_id: ThreadId,
     /// The message of the thread with the question.
     message_id: MessageId,
-    /// What is asked; blank once the message is withdrawn, or if it cannot be opened.
+    /// The question; blank once the message is withdrawn, or if it cannot be opened.
     question: String,
-    /// What can be chosen, in the order of the indexes from 0.
+    /// The options, in the order of the indexes from 0.
     options: Vec<VoteOption>,
     /// Whether a member may choose several.
     multiple: bool,
@@ -184,9 +183,9 @@ pub(super) struct Vote {
     closes_at: Option<Time>,
     /// When it was closed; null while it is open.
     closed_at: Option<Time>,
-    /// Who closed it; null while it is open, and if it closed by itself.
+    /// The member who closed it; null while it is open, and if it closed by itself.
     closed_by: Option<MemberId>,
-    /// Who opened it.
+    /// The member who opened it.
     created_by: MemberId,
     /// The position of its opening in the workspace's log.
     lsn: i64,
@@ -236,17 +235,17 @@ columns! {
 }
 
 impl Stored {
-    /// The place of the vote's events, about who opened it.
+    /// Returns the place of the vote's events, about the member who opened it.
     fn subject(&self) -> Subject {
         Subject::thread(self.channel_id, self.thread_id).about(self.created_by)
     }
 
-    /// Returns when it closed; none if it is open.
+    /// Returns when it closed. Returns `None` if it is open.
     fn closed(&self, now: Time) -> Option<Time> {
         self.closed_at.or(self.closes_at.filter(|end| *end <= now))
     }
 
-    /// Returns the vote as it is now, with its words and its ballots.
+    /// Returns the vote as it is now, with its text and its ballots.
     fn open(self, cx: &Read<'_>) -> Result<Vote> {
         let words = messages::own_block(cx, self.message_id)?;
         let closed_at = self.closed(cx.now());
@@ -278,11 +277,11 @@ impl Stored {
     }
 }
 
-/// Two to twenty texts, no two of which are the same.
+/// The options of a new vote: 2 to 20 different texts.
 #[derive(Clone, Debug, Serialize)]
 struct Options(Items<Text<1, OPTION_MAX>, OPTIONS_MAX>);
 
-/// A choice needs two.
+/// Minimum number of options.
 const OPTIONS_MIN: usize = 2;
 
 impl<'de> Deserialize<'de> for Options {
@@ -326,19 +325,19 @@ impl JsonSchema for Options {
 struct CreateVote {
     /// The thread.
     thread_id: ThreadId,
-    /// What is asked.
+    /// The question.
     question: Prose<1, QUESTION_MAX>,
-    /// What can be chosen: 2 to 20 different texts.
+    /// The options: 2 to 20 different texts.
     options: Options,
     /// Whether a member may choose several.
     #[schemars(transform = default_is("false"))]
     #[serde(default)]
     multiple: bool,
-    /// When it closes by itself: in the future. Default: never.
+    /// When it closes by itself, in the future. Default: never.
     closes_at: Option<Time>,
 }
 
-/// A question that is sealed.
+/// A question whose text is sealed.
 struct SealedQuestion {
     id: VoteId,
     post: SealedPost,
@@ -396,7 +395,7 @@ fn create_vote(cx: &mut Write<'_>, input: &CreateVote, sealed: &SealedQuestion) 
 
 const COUNT: &str = "select count(*) from votes where thread_id = $1";
 
-/// Returns a vote, with who has chosen what.
+/// Returns a vote, with its ballots.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetVote {

@@ -1,4 +1,4 @@
-//! Gates that wait for a decision, and that the caller could accept.
+//! Gates that wait for a decision and that the caller could accept.
 
 use super::{ApprovalGate, Stored, gate_columns, is_agent};
 use crate::Result;
@@ -22,7 +22,7 @@ pub(in crate::gates) fn awaiting(cx: &Read<'_>, most: i64) -> Result<Vec<Approva
     gates.into_iter().map(|gate| gate.open(cx)).collect()
 }
 
-/// By the index of pending gates.
+/// Uses the index of pending gates.
 const AWAITING: &str = concat!(
     "select ",
     gate_columns!(),

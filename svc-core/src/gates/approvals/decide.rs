@@ -1,4 +1,4 @@
-//! Deciding a gate: who may, and what each decision leads to.
+//! Deciding a gate: the members who may, and the effect of each decision.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,11 +17,11 @@ use crate::op::{Answer, Caller, Read, Write};
 use crate::store::named_enum;
 
 named_enum! {
-    /// What is decided about an approval gate.
+    /// A decision about an approval gate.
     pub(super) enum Decision { Accept = "accept", Decline = "decline", Cancel = "cancel" }
 }
 
-/// Who may decide something about a gate: who accepts, and who takes back what it asked for.
+/// Capabilities of deciders: to accept a gate, and to take back one's own request.
 pub(super) const DECIDERS: &[Capability] = &[Capability::ThreadTransition, Capability::ApprovalGrant];
 
 impl Decision {
@@ -34,12 +34,12 @@ impl Decision {
     }
 }
 
-/// An approval gate was decided, or its time was over.
+/// An approval gate was decided, or it expired.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ApprovalDecided {
     /// The gate.
     pub gate_id: GateId,
-    /// What was decided; null if it expired.
+    /// The decision; null if it expired.
     pub decision: Option<Decision>,
     /// The state of the gate from now on.
     pub state: GateState,
@@ -72,13 +72,13 @@ impl<I> Answer<I> for ApprovalGate {
     }
 }
 
-/// What became of a decision.
+/// The outcome of a decision.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Decided {
     #[serde(flatten)]
     gate: ApprovalGate,
-    /// Where a person decides, if the gate is left to one; absent otherwise. Only over MCP: elsewhere that
-    /// is the refusal `needs-person`.
+    /// The page on which a person decides, if one has to; absent otherwise. Only over MCP: REST fails with
+    /// `needs-person`.
     #[serde(skip_serializing_if = "Option::is_none")]
     link: Option<DecisionLink>,
 }
@@ -103,12 +103,12 @@ impl Answer<ApprovalDecide> for Decided {
 
 /// Decides an approval gate and returns it.
 ///
-/// Accepting needs `approval:grant`, and a person if the request says so: whoever may not accept gets a link
-/// for a person, which lasts an hour. Declining and cancelling need the capability too, unless you asked for
-/// the approval. The same decision again changes nothing.
+/// Accepting needs `approval:grant`, and a person if the request says so: if you may not accept, you get a
+/// link for a person, which lasts an hour. Declining and cancelling need the capability too, unless you asked
+/// for the approval. Repeating the decision changes nothing.
 ///
-/// Fails with 403 `forbidden` if you have `approval:grant` and accept what you asked for, yourself or by a
-/// delegate, if you accept as a delegate, or if you decline or cancel what others asked for without
+/// Fails with 403 `forbidden` if you have `approval:grant` and accept your own request, made by yourself or
+/// by a delegate, if you accept as a delegate, or if you decline or cancel the request of another without
 /// `approval:grant`; 403 `needs-person` if a person has to accept it; 409 `wrong-state` if the gate was
 /// decided otherwise or has expired, or if its thread is archived.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -116,7 +116,7 @@ impl Answer<ApprovalDecide> for Decided {
 pub(super) struct ApprovalDecide {
     /// The gate.
     gate_id: GateId,
-    /// What to decide.
+    /// The decision.
     decision: Decision,
 }
 
@@ -158,7 +158,7 @@ const DECIDE: &str = "
     update approval_gates set state = $2, resolved_by = $3, resolved_actor_id = $4, resolved_at = $5
     where id = $1 and state = 'pending'";
 
-/// Fails unless the caller may make the decision about what `asker` asked for.
+/// Fails unless the caller may make the decision about a request of `asker`.
 fn check_may_decide(caller: &Caller, by: Judge, asker: Judge, decision: Decision) -> Result<()> {
     let is_asker = by.people().iter().any(|member| asker.people().contains(member));
     if decision != Decision::Accept {
@@ -207,7 +207,7 @@ mod tests {
         let judge = |member, actor| Judge { member: id(member), actor: id(actor) };
         let grants: &[Capability] = &[ThreadTransition, ApprovalGrant];
         let forbidden = Some(Code::Forbidden);
-        // Whoever asked is 1, by a token of 2.
+        // The asker is 1, by a token of 2.
         let table = [
             (judge(3, 3), grants, [None, None, None]),
             (judge(3, 3), &grants[..1], [None, forbidden, forbidden]),

@@ -1,6 +1,6 @@
 //! Expiry: the event of a gate whose time is over.
 //!
-//! Every read takes such a gate for expired before this has happened; the row and the log follow.
+//! Every read treats such a gate as expired at once; the row and the log follow.
 
 use uuid::Uuid;
 
@@ -16,7 +16,7 @@ pub(super) fn chore() -> Chore {
     Due { next: DUE, settle: expire }.chore("approval-gates")
 }
 
-/// By the index of pending gates that expire.
+/// Uses the index of pending gates that expire.
 const DUE: &str = concat!(
     "select g.expires_at, g.id, g.workspace_id from approval_gates g
      where g.state = 'pending' and g.expires_at is not null and g.expires_at <= $1
@@ -25,7 +25,7 @@ const DUE: &str = concat!(
     " order by g.expires_at, g.id limit $4"
 );
 
-/// Expires those of the gates of the caller's workspace that are pending and whose time is over.
+/// Expires those of the given gates of the caller's workspace that are pending and whose time is over.
 fn expire(cx: &mut Write<'_>, gates: &[Uuid]) -> Result<()> {
     for id in gates {
         let due: Option<Stored> = cx.one(OVER, &[id, &cx.caller().workspace_id, &cx.now()])?;

@@ -1,7 +1,7 @@
-//! What became of a gate, for a caller who was told that a person decides.
+//! Waiting for the decision of a gate, for a caller whose request needs a person.
 //!
-//! It is no operation of the table: a shell calls it between two answers of `approval_decide`, by the right
-//! of that one.
+//! It is not an operation of the table: a shell calls it between two answers of `approval_decide`, with the
+//! access of that operation.
 
 use std::time::Duration;
 
@@ -23,12 +23,12 @@ use crate::schema::brief;
 struct FollowApproval {
     /// The gate.
     gate_id: GateId,
-    /// How long to wait; without it the gate is returned as it is.
+    /// How long to wait; without it, the gate is returned at once.
     #[schemars(transform = brief("How long to wait; without it the gate is returned as it is."))]
     timeout_secs: Option<WaitSecs>,
 }
 
-/// Returns the wait for a decision, which has the access of `approval_decide`.
+/// Returns the operation that waits for a decision, which has the access of `approval_decide`.
 pub fn follow_approval() -> Operation {
     wait("follow_approval", follow).title("Follow an approval gate").needs(DECIDERS)
 }

@@ -1,7 +1,7 @@
-//! The link by which a person finds a gate that others may not accept.
+//! The link by which a person finds a gate that the caller may not accept.
 //!
-//! It is sealed, so that nobody makes one, and gives no right: who opens it has to be signed in and may do
-//! what it may do anyway. It ends by itself, and with the decision.
+//! It is sealed, so that no one can forge one, and grants no rights: its reader has to be signed in and may
+//! do what it may do anyway. It expires after an hour, and with the decision.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -17,10 +17,10 @@ use crate::op::Read;
 use crate::time::Time;
 
 const LABEL: &str = "svc.approval-link/1";
-/// Where the page is.
+/// Path of the page.
 const PLACE: &str = "/ui/approvals/";
 
-/// What a link is about.
+/// Contents of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Link {
     pub gate: GateId,
@@ -30,23 +30,23 @@ pub(super) struct Link {
     pub expires_at: Time,
 }
 
-/// Where a person decides about an approval gate.
+/// The page on which a person decides about an approval gate.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct DecisionLink {
     /// The address of a page; a path if the service does not know its own address.
     pub url: String,
-    /// When it ends, unless the gate is decided before.
+    /// When the link expires, unless the gate is decided before.
     pub expires_at: Time,
 }
 
 impl Link {
-    /// Returns a link to a gate of the caller's workspace, for a member who asks for it now.
+    /// Creates a link to a gate of the caller's workspace, for a member who asks for it now.
     pub fn new(cx: &Read<'_>, gate: GateId, asked_by: MemberId) -> Self {
         let expires_at = cx.now().shifted(APPROVAL_LINK_SECS.saturating_mul(1_000_000));
         Self { gate, workspace: cx.caller().workspace_id, asked_by, expires_at }
     }
 
-    /// Returns the address of its page.
+    /// Returns the address of the page.
     pub fn address(&self, cx: &Read<'_>) -> Result<DecisionLink> {
         let service = cx.settings().public_url.as_deref().unwrap_or_default();
         let url = format!("{service}{PLACE}{}", self.seal(cx.sealer())?);

@@ -1,9 +1,10 @@
-//! Approval gates: a question to the people of a workspace, which somebody else than the asker accepts.
+//! Approval gates: a question to the people of a workspace, which someone other than the asker accepts.
 //!
-//! A gate is pending until it is decided or its time is over. A gate that blocks the close does so unless it
-//! was accepted or cancelled, or a later gate of its thread was accepted: that is a later answer, whether
-//! that gate blocks or not. The question is a sealed message of the thread by the asker. A gate whose time is
-//! over is expired at once, although the event comes later. Who may not accept one gets a link for a person.
+//! A gate is pending until it is decided or expires. A gate that blocks the close does so unless it was
+//! accepted or cancelled, or a later gate of its thread was accepted: that is a later answer, whether that
+//! gate blocks or not. The question is a sealed message of the thread by the asker. A gate counts as expired
+//! as soon as its time is over, although the event comes later. A caller who may not accept a gate gets a
+//! link for a person.
 
 mod link;
 mod decide;
@@ -49,7 +50,7 @@ const NOTICE: &str = "approval";
 
 pub(crate) fn feature() -> Feature {
     Feature::new()
-        // A decision outlives the question.
+        // A decision outlives its question.
         .cleaner("approval_gates", KEEP)
         .operations("approvals", operations())
         .events(vec![EventKind::of::<ApprovalRequested>(), EventKind::of::<decide::ApprovalDecided>()])
@@ -63,15 +64,27 @@ pub(crate) fn feature() -> Feature {
             )
             .by(Maker::Agent),
         )
-        .records(vec![
-Records::table("approval_gates", "lsn id").after("messages")
-    .ids("id workspace_id channel_id thread_id requested_by requested_actor_id resolved_by resolved_actor_id \
-          message_id")
-    .texts("state").bools("blocks_close needs_person")
-    .times("requested_at expires_at resolved_at").ints("lsn")
-    .proven("id", "channel_id thread_id state blocks_close needs_person requested_by requested_actor_id \
-                   requested_at expires_at resolved_by resolved_actor_id resolved_at message_id lsn"),
-])
+        .records(records())
+}
+
+fn records() -> Vec<Records> {
+    vec![
+        Records::table("approval_gates", "lsn id")
+            .after("messages")
+            .ids(
+                "id workspace_id channel_id thread_id requested_by requested_actor_id resolved_by \
+                 resolved_actor_id message_id",
+            )
+            .texts("state")
+            .bools("blocks_close needs_person")
+            .times("requested_at expires_at resolved_at")
+            .ints("lsn")
+            .proven(
+                "id",
+                "channel_id thread_id state blocks_close needs_person requested_by requested_actor_id \
+                 requested_at expires_at resolved_by resolved_actor_id resolved_at message_id lsn",
+            ),
+    ]
 }
 
 fn operations() -> Vec<Operation> {
@@ -127,7 +140,7 @@ fn operations() -> Vec<Operation> {
 }
 
 named_enum! {
-    /// How far an approval gate has come. All states but `pending` are final.
+    /// State of an approval gate. All states but `pending` are final.
     pub(crate) enum GateState {
         Pending = "pending",
         Accepted = "accepted",
@@ -142,9 +155,9 @@ named_enum! {
 struct ApprovalRequested {
     /// The gate.
     gate_id: GateId,
-    /// Whether the thread does not close before it is accepted.
+    /// Whether the thread does not close before the gate is accepted.
     blocks_close: bool,
-    /// Whether only a person accepts it.
+    /// Whether only a person may accept it.
     needs_person: bool,
     /// When it expires; null for never.
     expires_at: Option<Time>,
@@ -177,20 +190,20 @@ pub(super) struct ApprovalGate {
     channel_id: ChannelId,
     /// The thread.
     thread_id: ThreadId,
-    /// How far it has come.
+    /// Its state.
     state: GateState,
     /// The question; blank once its message is withdrawn, or if it cannot be opened.
     question: String,
     /// Whether the thread does not close before the gate is accepted or cancelled, or a later one accepted.
     blocks_close: bool,
-    /// Whether only a person accepts it, and no agent, whatever that may do.
+    /// Whether only a person may accept it, and no agent, whatever its capabilities.
     needs_person: bool,
     /// The member who asked.
     requested_by: MemberId,
     /// The delegate who asked for that member; absent if the member acted for itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     requested_actor_id: Option<MemberId>,
-    /// When it was asked.
+    /// When it was requested.
     requested_at: Time,
     /// When it expires unless it is decided; null for never.
     expires_at: Option<Time>,
@@ -199,7 +212,7 @@ pub(super) struct ApprovalGate {
     /// The delegate who decided it for that member; absent if the member acted for itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     resolved_actor_id: Option<MemberId>,
-    /// When it was decided, or when it expired.
+    /// When it was decided or expired.
     resolved_at: Option<Time>,
     /// The message of the thread with the question.
     message_id: MessageId,
@@ -207,7 +220,7 @@ pub(super) struct ApprovalGate {
     lsn: i64,
 }
 
-/// A gate's row, before it is known what its message says and whether its time is over.
+/// A gate's row, without its question, and not yet checked for expiry.
 struct Stored(ApprovalGate);
 
 columns! {
@@ -233,7 +246,7 @@ columns! {
 }
 
 impl Stored {
-    /// Returns the gate as it is now.
+    /// Returns the gate as it is now, with its question.
     fn open(self, cx: &Read<'_>) -> Result<ApprovalGate> {
         let words = messages::words(cx, self.0.message_id)?;
         let question = words.map_or_else(String::new, |(question, _)| question);
@@ -252,8 +265,8 @@ impl Stored {
 
 /// Asks the people of the workspace for an approval, and returns the gate.
 ///
-/// Whoever has `approval:grant` can accept it, but not you, nor by a delegate; if you say that it needs a
-/// person, no agent can.
+/// Members with `approval:grant` can accept it, but not you, nor by a delegate; if it needs a person, agents
+/// cannot.
 ///
 /// The question is posted as one message of yours, which cannot be edited.
 ///
@@ -263,7 +276,7 @@ impl Stored {
 struct RequestApproval {
     /// The thread.
     thread_id: ThreadId,
-    /// What is to be approved.
+    /// The question for the approver.
     question: Prose<1, QUESTION_MAX>,
     /// Whether the thread does not close before this is accepted or cancelled. Default: true.
     ///
@@ -272,14 +285,14 @@ struct RequestApproval {
     /// Whether only a person may accept it, and no agent.
     #[schemars(transform = brief("Whether only a person may accept it."), transform = default_is("false"))]
     needs_person: Option<bool>,
-    /// In how many seconds it expires, at least 60. Default: never.
+    /// Seconds until it expires, at least 60. Default: never.
     ///
-    /// At most 2592000. A gate that is decided does not expire.
+    /// Maximum 2592000. A gate that is decided does not expire.
     #[schemars(transform = brief("Seconds until it expires."))]
     expires_in_secs: Option<Count<GATE_EXPIRY_MIN_SECS, GATE_EXPIRY_MAX_SECS>>,
 }
 
-/// A question that is sealed.
+/// A question whose text is sealed.
 struct SealedQuestion {
     id: GateId,
     post: SealedPost,
@@ -386,7 +399,7 @@ const BY_ID: &str =
 
 /// Returns the approval gates of a workspace that you may see, in the order in which they were requested.
 ///
-/// One page covers at most 2000 gates, so it may be short or empty although there is more: continue while
+/// One page covers up to 2000 gates, so it may be short or empty although there is more: continue while
 /// `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -419,7 +432,7 @@ fn list_approval_gates(cx: &Read<'_>, input: &ListApprovalGates) -> Result<Page<
     page.try_fill(|gate: &ApprovalGate| gate.lsn, |gate| gate.open(cx))
 }
 
-/// Returns whether a member is an agent, and no person.
+/// Returns whether a member is an agent, not a person.
 fn is_agent(cx: &Read<'_>, member: MemberId) -> Result<bool> {
     Ok(load_member(cx, member)?.kind == MemberKind::Agent)
 }
@@ -439,7 +452,7 @@ macro_rules! in_state {
     };
 }
 
-/// A thread has no more of them than a page may look through.
+/// A thread has no more gates than a page may scan.
 const OF_THREAD: &str = concat!(
     "select ",
     gate_columns!(),
@@ -462,7 +475,7 @@ const OF_WORKSPACE: &str = concat!(
 const HORIZON: &str =
     "select lsn from approval_gates where workspace_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
 
-/// A thread does not close while a gate blocks it.
+/// Returns the gates that keep a thread from closing.
 fn blocking_gates(cx: &Read<'_>, id: ThreadId) -> Result<Vec<Unmet>> {
     let blocking: Vec<(GateId, i64)> = cx.query(BLOCKING, &[&id, &REASON_IDS_MAX])?;
     let detail = match blocking.first() {

@@ -1,4 +1,4 @@
-//! What a link to an approval gate shows to the person who opens it.
+//! The page of a link to an approval gate.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,10 +25,11 @@ pub(super) fn row() -> Operation {
         .example(|_| json!({"link": "sealed"}))
 }
 
-/// Shows the approval gate that a link is about to whom a browser is signed in as.
+/// Shows the approval gate of a link to the member who is signed in.
 ///
-/// The link gives no right: its reader sees the gate if it sees the thread, and decides if it may. A link
-/// ends after an hour, and once its gate is decided. A browser gets the board, which asks for the same.
+/// The link grants no rights: the reader sees the gate if it sees the thread, and decides if it may. A link
+/// expires after an hour, and once its gate is decided. A browser gets the board, which sends the same
+/// request.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct OpenApprovalLink {
@@ -36,16 +37,16 @@ struct OpenApprovalLink {
     link: String,
 }
 
-/// What a person is shown of an approval gate.
+/// An approval gate as a person sees it.
 #[derive(Serialize, JsonSchema)]
 struct OpenedApprovalLink {
     /// The gate.
     gate: ApprovalGate,
     /// Its thread.
     thread: Thread,
-    /// Who handed the link over, by handle.
+    /// The handle of the member who handed the link over.
     asked_by: String,
-    /// When the link ends.
+    /// When the link expires.
     expires_at: Time,
 }
 

@@ -1,4 +1,4 @@
-//! Land advice: what the close of a thread would meet now. It decides nothing.
+//! Land advice: the conditions that the close of a thread would not meet now. It decides nothing.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,7 +10,7 @@ use crate::error::{Code, Error};
 use crate::id::ThreadId;
 use crate::op::{Answer, Read, Write};
 
-/// What the close of a thread would meet now.
+/// The conditions that the close of a thread would not meet now.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct LandAdvice {
     /// The thread.
@@ -34,7 +34,7 @@ impl Answer<RequestLandAdvice> for LandAdvice {
     }
 }
 
-/// Returns what the close of a thread would meet now. It decides nothing.
+/// Returns the conditions that the close of a thread would not meet now. It decides nothing.
 ///
 /// Fails with 409 `wrong-state` if the thread is finished; 409 `not-enabled` if the operator has not set
 /// `SVC_LAND_ADVICE=1`.

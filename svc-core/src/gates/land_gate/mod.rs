@@ -1,9 +1,9 @@
-//! The land gate: what is to land, and whether somebody has let it pass.
+//! The land gate: the work that is to land, and whether a member has passed it.
 //!
 //! A gate points at one thing, such as a branch, at one commit. A pass counts under the rules of approvals,
-//! from a member with the skill `land_gate`; each later pointer or verdict takes its place, and a later
-//! result or reopening voids it. The close asks for it only where it is required. `advice` says what the
-//! close would meet.
+//! from a member with the skill `land_gate`. Each later pointer or verdict replaces it, and a later result or
+//! reopening voids it. The close needs a pass only if the thread requires it. `advice` lists the conditions
+//! that the close would not meet.
 
 mod advice;
 
@@ -90,7 +90,7 @@ pub(crate) fn feature() -> Feature {
             EventKind::of::<LandGateCleared>(),
         ])
         .condition(Condition { name: "land-gate", action: CLOSE, unmet: missing_pass })
-        // Nobody in a sample has the skill, so that no example claims it.
+        // No sample member has the skill, so no example shows it.
         .sample(
             Sample::new("gated_thread", "create_thread", |w| {
                 json!({"channel_id": w.id("channel"), "title": "Port the spooler", "required_skills": ["c"]})
@@ -100,31 +100,39 @@ pub(crate) fn feature() -> Feature {
                 json!({"thread_id": w.id("gated_thread"), "pointer": "spooler", "head_sha": "5be01d7"})
             }),
         )
-        .records(vec![
-Records::table("land_gates", "thread_id").through("thread_id", "threads")
-    .ids("thread_id member_id actor_id").bools("required").texts("pointer head_sha verdict objection")
-    .times("set_at").ints("lsn")
-    .proven("thread_id", "required pointer head_sha verdict objection member_id actor_id set_at lsn"),
-])
+        .records(records())
+}
+
+fn records() -> Vec<Records> {
+    vec![
+        Records::table("land_gates", "thread_id")
+            .through("thread_id", "threads")
+            .ids("thread_id member_id actor_id")
+            .bools("required")
+            .texts("pointer head_sha verdict objection")
+            .times("set_at")
+            .ints("lsn")
+            .proven("thread_id", "required pointer head_sha verdict objection member_id actor_id set_at lsn"),
+    ]
 }
 
 named_enum! {
-    /// Whether what a land gate points at may land.
+    /// Whether the work that a land gate points at may land.
     pub(crate) enum LandVerdict { Pass = "pass", Fail = "fail" }
 }
 
-/// A land gate was pointed at something, or it was judged.
+/// A land gate was pointed at something, or judged.
 #[derive(Serialize, JsonSchema)]
 struct LandGateSet<'a> {
-    /// What is to land, such as a branch.
+    /// The work to land, such as a branch.
     pointer: &'a str,
-    /// The commit at which it is.
+    /// Its commit.
     head_sha: &'a CommitHash,
-    /// Whether it may land; null if that was not judged.
+    /// Whether it may land; null if not judged.
     verdict: Option<LandVerdict>,
     /// The reason why a pass by this member did not count then; null if it counted.
     objection: Option<Objection>,
-    /// Whether the close requires a pass, as before.
+    /// Whether the close requires a pass, which this event does not change.
     required: bool,
 }
 
@@ -204,7 +212,7 @@ columns! {
     }
 }
 
-/// Returns the land gate of a thread; one that requires nothing and points nowhere if it has none.
+/// Returns the land gate of a thread. Without a row, it requires nothing and has no pointer.
 fn stored(cx: &Read<'_>, thread: ThreadId) -> Result<Stored> {
     Ok(cx.one(ONE, &[&thread])?.unwrap_or_default())
 }
@@ -212,15 +220,15 @@ fn stored(cx: &Read<'_>, thread: ThreadId) -> Result<Stored> {
 const ONE: &str = concat!("select ", land_gate_columns!(), " from land_gates g where g.thread_id = $1");
 
 impl Stored {
-    /// Returns who pointed it there last, and what stood against that.
+    /// Returns the author and the position of the last setting, and the objection at that time.
     fn judgement(&self) -> Option<Judgement> {
         let by = Judge { member: self.member_id?, actor: self.actor_id? };
         Some(Judgement { by, lsn: self.lsn?, objection: self.objection, active: self.active })
     }
 
-    /// Returns why what it points at may not land; the inner value is none if it may.
+    /// Returns the objection to landing, as an inner value that is `None` if the work may land.
     ///
-    /// The outer value is none if it points nowhere.
+    /// Returns `None` if the gate has no pointer.
     fn objection(&self, judges: &Judges) -> Option<Option<Objection>> {
         let judgement = self.judgement()?;
         if self.verdict != Some(LandVerdict::Pass) {
@@ -230,7 +238,7 @@ impl Stored {
     }
 }
 
-/// Returns who may let a thread's work land, as far as that concerns one member.
+/// Returns the judges of a thread's land gate. Only `member` is checked for the skill.
 fn judges(cx: &Read<'_>, thread: &Thread, member: Option<MemberId>) -> Result<Judges> {
     let is_qualified = match member {
         Some(member) => members::is_holder(cx, member, members::LAND_GATE)?,
@@ -248,15 +256,15 @@ struct LandGate {
     required: bool,
     /// Whether the gate lets the thread close: a pass counts, or none is required.
     satisfied: bool,
-    /// What is to land, such as a branch; null if the gate was never set.
+    /// The work to land, such as a branch; null if the gate was never set.
     pointer: Option<String>,
-    /// The commit at which it is.
+    /// Its commit.
     head_sha: Option<CommitHash>,
-    /// Whether it may land; null if that was not judged.
+    /// Whether it may land; null if not judged.
     verdict: Option<LandVerdict>,
     /// Whether the verdict is a pass that counts.
     counts: bool,
-    /// Why it is not; null if it is, or if the gate was never set.
+    /// The reason why it does not count; null if it does, or if the gate was never set.
     why_not: Option<Objection>,
     /// The member who set it last.
     member_id: Option<MemberId>,
@@ -265,7 +273,7 @@ struct LandGate {
     actor_id: Option<MemberId>,
     /// When it was set last.
     set_at: Option<Time>,
-    /// The position of that in the workspace's event log.
+    /// The position of the event in the workspace's event log.
     lsn: Option<i64>,
 }
 
@@ -303,14 +311,14 @@ impl<I> Answer<I> for LandGate {
     }
 }
 
-/// Points a thread's land gate at what is to land, with a verdict if you have one, and returns the gate.
+/// Points a thread's land gate at the work to land, with a verdict if you have one, and returns the gate.
 ///
-/// It replaces the pointer and the verdict of before, so that a pass is always about what is pointed at. A
-/// later result or reopening of the thread voids it.
+/// It replaces the earlier pointer and verdict, so that a pass is always about the current pointer. A later
+/// result or reopening of the thread voids it.
 ///
 /// A pass counts from a member with the skill `land_gate` who neither owns the thread nor has ever worked on
-/// it, under delegation the delegate neither. That must hold when it is given and at the close, and neither
-/// may be frozen or deactivated then.
+/// it; under delegation the same applies to the delegate. These rules apply when it is given and at the
+/// close, when neither may be frozen or deactivated.
 ///
 /// Fails with 409 `wrong-state` if the thread is finished.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -318,9 +326,9 @@ impl<I> Answer<I> for LandGate {
 struct SetLandGate {
     /// The thread.
     thread_id: ThreadId,
-    /// What is to land, such as a branch or the address of a pull request.
+    /// The work to land, such as a branch or the address of a pull request.
     pointer: Text<1, LAND_POINTER_MAX>,
-    /// The git commit at which it is: the hash, or at least 4 digits of it.
+    /// Its git commit: the hash, or at least 4 digits of it.
     head_sha: CommitHash,
     /// Whether it may land. Default: not judged yet.
     verdict: Option<LandVerdict>,
@@ -340,7 +348,7 @@ fn set_land_gate(cx: &mut Write<'_>, input: &SetLandGate) -> Result<LandGate> {
         objection: judges.objection_to(by),
         member_id: Some(by.member),
         actor_id: Some(by.actor),
-        // When and where that is is not known yet, but after all others.
+        // The time and the position are not known yet, but come after all others.
         set_at: None,
         lsn: Some(i64::MAX),
         active: true,
@@ -375,7 +383,7 @@ fn set_land_gate(cx: &mut Write<'_>, input: &SetLandGate) -> Result<LandGate> {
     Ok(LandGate::of(&thread, after, &judges))
 }
 
-/// Whether setting the gate again would say nothing new: the same by the same people, as good as before.
+/// Returns whether setting the gate again would change nothing: same values, same people, same objection.
 fn is_same(before: &Stored, after: &Stored, judges: &Judges) -> bool {
     let said = |gate: &Stored| (gate.pointer.clone(), gate.head_sha.clone(), gate.verdict);
     said(before) == said(after)
@@ -391,7 +399,7 @@ const SET: &str = "
         verdict = excluded.verdict, objection = excluded.objection, member_id = excluded.member_id,
         actor_id = excluded.actor_id, set_at = excluded.set_at, lsn = excluded.lsn";
 
-/// Returns a thread's land gate: what is to land, and whether a pass of it counts.
+/// Returns a thread's land gate: the work to land, and whether its pass counts.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetLandGate {
@@ -434,7 +442,7 @@ const REQUIRE: &str = "
 
 /// Lets a thread close without a pass of the land gate, and returns the gate.
 ///
-/// What it points at stays.
+/// Its pointer stays.
 ///
 /// Fails with 403 `forbidden` if you have worked on the thread, yourself or by a delegate; 404 `not-found` if
 /// no pass is required; 409 `wrong-state` if the thread is archived.
@@ -461,7 +469,7 @@ fn clear_land_gate(cx: &mut Write<'_>, input: &ClearLandGate) -> Result<LandGate
 
 const CLEAR: &str = "update land_gates set required = false where thread_id = $1";
 
-/// A thread that requires its land gate does not close without a pass that counts.
+/// Returns the missing pass of a thread that requires its land gate, which keeps it from closing.
 fn missing_pass(cx: &Read<'_>, id: ThreadId) -> Result<Vec<Unmet>> {
     let gate = stored(cx, id)?;
     if !gate.required {

@@ -16,8 +16,8 @@ use crate::schema::brief;
 
 /// Returns the relations of a message to others and of others to it, in the order in which they were made.
 ///
-/// Those of messages that you may not see are left out, so a page may be short or empty although there is
-/// more: continue while `next_cursor` is not null.
+/// Relations to or from messages that you may not see are omitted, so a page may be short or empty although
+/// there is more: continue while `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(transform = brief(""))]
@@ -43,7 +43,7 @@ pub(super) fn list_message_relations(
     Ok(Page::within(horizon, found, input.limit, |relation: &Relation| (relation.lsn, relation.id.uuid())))
 }
 
-/// Those that lead from a message are few.
+/// Counts relations to the message only; those from it are few.
 const HORIZON: &str =
     "select lsn from relations where to_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
 

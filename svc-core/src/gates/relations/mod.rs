@@ -1,11 +1,11 @@
-//! Relations between messages: that one supports another, refutes it, cites it, supersedes it, replies to it
-//! or duplicates it.
+//! Relations between messages: one supports, refutes, cites, supersedes, replies to or duplicates another.
 //!
 //! A member relates its own messages to any that it sees. A refutation keeps the thread of its target from
-//! closing until it is resolved, so everybody who sees the target can read it. What the words of a message
-//! cite are relations too, which last as long as the words. Relations go when the message that makes them is
-//! withdrawn, and those to a withdrawn message have no force. Nobody learns here of a message that it may not
-//! see. `list` has those of a message, `resolve` what keeps a thread open, and `remove` how they go.
+//! closing until it is resolved, so everyone who sees the target can read it. Citations in a message are
+//! relations too, and last as long as the message's content. Relations are removed when the message that
+//! makes them is withdrawn, and those to a withdrawn message have no effect. No member learns of a message
+//! that it may not see. `list` has the relations of a message, `resolve` the refutations that keep a thread
+//! open, and `remove` their removal.
 
 mod list;
 mod resolve;
@@ -63,15 +63,30 @@ pub(crate) fn feature() -> Feature {
             json!({"message_id": w.id("objection"), "target_message_id": w.id("disputed_message"),
                    "kind": "refutes"})
         }))
-        .records(vec![
-Records::table("relations", "lsn id").after("messages").after("members")
-    .ids("id workspace_id from_id from_thread_id from_channel_id to_id to_thread_id to_channel_id made_by \
-          resolved_by resolved_actor_id")
-    .texts("kind").bools("derived").times("made_at resolved_at").ints("lsn")
-    .proven("from_id id", "from_thread_id from_channel_id to_id to_thread_id to_channel_id kind derived \
-                           made_by made_at lsn resolved_by resolved_actor_id resolved_at")
-    .goes_with("from_id", "messages").goes_with("to_id", "messages"),
-])
+        .records(records())
+}
+
+fn records() -> Vec<Records> {
+    vec![
+        Records::table("relations", "lsn id")
+            .after("messages")
+            .after("members")
+            .ids(
+                "id workspace_id from_id from_thread_id from_channel_id to_id to_thread_id \
+                 to_channel_id made_by resolved_by resolved_actor_id",
+            )
+            .texts("kind")
+            .bools("derived")
+            .times("made_at resolved_at")
+            .ints("lsn")
+            .proven(
+                "from_id id",
+                "from_thread_id from_channel_id to_id to_thread_id to_channel_id kind derived \
+                 made_by made_at lsn resolved_by resolved_actor_id resolved_at",
+            )
+            .goes_with("from_id", "messages")
+            .goes_with("to_id", "messages"),
+    ]
 }
 
 fn operations() -> Vec<Operation> {
@@ -113,8 +128,8 @@ fn operations() -> Vec<Operation> {
 }
 
 named_enum! {
-    /// What a message is to another one. A refutation keeps the thread of the other from closing until it is
-    /// resolved.
+    /// The relation of a message to another one. A refutation keeps the thread of the other from closing
+    /// until it is resolved.
     pub(super) enum RelationKind {
         Supports = "supports",
         Refutes = "refutes",
@@ -127,19 +142,19 @@ named_enum! {
 
 /// A message was related to another one.
 ///
-/// The event is in the thread of the target, or in that of the message that makes the relation if not all who
-/// see the target see that.
+/// The event is in the thread of the target, or in that of the message that makes the relation if not
+/// everyone who sees the target may see that message.
 #[derive(Serialize, JsonSchema)]
 struct MessageRelated {
     /// The relation.
     relation_id: RelationId,
     /// The message that makes the relation.
     from_id: MessageId,
-    /// The message that it leads to; null if not all who see the event see that.
+    /// The message that it leads to; null if not everyone who sees the event may see that message.
     to_id: Option<MessageId>,
-    /// What the one is to the other.
+    /// The kind of the relation.
     kind: RelationKind,
-    /// Who made it.
+    /// The member who made it.
     member_id: MemberId,
 }
 
@@ -159,7 +174,7 @@ impl Event for MessageRelated {
 pub(super) struct Relation {
     /// The relation's id.
     id: RelationId,
-    /// What the one message is to the other.
+    /// The kind of the relation.
     kind: RelationKind,
     /// The message that makes the relation.
     from_id: MessageId,
@@ -169,20 +184,20 @@ pub(super) struct Relation {
     to_id: MessageId,
     /// The thread of that message.
     to_thread_id: ThreadId,
-    /// Whether it follows from what the message cites, and lasts as long as it does.
+    /// Whether it follows from a citation in the message, and lasts as long as that.
     derived: bool,
     /// Whether it keeps the thread of the target from closing: a refutation that is not resolved, of a
     /// message that is not withdrawn.
     open: bool,
-    /// Whether the message that it leads to is withdrawn, so that it has no force.
+    /// Whether the message that it leads to is withdrawn, so that the relation has no effect.
     target_withdrawn: bool,
-    /// Who made it; null for the service itself.
+    /// The member who made it; null for the service itself.
     made_by: Option<MemberId>,
     /// When it was made.
     made_at: Time,
-    /// Who resolved it, if it refutes; null while nobody has.
+    /// The member who resolved it, if it refutes; null while unresolved.
     ///
-    /// It is open all the same if whoever resolved it, and had not made it, has worked on the thread since.
+    /// The refutation is open again once a resolver who had not made it has worked on the thread.
     resolved_by: Option<MemberId>,
     /// The delegate who resolved it for that member; absent if the member acted for itself.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -197,7 +212,7 @@ pub(super) struct Relation {
     /// The channel of the message that it leads to.
     #[serde(skip)]
     to_channel_id: ChannelId,
-    /// Whether it refutes, and no resolution counts.
+    /// Whether it is a refutation without a resolution that counts.
     #[serde(skip)]
     unresolved: bool,
 }
@@ -242,7 +257,7 @@ columns! {
     make { open: unresolved && !target_withdrawn }
 }
 
-/// The condition that the message which column `$id` of relation `r` names was not pruned.
+/// The condition that the message in column `$id` of relation `r` was not pruned.
 macro_rules! is_kept {
     ($id:literal) => {
         concat!("exists (select 1 from messages m where m.id = r.", $id, " and ", not_pruned!(), ")")
@@ -252,23 +267,23 @@ use is_kept;
 
 /// Relates a message of your own to another one that you see, and returns the relation.
 ///
-/// The same relation again is the one that is there. A refutation keeps the thread of its target from closing
+/// Repeating a relation returns the existing one. A refutation keeps the thread of its target from closing
 /// until `resolve_relation` has resolved it.
 ///
-/// The author of the target is told of what refutes it or replies to it. A relation goes when your message is
-/// withdrawn, and has no force once the other one is.
+/// The author of the target is notified of refutations and replies. A relation is removed when your message
+/// is withdrawn, and has no effect once the other one is.
 ///
 /// Fails with 403 `forbidden` if the message is not yours; 409 `wrong-state` if either message is withdrawn
 /// or in an archived channel, if your message has 100 relations, or if 1000 refutations lead to the thread;
-/// 409 `not-visible-to-all` if it refutes one that others see who do not see your message.
+/// 409 `not-visible-to-all` if it refutes a message that is visible to members who do not see yours.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RelateMessage {
     /// Your message.
     message_id: MessageId,
-    /// The message that it is about: another one.
+    /// The other message.
     target_message_id: MessageId,
-    /// What your message is to the other one.
+    /// The relation of your message to the other one.
     kind: RelationKind,
 }
 
@@ -392,12 +407,12 @@ impl Ends {
         Ok(Self { from: visible_channel(cx, from)?, to: visible_channel(cx, to)? })
     }
 
-    /// Whether all who see the target see the message that leads to it.
+    /// Returns whether everyone who sees the target sees the message that leads to it.
     fn source_is_seen_with_target(&self) -> bool {
         !self.from.private || self.from.id == self.to.id
     }
 
-    /// The place of the relation's events: nobody learns there of a message that it may not see.
+    /// Returns the place of the relation's events, where no one learns of a message that it may not see.
     fn subject(&self, relation: &Relation) -> Subject {
         if self.source_is_seen_with_target() {
             Subject::thread(relation.to_channel_id, relation.to_thread_id)
@@ -406,7 +421,7 @@ impl Ends {
         }
     }
 
-    /// Returns the target for an event of the relation; none if not all who see the event see it.
+    /// Returns the target for an event. Returns `None` if not everyone who sees the event may see the target.
     fn shown(&self, to: MessageId) -> Option<MessageId> {
         (self.source_is_seen_with_target() || !self.to.private).then_some(to)
     }
@@ -450,7 +465,7 @@ mod tests {
             private,
         };
         let target = MessageId::from(Uuid::from_u128(9));
-        // Of which channel the event is, whether it shows the target, and whether a refutation may be made.
+        // The channel of the event, whether it shows the target, and whether a refutation is allowed.
         for (from, to, in_target, shown) in [
             (channel(1, false), channel(1, false), true, true),
             (channel(1, false), channel(2, false), true, true),

@@ -1,4 +1,4 @@
-//! Removing relations: one by its maker, and those from or to messages that go.
+//! Removing relations: one by its maker, and those from or to messages that are withdrawn or deleted.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,11 +19,11 @@ pub(super) struct RelationRemoved {
     relation_id: RelationId,
     /// The message that made the relation.
     from_id: MessageId,
-    /// The message that it led to; null if not all who see the event see that.
+    /// The message that it led to; null if not everyone who sees the event may see that message.
     to_id: Option<MessageId>,
-    /// What the one was to the other.
+    /// The kind of the relation.
     kind: RelationKind,
-    /// Who removed it; null for the service itself.
+    /// The member who removed it; null for the service itself.
     member_id: Option<MemberId>,
 }
 
@@ -35,10 +35,10 @@ impl Event for RelationRemoved {
     }
 }
 
-/// Removes a relation between two messages and returns what it was.
+/// Removes a relation between two messages and returns the removed relation.
 ///
 /// Fails with 403 `forbidden` if you have not made it and lack `channel:admin`; 409 `wrong-state` if it
-/// follows from what the message cites.
+/// follows from a citation in the message.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RemoveRelation {
@@ -76,12 +76,12 @@ fn check_may_remove(caller: &Caller, made_by: Option<MemberId>) -> Result<()> {
     Err(Error::forbidden("only its maker or a member with channel:admin removes a relation"))
 }
 
-/// Removes the relations that withdrawn messages make. Those to them stay, without force.
+/// Removes the relations that withdrawn messages make. Relations to them stay, but have no effect.
 pub(super) fn remove_from(cx: &mut Write<'_>, _: &DestroyPermit<'_>, messages: &[MessageId]) -> Result<()> {
     messages.iter().try_for_each(|id| cx.execute_any(DELETE_FROM, &[id]))
 }
 
-/// Removes the relations from and to messages whose rows go.
+/// Removes the relations from and to messages whose rows are deleted.
 pub(super) fn remove_of(
     cx: &mut Write<'_>,
     permit: &DestroyPermit<'_>,

@@ -1,4 +1,4 @@
-//! Resolving a refutation, and what is open of a thread.
+//! Resolving a refutation, and the open refutations of a thread.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,11 +24,11 @@ pub(super) struct RelationResolved {
     relation_id: RelationId,
     /// The message that refutes.
     from_id: MessageId,
-    /// The message that it refutes; null if not all who see the event see that.
+    /// The message that it refutes; null if not everyone who sees the event may see that message.
     to_id: Option<MessageId>,
-    /// What the one is to the other: `refutes`.
+    /// The kind of the relation: `refutes`.
     kind: RelationKind,
-    /// Who resolved it.
+    /// The member who resolved it.
     member_id: MemberId,
 }
 
@@ -43,11 +43,11 @@ impl Event for RelationResolved {
 
 /// Resolves a refutation and returns it. It no longer keeps the thread of its target from closing.
 ///
-/// Whoever made it may, and so may members with the skill `review` who have not worked on that thread. A
-/// resolution of theirs does not count once they have. Resolving it again changes nothing.
+/// Its maker may resolve it, and so may members with the skill `review` who have not worked on that thread. A
+/// reviewer's resolution stops counting once the reviewer has. Resolving it again changes nothing.
 ///
-/// Fails with 403 `forbidden` if you are neither; 409 `wrong-state` if the relation is no refutation, or if
-/// the thread of its target is archived.
+/// Fails with 403 `forbidden` if you are neither; 409 `wrong-state` if the relation is not a refutation, or
+/// if the thread of its target is archived.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ResolveRelation {
@@ -116,7 +116,7 @@ fn check_may_resolve(cx: &Read<'_>, relation: &Relation, by: Judge) -> Result<()
     Err(Error::forbidden("only its maker, or a member with the skill review, resolves a refutation"))
 }
 
-/// A thread does not close while a refutation of one of its messages is open.
+/// Returns the open refutations of a thread's messages, which keep the thread from closing.
 pub(super) fn open_refutations(cx: &Read<'_>, id: ThreadId) -> Result<Vec<Unmet>> {
     let found: Vec<(RelationId, i64)> = cx.query(OPEN, &[&id, &REASON_IDS_MAX])?;
     let detail = match found.first() {
@@ -127,7 +127,7 @@ pub(super) fn open_refutations(cx: &Read<'_>, id: ThreadId) -> Result<Vec<Unmet>
     Ok(vec![Unmet { detail, ids: found.iter().map(|(id, _)| id.to_string()).collect() }])
 }
 
-/// By the index of refutations, of which a thread has a limited number.
+/// Uses the index of refutations, whose number is limited per thread.
 const OPEN: &str = concat!(
     "select o.id, count(*) over () from (
         select r.id, r.lsn from relations r where r.to_thread_id = $1 and ",

@@ -1,7 +1,7 @@
-//! What waits for a review: threads that the caller's approval would count for and that lack its verdict.
+//! Pending reviews: threads for which the caller's approval would count and that lack its verdict.
 //!
-//! The statement says about many threads what [`judges`](crate::gates::judges) and
-//! [`verdicts`](super::verdicts) say about one, and a test compares the two.
+//! The statement applies to many threads the rules that [`judges`](crate::gates::judges) and
+//! [`verdicts`](super::verdicts) apply to one, and a test compares the two.
 
 use crate::Result;
 use crate::capability::Capability::ThreadTransition;
@@ -15,7 +15,7 @@ use crate::op::Read;
 
 /// Returns the first threads in review that wait for the caller's verdict, among the oldest 1000 in review.
 ///
-/// The caller is the member and, under delegation, the delegate: what either decided is the verdict of both.
+/// Under delegation, a verdict of the member or of the delegate counts for both.
 pub(crate) fn awaiting(cx: &Read<'_>, most: i64) -> Result<Vec<Thread>> {
     let caller = cx.caller();
     if !caller.is_member() || !caller.capabilities.has(ThreadTransition) || caller.frozen {
@@ -28,7 +28,7 @@ pub(crate) fn awaiting(cx: &Read<'_>, most: i64) -> Result<Vec<Thread>> {
     thread::select_first(cx, AWAITING, &params)
 }
 
-/// The condition that the member `$member` is asked to review the thread row `t`.
+/// The condition that member `$member` is asked to review the thread of row `t`.
 macro_rules! is_asked {
     ($member:literal) => {
         concat!(
@@ -42,7 +42,7 @@ macro_rules! is_asked {
     };
 }
 
-/// The condition that none of `$people`, a list, owns the thread row `t` or has worked on it.
+/// The condition that no member in the list `$people` owns the thread of row `t` or has worked on it.
 macro_rules! are_apart {
     ($people:literal) => {
         concat!(
@@ -54,7 +54,7 @@ macro_rules! are_apart {
     };
 }
 
-/// By the index of threads in review, and that of last verdicts.
+/// Uses the indexes of threads in review and of last verdicts.
 const AWAITING: &str = thread_select!(
     "join channels c on c.id = t.channel_id
      where t.workspace_id = $5 and t.state = 'in_review' and t.lsn <= $9 and c.archived_at is null

@@ -1,4 +1,4 @@
-//! Findings: what a review found wrong, each with a severity, until somebody resolves it.
+//! Findings: the faults that a review found, each with a severity, until a member resolves it.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -31,7 +31,7 @@ named_enum! {
 }
 
 named_enum! {
-    /// What became of a finding.
+    /// How a finding was resolved.
     pub(super) enum Resolution { Fixed = "fixed", Invalid = "invalid", WontFix = "wont_fix" }
 }
 
@@ -42,7 +42,7 @@ pub(super) struct FindingResolved {
     finding_id: FindingId,
     /// The review that it belongs to.
     review_id: ReviewId,
-    /// What became of it.
+    /// How it was resolved.
     resolution: Resolution,
     /// The member who resolved it.
     resolved_by: MemberId,
@@ -66,15 +66,15 @@ pub(super) struct Finding {
     pub review_id: ReviewId,
     /// How severe it is.
     pub severity: Severity,
-    /// The file that it is about; null if none was named, and wherever `body` is blank.
+    /// The file that it is about; null if none was named, and whenever `body` is blank.
     pub path: Option<String>,
     /// The line of the file.
     pub line: Option<i64>,
-    /// What is wrong; blank once the review's message is withdrawn, or if it cannot be opened.
+    /// The fault; blank once the review's message is withdrawn, or if it cannot be opened.
     pub body: String,
-    /// What became of it; null while it is unresolved.
+    /// How it was resolved; null while it is unresolved.
     ///
-    /// A critical one prevents the close all the same if whoever resolved it has worked on the thread since.
+    /// A critical finding prevents the close again once its resolver has worked on the thread.
     pub resolution: Option<Resolution>,
     /// The member who resolved it.
     pub resolved_by: Option<MemberId>,
@@ -83,7 +83,7 @@ pub(super) struct Finding {
     pub resolved_actor_id: Option<MemberId>,
     /// When it was resolved.
     pub resolved_at: Option<Time>,
-    /// Its place among the findings of its review, from 0.
+    /// Its number among the findings of its review, from 0.
     #[serde(skip)]
     pub number: i64,
 }
@@ -100,19 +100,19 @@ columns! {
         resolved_at,
         number,
     }
-    // The words are in the review's message.
+    // The text is in the review's message.
     make { path: None, body: String::new() }
 }
 
-/// Findings of reviews, without their words.
+/// Findings of reviews, without their text.
 pub(super) struct OfReviews {
-    /// Those of each review, in their order.
+    /// The findings of each review, in order.
     pub of_each: HashMap<ReviewId, Vec<Finding>>,
     /// The first review whose findings may not all have been read.
     pub cut: Option<ReviewId>,
 }
 
-/// Returns the findings of a thread's reviews after one position, up to another, as far as a page reads them.
+/// Returns the findings of a thread's reviews after one position and up to another, within a page's limits.
 pub(super) fn of_reviews(cx: &Read<'_>, thread: ThreadId, after: i64, last: i64) -> Result<OfReviews> {
     let rows: Vec<Finding> = cx.query(OF_REVIEWS, &[&thread, &after, &last, &PAGE_SCAN_MAX])?;
     let is_cut = i64::try_from(rows.len()).is_ok_and(|count| count >= PAGE_SCAN_MAX);
@@ -132,10 +132,10 @@ const OF_REVIEWS: &str = concat!(
      join findings f on f.review_id = r.id order by r.lsn, f.number limit $4"
 );
 
-/// Resolves a finding of a review, and returns what became of it.
+/// Resolves a finding of a review, and returns the resolution.
 ///
-/// Resolving it otherwise replaces the resolution. A resolution does not count once whoever gave it has
-/// worked on the thread: a critical finding prevents the close again until another resolves it.
+/// Resolving it again replaces the resolution. A resolution no longer counts once its author has worked on
+/// the thread: a critical finding prevents the close again until another member resolves it.
 ///
 /// Fails with 403 `forbidden` if you are neither its author nor have the skill `review`, or if you have
 /// worked on the thread, yourself or by a delegate; 404 `not-found` if the thread has no such finding; 409
@@ -147,11 +147,11 @@ pub(super) struct ResolveFinding {
     thread_id: ThreadId,
     /// The finding.
     finding_id: FindingId,
-    /// What became of it.
+    /// How it was resolved.
     resolution: Resolution,
 }
 
-/// What became of a finding.
+/// A resolved finding.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ResolvedFinding {
     /// The finding's id.
@@ -160,7 +160,7 @@ pub(super) struct ResolvedFinding {
     review_id: ReviewId,
     /// How severe it is.
     severity: Severity,
-    /// What became of it.
+    /// How it was resolved.
     resolution: Resolution,
     /// The member who resolved it.
     resolved_by: Option<MemberId>,
@@ -202,7 +202,7 @@ pub(super) fn resolve_finding(cx: &mut Write<'_>, input: &ResolveFinding) -> Res
     Ok(ResolvedFinding::of(finding, input.resolution))
 }
 
-/// Loads the finding of a thread that the caller sees.
+/// Loads a finding of a thread that the caller sees.
 fn visible_finding(cx: &Read<'_>, thread: ThreadId, id: FindingId) -> Result<(Thread, Finding)> {
     let thread = visible_thread(cx, thread)?;
     let found: Option<Finding> = cx.one(ONE, &[&id, &thread.id])?;
@@ -213,7 +213,7 @@ const ONE: &str =
     concat!("select ", finding_columns!(), " from findings f where f.id = $1 and f.thread_id = $2");
 
 impl Finding {
-    /// Whether one of these members has resolved it, itself or for another.
+    /// Returns whether one of these members has resolved it, itself or for another.
     fn is_resolved_by_one_of(&self, members: &BTreeSet<MemberId>) -> bool {
         self.resolved_by.iter().chain(&self.resolved_actor_id).any(|member| members.contains(member))
     }
@@ -269,7 +269,7 @@ fn check_may_resolve(
     Err(Error::forbidden("only its author, or a member with the skill review, resolves a finding"))
 }
 
-/// A thread does not close while a critical finding is unresolved.
+/// Returns the unresolved critical findings of a thread, which keep it from closing.
 pub(super) fn blocking_findings(cx: &Read<'_>, id: ThreadId) -> Result<Vec<Unmet>> {
     let (count, ids) = blocking(cx, id)?;
     let detail = match count {
@@ -281,17 +281,17 @@ pub(super) fn blocking_findings(cx: &Read<'_>, id: ThreadId) -> Result<Vec<Unmet
     Ok(vec![Unmet { detail, ids: ids.iter().map(ToString::to_string).collect() }])
 }
 
-/// Returns how many critical findings of a thread are unresolved, up to [`BLOCKING_MAX`], and the first of
+/// Returns the number of unresolved critical findings of a thread, up to [`BLOCKING_MAX`], and the first of
 /// them.
 ///
-/// So is one that was resolved by somebody who has worked on the thread since.
+/// A finding whose resolver has worked on the thread since counts as unresolved.
 pub(super) fn blocking(cx: &Read<'_>, thread: ThreadId) -> Result<(i64, Vec<FindingId>)> {
     let found: Vec<(FindingId, i64)> = cx.query(BLOCKING, &[&thread, &REASON_IDS_MAX, &BLOCKING_MAX])?;
     let count = found.first().map_or(0, |(_, count)| *count);
     Ok((count, found.into_iter().map(|(id, _)| id).collect()))
 }
 
-/// Most unresolved findings of a thread that are counted.
+/// Maximum number of unresolved findings that are counted.
 const BLOCKING_MAX: i64 = 1000;
 
 const BLOCKING: &str = concat!(

@@ -1,9 +1,8 @@
-//! Reviews: what others say about the work in a thread, and how many approvals its close requires.
+//! Reviews: judgements of others about the work in a thread, and the approvals that its close requires.
 //!
-//! Whoever sees a thread may review it; which approvals count is up to [`judges`](super::judges). A verdict
-//! is on record for good. What was said with it, and with its findings, is one sealed message of the thread
-//! by the reviewer, which can be withdrawn. An unresolved critical finding prevents the close whatever the
-//! verdict.
+//! Anyone who sees a thread may review it; [`judges`](super::judges) decides which approvals count. A verdict
+//! stays on record. The text of a review and of its findings is one sealed message of the thread by the
+//! reviewer, which can be withdrawn. An unresolved critical finding prevents the close whatever the verdict.
 
 mod requirement;
 mod verdicts;
@@ -26,7 +25,7 @@ pub(crate) use awaiting::awaiting;
 
 pub(crate) fn feature() -> Feature {
     Feature::new()
-        // A verdict outlives its words.
+        // A verdict outlives the text of its review.
         .cleaner("reviews", KEEP)
         .operations("reviews", requirements())
         .operations("reviews", reviews())
@@ -39,7 +38,7 @@ pub(crate) fn feature() -> Feature {
         ])
         .condition(Condition { name: "approvals", action: CLOSE, unmet: status::missing_approvals })
         .condition(Condition { name: "findings", action: CLOSE, unmet: findings::blocking_findings })
-        // Nobody in a sample has the skill, so that no example claims it.
+        // No sample member has the skill, so no example shows it.
         .sample(
             Sample::new("reviewed_thread", "create_thread", |w| {
                 json!({"channel_id": w.id("channel"), "title": "Port the printer", "required_skills": ["c"]})
@@ -60,24 +59,48 @@ pub(crate) fn feature() -> Feature {
             })
             .id_at("/findings/0/id"),
         )
-        .records(vec![
-Records::table("review_requirements", "lsn thread_id").through("thread_id", "threads")
-    .ids("thread_id").ints("approvals lsn")
-    .proven("thread_id", "approvals lsn"),
-Records::table("reviewers", "thread_id member_id").through("thread_id", "threads")
-    .ids("thread_id member_id added_by").times("added_at").ints("lsn")
-    .proven("thread_id member_id", "added_by added_at lsn"),
-Records::table("reviews", "lsn id").through("thread_id", "threads").after("messages")
-    .ids("id thread_id member_id actor_id message_id").texts("verdict objection head_sha")
-    .times("submitted_at").ints("lsn").bools("superseded")
-    .proven("id", "thread_id member_id actor_id verdict objection head_sha message_id submitted_at lsn \
-                   superseded"),
-Records::table("findings", "lsn number id").through("thread_id", "threads").after("reviews")
-    .ids("id review_id thread_id resolved_by resolved_actor_id").ints("number line lsn")
-    .texts("severity resolution").times("resolved_at")
-    .proven("id", "review_id thread_id number severity line resolution resolved_by resolved_actor_id \
-                   resolved_at lsn"),
-])
+        .records(records())
+}
+
+fn records() -> Vec<Records> {
+    vec![
+        Records::table("review_requirements", "lsn thread_id")
+            .through("thread_id", "threads")
+            .ids("thread_id")
+            .ints("approvals lsn")
+            .proven("thread_id", "approvals lsn"),
+        Records::table("reviewers", "thread_id member_id")
+            .through("thread_id", "threads")
+            .ids("thread_id member_id added_by")
+            .times("added_at")
+            .ints("lsn")
+            .proven("thread_id member_id", "added_by added_at lsn"),
+        Records::table("reviews", "lsn id")
+            .through("thread_id", "threads")
+            .after("messages")
+            .ids("id thread_id member_id actor_id message_id")
+            .texts("verdict objection head_sha")
+            .times("submitted_at")
+            .ints("lsn")
+            .bools("superseded")
+            .proven(
+                "id",
+                "thread_id member_id actor_id verdict objection head_sha message_id submitted_at lsn \
+                 superseded",
+            ),
+        Records::table("findings", "lsn number id")
+            .through("thread_id", "threads")
+            .after("reviews")
+            .ids("id review_id thread_id resolved_by resolved_actor_id")
+            .ints("number line lsn")
+            .texts("severity resolution")
+            .times("resolved_at")
+            .proven(
+                "id",
+                "review_id thread_id number severity line resolution resolved_by resolved_actor_id \
+                 resolved_at lsn",
+            ),
+    ]
 }
 
 fn requirements() -> Vec<Operation> {

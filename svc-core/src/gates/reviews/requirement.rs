@@ -1,4 +1,4 @@
-//! What a thread's close requires of reviews: a number of approvals, and members listed to give them.
+//! The reviews that a thread's close requires: a number of approvals, and members listed to give them.
 //!
 //! Members with the skill `review` need not be listed.
 
@@ -72,7 +72,7 @@ impl Event for ReviewerRemoved {
     }
 }
 
-/// How many approvals a thread requires.
+/// Number of approvals that a thread requires.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ReviewRequirement {
     /// The thread.
@@ -97,14 +97,14 @@ impl<I> Answer<I> for ReviewRequirement {
 ///
 /// `get_review_status` says which approvals count. 0 requires none.
 ///
-/// Fails with 403 `forbidden` if the number becomes lower and you have worked on the thread, yourself or by a
+/// Fails with 403 `forbidden` if you lower the number and have worked on the thread, yourself or by a
 /// delegate; 409 `wrong-state` if the thread is archived.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SetReviewRequirement {
     /// The thread.
     thread_id: ThreadId,
-    /// How many approvals, of different members, from 0 to 10.
+    /// Number of approvals, by different members, from 0 to 10.
     approvals: Count<0, APPROVALS_MAX>,
 }
 
@@ -164,7 +164,7 @@ pub(super) struct Reviewer {
     added_by: Option<MemberId>,
     /// When it was listed.
     added_at: Time,
-    /// The position of that in the workspace's event log.
+    /// The position of the event in the workspace's event log.
     lsn: i64,
 }
 
@@ -172,7 +172,7 @@ columns! { reviewer_columns: Reviewer as r { thread_id, member_id, added_by, add
 
 /// Lists a member as a reviewer of a thread, and returns the entry.
 ///
-/// The member's approvals count without the skill `review` too, unless the member owns the thread or works on
+/// The member's approvals then count even without the skill `review`, unless it owns the thread or works on
 /// it. Listing a member again changes nothing.
 ///
 /// Fails with 403 `forbidden` if you have worked on the thread, yourself or by a delegate; 409 `wrong-state`
@@ -182,7 +182,7 @@ columns! { reviewer_columns: Reviewer as r { thread_id, member_id, added_by, add
 pub(super) struct AddReviewer {
     /// The thread.
     thread_id: ThreadId,
-    /// The member who is to review it.
+    /// The member to list.
     member_id: MemberId,
 }
 
@@ -193,7 +193,7 @@ pub(super) fn add_reviewer(cx: &mut Write<'_>, input: &AddReviewer) -> Result<Re
     if let Some(listed) = cx.one(ONE, &[&thread.id, &member_id])? {
         return Ok(listed);
     }
-    // Whoever may choose who approves needs nobody's approval.
+    // A worker who could choose the approvers could approve its own work.
     check_may_lower(cx, &thread)?;
     if !places::channel_visible_to(cx, thread.channel_id, member_id)? {
         return Err(Error::wrong_state(
@@ -212,7 +212,7 @@ pub(super) fn add_reviewer(cx: &mut Write<'_>, input: &AddReviewer) -> Result<Re
     Ok(Reviewer { thread_id, member_id, added_by, added_at, lsn })
 }
 
-/// One that was removed is gone, also if the member is listed again.
+/// A repeat does not find a removed entry, even if the member is listed again.
 impl<I> Answer<I> for Reviewer {
     type Kept = (ThreadId, MemberId, i64);
 
@@ -231,9 +231,9 @@ const ONE: &str =
 
 const COUNT: &str = "select count(*) from reviewers where thread_id = $1";
 
-/// Takes a member off the listed reviewers of a thread, and returns the entry that ended.
+/// Removes a member from the listed reviewers of a thread, and returns the removed entry.
 ///
-/// Its approvals count no longer, unless it has the skill `review`; its findings stay.
+/// Its approvals no longer count, unless it has the skill `review`; its findings stay.
 ///
 /// Fails with 404 `not-found` if the member is not listed; 409 `wrong-state` if the thread is archived.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -279,7 +279,7 @@ fn listed(cx: &Read<'_>, thread: ThreadId) -> Result<Vec<Reviewer>> {
 const LISTED: &str =
     concat!("select ", reviewer_columns!(), " from reviewers r where r.thread_id = $1 order by r.lsn");
 
-/// Returns the members whose approvals a thread asks for: the listed ones, and those with the skill.
+/// Returns the members whose approvals may count for a thread: the listed ones, and those with the skill.
 pub(super) fn qualified(cx: &Read<'_>, thread: ThreadId) -> Result<BTreeSet<MemberId>> {
     let mut qualified = members::holders(cx, members::REVIEW)?;
     qualified.extend(listed(cx, thread)?.into_iter().map(|reviewer| reviewer.member_id));

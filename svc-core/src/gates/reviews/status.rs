@@ -1,4 +1,4 @@
-//! Reading reviews: their words, which of them count, and what a close misses.
+//! Reading reviews: their text, which of them count, and the approvals that a close lacks.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,10 +18,10 @@ use crate::op::{Answer, Read, Unmet};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::time::Time;
 
-/// Returns a thread's reviews with their words and findings, oldest first.
+/// Returns a thread's reviews with their text and findings, oldest first.
 ///
-/// `get_review_status` says which of them count. Words are blank once their message is withdrawn, or if it
-/// cannot be opened.
+/// `get_review_status` says which of them count. Text is blank once its message is withdrawn, or if it cannot
+/// be opened.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListReviews {
@@ -57,7 +57,7 @@ const OLDEST_FIRST: &str = concat!(
     " from reviews r where r.thread_id = $1 and r.lsn > $2 order by r.lsn limit $3"
 );
 
-/// Returns a review with its findings and words.
+/// Returns a review with its findings and text.
 fn open(cx: &Read<'_>, given: Given, mut findings: Vec<Finding>) -> Result<Review> {
     let words = messages::words(cx, given.message_id)?;
     let body = words.map(|(text, metadata)| words::split(&text, &metadata, &mut findings));
@@ -84,7 +84,7 @@ impl Answer<SubmitReview> for Review {
 const ONE: &str =
     concat!("select ", given_columns!(), " from reviews r where r.id = $1 and r.thread_id = $2");
 
-/// A review, as far as its verdict goes.
+/// A review's verdict, and whether it counts.
 #[derive(Serialize, JsonSchema)]
 struct WeighedReview {
     /// The review's id.
@@ -94,11 +94,11 @@ struct WeighedReview {
     /// The delegate who gave it for that member; absent if the member acted for itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     actor_id: Option<MemberId>,
-    /// What it decides about the work.
+    /// Its decision about the work.
     verdict: Verdict,
     /// Whether it counts as an approval.
     counts: bool,
-    /// Why it does not; null if it does.
+    /// The reason why it does not count; null if it does.
     why_not: Option<Objection>,
     /// When it was submitted.
     submitted_at: Time,
@@ -106,7 +106,7 @@ struct WeighedReview {
     lsn: i64,
 }
 
-/// What a thread's close requires of reviews, and what it has.
+/// The reviews that a thread's close requires, and those that it has.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ReviewStatus {
     /// The thread.
@@ -114,27 +114,27 @@ pub(super) struct ReviewStatus {
     /// Whether the reviews let the thread close: enough approvals count, and no critical finding is
     /// unresolved.
     satisfied: bool,
-    /// How many approvals are required.
+    /// Number of required approvals.
     required: i64,
-    /// How many count.
+    /// Number of approvals that count.
     approvals: i64,
-    /// How many critical findings are unresolved; at most 1000 are counted.
+    /// Number of unresolved critical findings, up to 1000.
     blocking: i64,
-    /// The first 10 of these.
+    /// The first 10 of them.
     blocking_findings: Vec<FindingId>,
-    /// The last verdict of each author and, as far as there is room, others, newest first. These are 1000 at
-    /// most; `list_reviews` has all.
+    /// The last verdict of each author, then others, up to 1000, newest first. `list_reviews` has all.
     reviews: Vec<WeighedReview>,
 }
 
-/// Returns what the close of a thread requires of reviews, and which of them count.
+/// Returns the reviews that the close of a thread requires, and which of its reviews count.
 ///
 /// An approval counts if it is the last verdict of its author, newer than the thread's last result and
 /// reopening, by a listed reviewer or a member with the skill `review` who neither owns the thread nor has
 /// ever worked on it.
 ///
-/// That must hold when it is given and when it is counted, under delegation of the delegate too; of ownership
-/// only these two moments count. It does not count while its author is frozen, or if it is deactivated.
+/// These rules apply when it is given and when it is counted, and under delegation to the delegate too; an
+/// ownership between these two moments does not matter. It does not count while its author is frozen, or if
+/// it is deactivated.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetReviewStatus {
@@ -174,7 +174,7 @@ impl WeighedReview {
     }
 }
 
-/// A thread does not close before as many approvals count as it requires.
+/// Returns the approvals that a thread lacks, which keep it from closing.
 pub(super) fn missing_approvals(cx: &Read<'_>, id: ThreadId) -> Result<Vec<Unmet>> {
     let required = required_approvals(cx, id)?;
     if required == 0 {

@@ -1,7 +1,7 @@
 //! Submitting a review.
 //!
-//! Its words are sealed before the queue, as those of any message. Whether its verdict counts is decided with
-//! it, and kept; what changes later can only take it away.
+//! Its text is sealed before the request is queued, like that of any message. Whether its verdict counts is
+//! decided and stored when it is given; later changes can only make it stop counting.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -31,13 +31,13 @@ use crate::time::Time;
 pub(super) struct ReviewSubmitted<'a> {
     /// The review.
     review_id: ReviewId,
-    /// What it decides about the work.
+    /// Its decision about the work.
     verdict: Verdict,
-    /// The commit that it is about, if one was named.
+    /// The commit that was reviewed, if one was named.
     head_sha: Option<&'a CommitHash>,
-    /// What it found.
+    /// Its findings.
     findings: Vec<FoundIn>,
-    /// The message with its words.
+    /// The message with its text.
     message_id: MessageId,
     /// The reason why an approval by its author did not count when it was given; null if it counted.
     objection: Option<Objection>,
@@ -83,7 +83,7 @@ impl Event for ReviewSubmitted<'_> {
     }
 }
 
-/// A review with its words and its findings.
+/// A review with its text and its findings.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Review {
     /// The review's id.
@@ -95,15 +95,15 @@ pub(super) struct Review {
     /// The delegate who gave it for that member; absent if the member acted for itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub actor_id: Option<MemberId>,
-    /// What it decides about the work.
+    /// Its decision about the work.
     pub verdict: Verdict,
-    /// The commit that it is about; null if none was named.
+    /// The commit that was reviewed; null if none was named.
     pub head_sha: Option<CommitHash>,
-    /// Its own words; blank if there are none, or once its message is withdrawn.
+    /// Its own text; blank if there is none, or once its message is withdrawn.
     pub body: String,
-    /// What it found, in the order in which it was given.
+    /// Its findings, in the order in which they were given.
     pub findings: Vec<Finding>,
-    /// The message of the thread with all its words. Its verdict stays when that is withdrawn.
+    /// The message of the thread with all its text. The verdict stays when that is withdrawn.
     pub message_id: MessageId,
     /// When it was submitted.
     pub submitted_at: Time,
@@ -135,7 +135,7 @@ impl Review {
 struct NewFinding {
     /// How severe it is. A critical one prevents the close until it is resolved.
     severity: Severity,
-    /// What is wrong.
+    /// The fault.
     body: Prose<1, FINDING_MAX>,
     /// The file that it is about.
     path: Option<Text<1, FINDING_PATH_MAX>>,
@@ -145,10 +145,10 @@ struct NewFinding {
 
 /// Reviews a thread and returns the review with its findings.
 ///
-/// Anybody who sees the thread may review it; `get_review_status` says which approvals count. An unresolved
+/// Anyone who sees the thread may review it; `get_review_status` says which approvals count. An unresolved
 /// finding that is `critical` prevents the close, whatever the verdict.
 ///
-/// The words are posted as one message of yours, which cannot be edited; if it is withdrawn, the verdict and
+/// The text is posted as one message of yours, which cannot be edited; if it is withdrawn, the verdict and
 /// the findings stay. An approval of yours counts while it is your last verdict: `request_changes` takes it
 /// back, and so does a `comment`. Neither prevents anything by itself.
 ///
@@ -159,21 +159,21 @@ struct NewFinding {
 pub(super) struct SubmitReview {
     /// The thread.
     thread_id: ThreadId,
-    /// What you decide about the work.
+    /// Your decision about the work.
     verdict: Verdict,
-    /// What to say. Markdown is welcome.
+    /// The text of the review, in Markdown.
     #[schemars(transform = default_is("nothing"))]
     body: Option<Prose<0, REVIEW_MAX>>,
     /// The git commit that you reviewed: the hash, or at least 4 digits of it.
     #[schemars(transform = default_is("none"))]
     head_sha: Option<CommitHash>,
-    /// What you found.
+    /// Your findings.
     #[schemars(transform = default_is("nothing"))]
     #[serde(default)]
     findings: Items<NewFinding, FINDINGS_MAX>,
 }
 
-/// A review whose words are sealed.
+/// A review whose text is sealed.
 pub(super) struct SealedReview {
     id: ReviewId,
     findings: Vec<FindingId>,

@@ -1,7 +1,7 @@
-//! Verdicts: what reviewers decided, and which of it counts.
+//! Verdicts: the decisions of reviewers, and which of them count.
 //!
-//! The last verdict of each author stands: it supersedes those before it, whatever they were, and does so for
-//! good. Under delegation it is the member's and the delegate's, and supersedes the verdicts of both.
+//! Only the last verdict of each author counts: it supersedes the earlier ones for good, whatever they were.
+//! A verdict under delegation is the member's and the delegate's, and supersedes the verdicts of both.
 
 use std::cmp::Reverse;
 
@@ -19,12 +19,12 @@ use crate::store::{columns, named_enum};
 use crate::time::Time;
 
 named_enum! {
-    /// What a review decides about the work. Only `approve` counts, and only while it is the author's last
+    /// The decision of a review about the work. Only `approve` counts, and only while it is the author's last
     /// verdict: `request_changes` takes it back, and so does a `comment`, which decides nothing by itself.
     pub(super) enum Verdict { Approve = "approve", RequestChanges = "request_changes", Comment = "comment" }
 }
 
-/// A review's row: its verdict, without its words and findings.
+/// A review's row: its verdict, without its text and findings.
 #[derive(Clone, Debug)]
 pub(super) struct Given {
     pub id: ReviewId,
@@ -37,9 +37,9 @@ pub(super) struct Given {
     pub message_id: MessageId,
     pub submitted_at: Time,
     pub lsn: i64,
-    /// Whether either of its people has given another verdict since.
+    /// Whether either of its authors has given another verdict since.
     pub superseded: bool,
-    /// Whether both of its people may act today.
+    /// Whether both of its authors may act today.
     pub active: bool,
 }
 
@@ -70,7 +70,7 @@ impl Given {
         Judge { member: self.member_id, actor: self.actor_id }
     }
 
-    /// Returns why it does not count as an approval.
+    /// Returns the reason why it does not count as an approval.
     fn objection_against(&self, judges: &Judges) -> Option<Objection> {
         if self.verdict != Verdict::Approve {
             return Some(Objection::Verdict);
@@ -87,21 +87,21 @@ impl Given {
     }
 }
 
-/// Inserts the row of a new review, which supersedes the verdicts that its people gave before.
+/// Inserts the row of a new review, which supersedes the earlier verdicts of its authors.
 pub(super) fn insert(cx: &mut Write<'_>, given: &Given) -> Result<()> {
     cx.execute_any(SUPERSEDE, &[&given.thread_id, &given.member_id, &given.actor_id])?;
     given.with_new_row(|row| cx.insert(row))
 }
 
-/// By the index of last verdicts, of which nobody has more than one.
+/// Uses the index of last verdicts, of which each member has one.
 const SUPERSEDE: &str = "
     update reviews set superseded = true
     where thread_id = $1 and not superseded and (member_id in ($2, $3) or actor_id in ($2, $3))";
 
-/// The last verdicts while a log is replayed, by thread and by each of their people.
+/// Key of the last verdicts by thread and author, while a log is replayed.
 const STANDING: &str = "last verdicts";
 
-/// Supersedes the verdicts that the people of a review gave before, as its event says.
+/// Supersedes the earlier verdicts of a review's authors while a log is replayed.
 pub(super) fn replay_superseded(event: &Replayed<'_>) -> Result<()> {
     for person in [event.member(), event.actor()] {
         event.rows(STANDING, &[event.thread(), person], |standing| {
@@ -115,7 +115,7 @@ pub(super) fn replay_superseded(event: &Replayed<'_>) -> Result<()> {
     by_actor.map_or(Ok(()), |key| event.row(STANDING, key)?.keep())
 }
 
-/// Returns who wrote a review.
+/// Returns the author of a review.
 pub(super) fn author(cx: &Read<'_>, review: ReviewId) -> Result<Judge> {
     let author: Option<(MemberId, MemberId)> = cx.one(AUTHOR, &[&review])?;
     let (member, actor) = author.ok_or_else(|| Error::internal("a finding has no review"))?;
@@ -124,14 +124,14 @@ pub(super) fn author(cx: &Read<'_>, review: ReviewId) -> Result<Judge> {
 
 const AUTHOR: &str = "select member_id, actor_id from reviews where id = $1";
 
-/// Returns who may approve a thread.
+/// Returns the members who may approve a thread.
 pub(super) fn judges(cx: &Read<'_>, thread: &Thread) -> Result<Judges> {
     Judges::among(cx, thread, qualified(cx, thread.id)?)
 }
 
-/// Returns reviews of a thread, newest first, each with what stands against counting it as an approval.
+/// Returns reviews of a thread, newest first, each with the reason why it does not count as an approval.
 ///
-/// These are the last verdicts of their authors, and as many of the others as there is room for.
+/// These are the last verdicts of their authors, then others up to the limit.
 pub(super) fn weighed(cx: &Read<'_>, thread: &Thread) -> Result<Vec<(Given, Option<Objection>)>> {
     let mut given: Vec<Given> = cx.query(LAST, &[&thread.id, &REVIEWS_WEIGHED_MAX])?;
     let room = REVIEWS_WEIGHED_MAX.saturating_sub(i64::try_from(given.len()).unwrap_or(i64::MAX));
@@ -147,7 +147,7 @@ pub(super) fn weighed(cx: &Read<'_>, thread: &Thread) -> Result<Vec<(Given, Opti
     Ok(given.into_iter().map(weigh).collect())
 }
 
-/// By the index of last verdicts.
+/// Uses the index of last verdicts.
 const LAST: &str = concat!(
     "select ",
     given_columns!(),
@@ -162,7 +162,7 @@ const SUPERSEDED: &str = concat!(
 
 /// Returns the approvals of a thread that count, newest first.
 ///
-/// However many reviews there are, it reads no more than one for each member whom the thread asks.
+/// It reads last verdicts only, regardless of the number of reviews.
 pub(super) fn counting(cx: &Read<'_>, thread: &Thread) -> Result<Vec<ReviewId>> {
     let given: Vec<Given> = cx.query(APPROVALS, &[&thread.id, &thread.judged_from, &REVIEWS_WEIGHED_MAX])?;
     if given.is_empty() {
@@ -173,7 +173,7 @@ pub(super) fn counting(cx: &Read<'_>, thread: &Thread) -> Result<Vec<ReviewId>> 
     Ok(given.into_iter().filter(counts).map(|given| given.id).collect())
 }
 
-/// By the index of last verdicts.
+/// Uses the index of last verdicts.
 const APPROVALS: &str = concat!(
     "select ",
     given_columns!(),
@@ -194,7 +194,7 @@ mod tests {
     fn what_stands_against_an_approval() {
         use Verdict::{Approve, Comment, RequestChanges};
         let id = Uuid::from_u128;
-        // Only member 10 is a reviewer; position 5 is that of the last result.
+        // Only member 10 is a reviewer; the last result is at position 5.
         let judges = judges_for_tests(5, std::iter::once(id(10).into()));
         for (lsn, member, verdict, superseded, wanted) in [
             (6, 10, Approve, false, None),

@@ -1,6 +1,6 @@
-//! The words of a review and of its findings: one text, so that they are sealed and withdrawn together.
+//! The text of a review and of its findings: one message, so that they are sealed and withdrawn together.
 //!
-//! The text is for readers of the thread. Its metadata says where each part stands in it, by bytes.
+//! The text is for readers of the thread. Its metadata gives the byte range of each section.
 
 use serde_json::{Value, json};
 
@@ -11,10 +11,10 @@ use crate::id::ReviewId;
 
 /// The notice of a review's message.
 const NOTICE: &str = "review";
-/// Where the parts stand, in the metadata: pairs of a beginning and an end, the review's own words first.
+/// Metadata key of the byte ranges: pairs of start and end, the review's own text first.
 const SPANS: &str = "spans";
 
-/// A finding as its words name it.
+/// A finding as it appears in the text.
 pub(super) struct Part<'a> {
     pub severity: Severity,
     pub path: Option<&'a str>,
@@ -43,7 +43,7 @@ pub(super) fn compose(review: ReviewId, verdict: Verdict, body: &str, parts: &[P
     (text, metadata)
 }
 
-/// Returns what stands before the words of a finding. Its path stands nowhere else.
+/// Returns the heading of a finding's text, the only place where its path is stored.
 fn heading(part: &Part<'_>) -> String {
     let place = match (part.path, part.line) {
         (Some(path), Some(line)) => format!(", {path}:{line}"),
@@ -63,16 +63,16 @@ fn path_in(heading: &str, finding: &Finding) -> Option<String> {
     Some(path.to_owned())
 }
 
-/// Splits the text of a review: returns its own words, and gives each finding its words and its path.
+/// Splits the text of a review: returns its own text, and fills in the text and the path of each finding.
 ///
-/// What the metadata does not place is blank.
+/// A section without a valid byte range is blank.
 pub(super) fn split(text: &str, metadata: &Metadata, findings: &mut [Finding]) -> String {
     let bound = |number: usize, at: usize| {
         let bound = metadata.get(SPANS)?.get(number)?.get(at)?.as_u64()?;
         usize::try_from(bound).ok()
     };
     let part = |number: usize| text.get(bound(number, 0)?..bound(number, 1)?);
-    // From the end of the part before; a blank line separates the two.
+    // The heading begins at the end of the section before, after a blank line.
     let heading =
         |number: usize| text.get(bound(number.checked_sub(1)?, 1)?..bound(number, 0)?)?.strip_prefix("\n\n");
     for finding in findings {
@@ -105,7 +105,7 @@ mod tests {
         }
     }
 
-    /// The path, the line and the words of each finding.
+    /// The path, the line and the text of each finding.
     const FOUND: [(Option<&str>, Option<i64>, &str); 6] = [
         (Some("a.rs"), Some(3), "é\n\ncritical: no"),
         (None, Some(9), "two"),

@@ -1,4 +1,4 @@
-//! Installing: an app gets a member and what that can do, until its installation is revoked.
+//! Installing an app: it gets a member with capabilities, until its installation is revoked.
 
 use schemars::JsonSchema;
 use secrecy::ExposeSecret;
@@ -33,7 +33,7 @@ pub(super) struct Installation {
     app_id: AppId,
     /// The agent member that the app acts as.
     pub bot_member_id: MemberId,
-    /// What each of its tokens can do at most.
+    /// The maximum capabilities of its tokens.
     pub granted_capabilities: Capabilities,
     /// The member who installed it; null for the service itself.
     installed_by: Option<MemberId>,
@@ -41,7 +41,7 @@ pub(super) struct Installation {
     installed_at: Time,
     /// When it was revoked; null while it is active.
     pub revoked_at: Option<Time>,
-    /// How much all of its tokens may be used together; null if only the limits of the service hold for them.
+    /// Usage quotas of all of its tokens together; null if only the limits of the service apply.
     pub quotas: Option<Quotas>,
     #[serde(skip)]
     pub client_secret_hash: [u8; 32],
@@ -69,10 +69,9 @@ columns! {
 /// Installs an app in your workspace and returns the installation with the app's client credentials.
 ///
 /// The app acts as the agent member `app:<slug>`, which is created now, or is that of an earlier
-/// installation. What it is granted stays the same for the installation's life. With `client_id` and
+/// installation. Its capabilities stay the same for the installation's life. With `client_id` and
 /// `client_secret`, which is shown only once, the app gets tokens at `POST /oauth/app/token`. All of its
-/// tokens together have the quotas of yours. Nothing can be granted with `approval:grant`: an app approves
-/// nothing.
+/// tokens together have the quotas of yours. `approval:grant` cannot be granted: an app approves nothing.
 ///
 /// Fails with 403 `forbidden` if you grant a capability that you do not hold; 409 `wrong-state` if the app is
 /// installed, or if its member is deactivated.
@@ -83,7 +82,7 @@ pub(super) struct InstallApp {
     workspace_id: Here,
     /// The app.
     app_id: AppId,
-    /// What each of the app's tokens can do at most.
+    /// The maximum capabilities of the app's tokens.
     #[schemars(length(min = 1))]
     granted_capabilities: Capabilities,
 }
@@ -101,13 +100,13 @@ pub(super) struct NewInstallation {
     bot_member_id: MemberId,
     /// Whether the member is that of an earlier installation.
     bot_member_reused: bool,
-    /// What each of its tokens can do at most.
+    /// The maximum capabilities of its tokens.
     granted_capabilities: Capabilities,
     /// When it was installed.
     installed_at: Time,
-    /// What the app sends as its `client_id`: the installation's id.
+    /// The `client_id` that the app sends: the installation's id.
     client_id: InstallationId,
-    /// What the app sends as its `client_secret`. It is shown only once and never stored.
+    /// The `client_secret` that the app sends. It is shown only once and never stored.
     client_secret: String,
 }
 
@@ -173,7 +172,7 @@ impl Answer<InstallApp> for NewInstallation {
     }
 }
 
-/// Returns what an administrator that holds `held` grants an app. Fails if it cannot.
+/// Returns the capabilities that an administrator with `held` grants an app. Fails if it cannot.
 fn grantable(held: Capabilities, wanted: Capabilities) -> Result<Capabilities> {
     let wanted = not_empty("granted_capabilities", wanted)?;
     if wanted.has(ApprovalGrant) {
@@ -183,7 +182,7 @@ fn grantable(held: Capabilities, wanted: Capabilities) -> Result<Capabilities> {
     Ok(wanted)
 }
 
-/// Returns the agent member of an app, and whether an earlier installation had it.
+/// Returns the agent member of an app, and whether it is that of an earlier installation.
 fn bot_of(cx: &mut Write<'_>, app: &App) -> Result<(Member, bool)> {
     let handle = format!("{APP_HANDLES}{}", app.slug);
     if let Some(bot) = member_called(cx, app.workspace_id, &handle)? {
@@ -202,7 +201,7 @@ fn bot_of(cx: &mut Write<'_>, app: &App) -> Result<(Member, bool)> {
 
 /// Returns the app installations of a workspace, in the order in which they were made.
 ///
-/// Those that were revoked are included. Client secrets are never returned.
+/// Revoked installations are included. Client secrets are never returned.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListAppInstallations {
@@ -230,7 +229,7 @@ pub(super) fn list_app_installations(
 
 const BY_ID: &str = concat!("select ", installation_columns!(), " from app_installations i where i.id = $1");
 
-/// Returns the installation with an id, of whatever workspace, if there is one.
+/// Returns the installation with an id in any workspace, if there is one.
 pub(super) fn installation(cx: &Read<'_>, id: InstallationId) -> Result<Option<Installation>> {
     cx.one(BY_ID, &[&id])
 }
@@ -241,11 +240,10 @@ pub(super) fn load_installation(cx: &Read<'_>, id: InstallationId) -> Result<Ins
     own.ok_or_else(|| Error::not_found("app installation"))
 }
 
-/// Revokes an app installation with all of its tokens, and returns which ones ended.
+/// Revokes an app installation with all of its tokens, and returns the tokens that ended.
 ///
-/// They stop working at once, those derived from them too, and so do the client credentials. The app's
-/// member stays, and another installation gives it tokens again. Revoking an installation again changes
-/// nothing.
+/// They stop working at once, as do tokens derived from them and the client credentials. The app's member
+/// stays, and another installation gives it tokens again. Revoking an installation again changes nothing.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RevokeAppInstallation {
@@ -255,7 +253,7 @@ pub(super) struct RevokeAppInstallation {
     installation_id: InstallationId,
 }
 
-/// What the end of an installation ended.
+/// A revoked installation, and the tokens that ended with it.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(super) struct InstallationRevocation {
     /// The installation.
@@ -303,7 +301,7 @@ impl Answer<RevokeAppInstallation> for InstallationRevocation {
     }
 }
 
-/// Returns whether a member is that of an app which can get itself a token.
+/// Returns whether a member belongs to an app that can still get tokens.
 pub(crate) fn is_of_app(cx: &Read<'_>, member: MemberId) -> Result<bool> {
     let found: Option<(InstallationId,)> = cx.one(OF_MEMBER, &[&cx.caller().workspace_id, &member])?;
     Ok(found.is_some())

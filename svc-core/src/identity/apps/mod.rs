@@ -1,9 +1,9 @@
-//! Apps: programs that are installed in a workspace and act there as an agent member of their own.
+//! Apps: programs that are installed in a workspace and act there as their own agent member.
 //!
-//! An app is a name. Installing it gives it the member `app:<slug>`, capabilities that stay the same for as
-//! long as the installation lives, and a client id and secret with which the app gets tokens itself. Every
-//! token of the member hangs on the installation: none carries more than that was granted, and revoking the
-//! installation ends all of them. What an app is and its events are in this file.
+//! An app is a name. Installing it gives it the member `app:<slug>`, capabilities that stay the same for the
+//! life of the installation, and a client id and secret with which the app gets tokens itself. Every token of
+//! the member depends on the installation: none carries more than was granted to it, and revoking the
+//! installation ends all of them. This file defines apps and their events.
 
 mod installations;
 mod tokens;
@@ -39,7 +39,7 @@ struct App {
     id: AppId,
     /// The workspace it belongs to.
     workspace_id: WorkspaceId,
-    /// Its name in the workspace, which no other app has; its agent member is called `app:` and this.
+    /// Its unique name in the workspace; its agent member has the handle `app:` followed by it.
     slug: String,
     /// Its name for people.
     name: String,
@@ -86,11 +86,11 @@ struct AppInstalled {
     app_id: AppId,
     /// The agent member that the app acts as.
     bot_member_id: MemberId,
-    /// What its tokens can do at most.
+    /// The maximum capabilities of its tokens.
     granted_capabilities: Capabilities,
     /// Whether the member is that of an earlier installation.
     bot_member_reused: bool,
-    /// How much all of its tokens may be used together; null if only the limits of the service hold for them.
+    /// Usage quotas of all of its tokens together; null if only the limits of the service apply.
     quotas: Option<Quotas>,
 }
 

@@ -1,7 +1,7 @@
 //! The tokens of an installed app: an administrator mints one, or the app gets one by its client credentials.
 //!
-//! The latter are those of RFC 6749, section 4.4: a refusal carries the `error` that the RFC names for it.
-//! How they are written on the wire is the frame's business.
+//! The latter follow RFC 6749, section 4.4: an error has the `error` that the RFC names for it. The frame
+//! encodes them for the wire.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ use crate::time::Time;
 /// Mints a token for an installed app and returns it.
 ///
 /// Its `secret` is shown only once. It acts as the app's member, does not expire, and ends with the
-/// installation. You can grant what the installation was granted, as far as you could mint it for a member.
+/// installation. You can grant capabilities of the installation that you could also mint for a member.
 ///
 /// Fails with 403 `forbidden` if you ask for capabilities that the installation was not granted or that you
 /// cannot grant, or for quotas higher than yours or the installation's; 409 `wrong-state` if the installation
@@ -39,13 +39,13 @@ pub(super) struct MintAppToken {
     workspace_id: Here,
     /// The installation.
     installation_id: InstallationId,
-    /// What it is for, to tell it from other tokens.
+    /// A label to recognise it by.
     label: Option<Text<1, NAME_MAX>>,
-    /// What it can do. Default: whatever the installation was granted.
+    /// Its capabilities. Default: those of the installation.
     #[schemars(length(min = 1))]
     capabilities: Option<Capabilities>,
-    /// How much it may be used, with all tokens derived from it. Default: yours or the installation's,
-    /// or else as the service limits every client.
+    /// Usage quotas, shared with all tokens derived from it. Default: yours or the installation's, or else
+    /// the limits of the service for every client.
     quotas: Option<Quotas>,
 }
 
@@ -54,21 +54,21 @@ pub(super) struct MintAppToken {
 pub(super) struct AppToken {
     /// The token's id.
     id: TokenId,
-    /// What to send as `Authorization: Bearer`. It is shown only once and never stored.
+    /// The secret to send as `Authorization: Bearer`. It is shown only once and never stored.
     secret: String,
-    /// The installation that it ends with.
+    /// The installation with which it ends.
     installation_id: InstallationId,
     /// The member that it acts as: the app's.
     bot_member_id: MemberId,
-    /// What it is for.
+    /// Its label.
     label: Option<String>,
-    /// What it can do.
+    /// Its capabilities.
     capabilities: Capabilities,
     /// When it was minted.
     created_at: Time,
     /// When it expires; null if it does not expire.
     expires_at: Option<Time>,
-    /// How much it may be used; null if only the limits of the service hold for it.
+    /// Its usage quotas; null if only the limits of the service apply.
     quotas: Option<Quotas>,
 }
 
@@ -134,27 +134,26 @@ pub(super) struct AppTokenRequest {
     client_id: Option<String>,
     /// The installation's secret. Not with HTTP Basic.
     client_secret: Option<String>,
-    /// What the token can do: names of capabilities, separated by single spaces. Default: whatever the
-    /// installation was granted.
+    /// The token's capabilities, separated by single spaces. Default: those of the installation.
     scope: Option<String>,
 }
 
-/// An access token, as RFC 6749 names its parts.
+/// An access token, with the field names of RFC 6749.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct AccessToken {
-    /// What to send as `Authorization: Bearer`. It is never stored.
+    /// The token to send as `Authorization: Bearer`. It is never stored.
     access_token: String,
     /// `Bearer`.
     token_type: &'static str,
-    /// In how many seconds it expires.
+    /// Seconds until it expires.
     expires_in: i64,
-    /// What it can do: names of capabilities, separated by single spaces.
+    /// Its capabilities, separated by single spaces.
     scope: String,
 }
 
 without_keys! { AppTokenRequest => AccessToken }
 
-/// Finds the workspace of the installation whose client credentials these are.
+/// Returns the workspace of the installation whose client credentials the request has.
 pub(super) fn home(cx: &Read<'_>, input: &AppTokenRequest) -> Result<WorkspaceId> {
     Ok(client(cx, input)?.workspace_id)
 }
@@ -194,7 +193,7 @@ pub(super) fn request_app_token(
 /// The member of a problem that holds the `error` of RFC 6749.
 const ERROR: &str = "error";
 
-/// Returns a parameter, unless it has no value: one without is as if it had not been sent (RFC 6749, 3.2).
+/// Returns a parameter, or `None` if its value is empty: that counts as not sent (RFC 6749, 3.2).
 fn given(parameter: Option<&String>) -> Option<&str> {
     parameter.map(String::as_str).filter(|value| !value.is_empty())
 }
@@ -212,7 +211,7 @@ fn client(cx: &Read<'_>, input: &AppTokenRequest) -> Result<Installation> {
     found.ok_or_else(unknown_client)
 }
 
-/// Says the same whatever is wrong, so that nobody learns which installations there are.
+/// Returns the same error whatever is wrong, so that the caller learns nothing about installations.
 fn unknown_client() -> Error {
     let detail = "the client is unknown, its secret is wrong, or its installation was revoked";
     Error::new(Code::Unauthenticated, detail).with(ERROR, "invalid_client")
@@ -227,7 +226,7 @@ fn check_grant_type(grant_type: Option<&str>) -> Result<()> {
     }
 }
 
-/// Returns what a token carries that was asked for by name, or else whatever was granted.
+/// Returns the requested capabilities, or all granted ones if none are requested.
 fn scope(granted: Capabilities, asked: Option<&str>) -> Result<Capabilities> {
     let Some(asked) = asked else { return Ok(granted) };
     let invalid = |detail| Error::malformed(detail).with(ERROR, "invalid_scope");

@@ -1,4 +1,4 @@
-//! Granting: an administrator lends a member to another.
+//! Granting delegation: an administrator lends a member to another.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -21,8 +21,8 @@ use crate::time::Time;
 ///
 /// The delegate exchanges it for tokens with `delegate_token`. It can lend `workspace:read`,
 /// `workspace:write`, `message:post`, `thread:transition`, `artifact:upload`, `search:query` and
-/// `event:subscribe`, as far as your own token carries them. It lasts no longer than the workspace's policy
-/// says (see `get_delegation_policy`).
+/// `event:subscribe`, if your own token carries them. It lasts no longer than the workspace's policy allows
+/// (see `get_delegation_policy`).
 ///
 /// The delegate's work is recorded as that of both.
 ///
@@ -36,18 +36,18 @@ use crate::time::Time;
 pub(super) struct CreateDelegationGrant {
     /// The workspace. It must be yours.
     workspace_id: Here,
-    /// The member that is acted for. It may not be an app.
+    /// The member to act for. It may not be an app.
     subject: MemberId,
-    /// The member that acts for it: another one.
+    /// The other member, who acts for it.
     delegate: MemberId,
-    /// What the delegate's tokens can do at most.
+    /// Maximum capabilities of the delegate's tokens.
     #[schemars(schema_with = "lendable")]
     capabilities: Capabilities,
-    /// What it is for. Every member of the workspace can read it in the event.
+    /// Its purpose. Every member of the workspace can read it in the event.
     purpose: Prose<1, GRANT_PURPOSE_MAX>,
     /// When it ends. Either this or `expires_in_secs` is required.
     expires_at: Option<Time>,
-    /// In how many seconds it ends.
+    /// Seconds until it ends.
     expires_in_secs: Option<Count<1, LIFE_MAX_SECS>>,
 }
 

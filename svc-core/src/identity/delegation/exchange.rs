@@ -1,7 +1,7 @@
 //! Exchanging: the delegate of a grant gets a token that acts as the subject.
 //!
 //! It is a child of the token that the delegate calls with: it ends with that one, counts against the same
-//! rate limit, and can do no more.
+//! rate limit, and has no further capabilities.
 
 use std::time::Duration;
 
@@ -26,8 +26,8 @@ use crate::time::Time;
 
 /// Exchanges a delegation grant of which you are the delegate for a token that acts as its subject.
 ///
-/// Its `secret` is shown only once. It lasts 15 minutes unless you say otherwise, never more than an hour,
-/// and ends with the grant and with the token that you call with.
+/// Its `secret` is shown only once. It lasts 15 minutes by default, an hour at the maximum, and ends with the
+/// grant and with the token that you call with.
 ///
 /// Each request with it is recorded in the audit trail. It cannot be rotated: exchange the grant again.
 ///
@@ -43,16 +43,16 @@ use crate::time::Time;
 pub(super) struct DelegateToken {
     /// The grant.
     grant_id: GrantId,
-    /// What the token can do. Default: whatever both the grant and your token can.
+    /// Its capabilities. Default: all that both the grant and your token have.
     #[schemars(length(min = 1))]
     capabilities: Option<Capabilities>,
-    /// What it is for, to tell it from other tokens.
+    /// A label to recognise it by.
     label: Option<Text<1, NAME_MAX>>,
-    /// When it expires, at most an hour from now. Cannot be combined with `expires_in_secs`.
+    /// When it expires, within an hour. Cannot be combined with `expires_in_secs`.
     expires_at: Option<Time>,
-    /// In how many seconds it expires. Cannot be combined with `expires_at`.
+    /// Seconds until it expires. Cannot be combined with `expires_at`.
     expires_in_secs: Option<Count<1, DELEGATED_MAX_SECS>>,
-    /// How much it may be used, at most as much as yours, towards which it counts too. Default: as much.
+    /// Usage quotas, no higher than yours, towards which it counts too. Default: yours.
     quotas: Option<Quotas>,
 }
 
@@ -85,7 +85,7 @@ pub(super) fn delegate_token(cx: &mut Write<'_>, input: &DelegateToken) -> Resul
     issue(cx, &mint)
 }
 
-/// Returns the caller and its token, which must be its own.
+/// Returns the caller and its token, which must not be delegated.
 fn own_token(caller: &Caller) -> Result<(MemberId, TokenId)> {
     let member_id = caller.member_id()?;
     match caller.token_id {
@@ -94,7 +94,7 @@ fn own_token(caller: &Caller) -> Result<(MemberId, TokenId)> {
     }
 }
 
-/// Loads a grant whose delegate the caller is; the others exist only for administrators.
+/// Loads a grant whose delegate the caller is; only administrators learn of other grants.
 fn load_own_grant(cx: &Read<'_>, delegate: MemberId, grant_id: GrantId) -> Result<DelegationGrant> {
     let grant = load_grant(cx, grant_id)?;
     if grant.delegate == delegate {
@@ -114,7 +114,7 @@ fn check_live(grant: &DelegationGrant, now: Time) -> Result<()> {
     Ok(())
 }
 
-/// Returns when an exchanged token expires: as asked, but not after the grant or the calling token.
+/// Returns when an exchanged token expires: as requested, but not after the grant or the calling token.
 fn end(now: Time, grant: Time, calling: Option<Time>, asked: Option<Time>) -> Result<Time> {
     let after = |secs: i64| now.plus(Duration::from_secs(secs.unsigned_abs()));
     let latest = calling.map_or(grant, |calling| calling.min(grant));
@@ -142,7 +142,7 @@ mod tests {
     fn an_exchanged_token_ends_within_an_hour_and_with_grant_and_calling_token() {
         let at = |secs: i64| Time::from_micros(secs * 1_000_000);
         let (far, default, most) = (at(1_000_000), at(1_900), at(4_600));
-        // The end of the grant, of the calling token, what is asked, and the outcome.
+        // The end of the grant, of the calling token, the requested one, and the outcome.
         let table = [
             (far, None, None, Ok(default)),
             (far, Some(far), None, Ok(default)),

@@ -1,10 +1,10 @@
-//! Delegation: how a member is lent to another, who acts for it.
+//! Delegation: lending a member to another one, who acts for it.
 //!
-//! An administrator grants it for a time and a purpose, and for no longer than the workspace's policy lets a
-//! grant last. The delegate exchanges the grant for tokens that act as the subject and end soon; what they do
-//! is attributed to both. Delegation is one hop: a delegated token gets no other. Revoking a grant ends all
-//! of its tokens, and those derived from them, in the same transaction. What a grant is, its events and its
-//! reading are in this file; each change has a file of its own.
+//! An administrator grants it for a time and a purpose, within the maximum time of the workspace's policy.
+//! The delegate exchanges the grant for short-lived tokens that act as the subject; their actions are
+//! attributed to both. Delegation is one hop: a delegated token cannot be exchanged. Revoking a grant ends
+//! all of its tokens, and those derived from them, in the same transaction. This file defines and reads
+//! grants and their events; each change has a file of its own.
 
 mod policy;
 mod create;
@@ -40,13 +40,13 @@ struct DelegationGrant {
     grant_id: GrantId,
     /// The workspace of both members.
     workspace_id: WorkspaceId,
-    /// The member that is acted for.
+    /// The member acted for.
     subject: MemberId,
     /// The member that acts for it.
     delegate: MemberId,
-    /// What the delegate's tokens can do at most.
+    /// The maximum capabilities of the delegate's tokens.
     capabilities: Capabilities,
-    /// What it is for.
+    /// Its purpose.
     purpose: String,
     /// The member who granted it; null for the service itself.
     created_by: Option<MemberId>,
@@ -82,15 +82,15 @@ columns! {
 struct DelegationGranted {
     /// The new grant.
     grant_id: GrantId,
-    /// The member that is acted for.
+    /// The member acted for.
     subject: MemberId,
     /// The member that acts for it.
     delegate: MemberId,
-    /// What the delegate's tokens can do at most.
+    /// The maximum capabilities of the delegate's tokens.
     capabilities: Capabilities,
     /// When it ends.
     expires_at: Time,
-    /// What it is for.
+    /// Its purpose.
     purpose: String,
 }
 

@@ -1,4 +1,4 @@
-//! The policy of a workspace: how long a delegation grant may last.
+//! The policy of a workspace: the maximum life of its delegation grants.
 
 use std::time::Duration;
 
@@ -15,17 +15,17 @@ use crate::op::{Answer, Read, Write};
 use crate::store::columns;
 use crate::text::Count;
 
-/// How long a delegation grant of a workspace may last.
+/// The delegation policy of a workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(super) struct DelegationPolicy {
-    /// Days from the moment of granting.
+    /// Maximum life of a grant, in days.
     pub ceiling_days: i64,
 }
 
 columns! { policy_columns: DelegationPolicy as p { ceiling_days } }
 
 impl DelegationPolicy {
-    /// Returns how long a grant may last.
+    /// Returns the maximum life of a grant.
     pub fn ceiling(self) -> Duration {
         Duration::from_secs(self.ceiling_days.unsigned_abs().saturating_mul(SECS_OF_DAY))
     }
@@ -33,7 +33,7 @@ impl DelegationPolicy {
 
 const SECS_OF_DAY: u64 = 86_400;
 
-/// How long a delegation grant may last was set.
+/// The maximum life of delegation grants was set.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct DelegationPolicySet {
     #[serde(flatten)]
@@ -48,15 +48,15 @@ impl Event for DelegationPolicySet {
     }
 }
 
-/// Sets how long a delegation grant may last, and returns the policy.
+/// Sets the maximum life of delegation grants, and returns the policy.
 ///
-/// It counts when a grant is made: earlier grants keep their end, and may be revoked.
+/// It applies when a grant is made: earlier grants keep their end, and may be revoked.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SetDelegationPolicy {
     /// The workspace. It must be yours.
     workspace_id: Here,
-    /// Days from the moment of granting.
+    /// Maximum life of a grant, in days.
     ceiling_days: Count<1, GRANT_CEILING_MAX_DAYS>,
 }
 
@@ -90,7 +90,7 @@ impl Answer<SetDelegationPolicy> for DelegationPolicy {
     }
 }
 
-/// Returns how long a delegation grant of a workspace may last: 90 days unless that was set.
+/// Returns the maximum life of a workspace's delegation grants, 90 days by default.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetDelegationPolicy {

@@ -12,7 +12,7 @@ use crate::log::event::Subject;
 use crate::op::{Answer, Read, Write};
 use crate::time::Time;
 
-/// Revokes a delegation grant with all of its tokens, and returns which ones ended.
+/// Revokes a delegation grant with all of its tokens, and returns the tokens that ended.
 ///
 /// They stop working at once, and so do tokens derived from them. Revoking a grant again changes nothing.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -24,7 +24,7 @@ pub(super) struct RevokeDelegationGrant {
     grant_id: GrantId,
 }
 
-/// What the end of a grant ended.
+/// A revoked grant, and the tokens that ended with it.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(super) struct GrantRevocation {
     /// The grant.
@@ -64,7 +64,7 @@ impl Answer<RevokeDelegationGrant> for GrantRevocation {
     }
 }
 
-/// Ends a grant that is not revoked, with its tokens, and returns which of them ended.
+/// Ends a live grant with its tokens, and returns the tokens that ended.
 fn end(cx: &mut Write<'_>, grant_id: GrantId, subject: MemberId) -> Result<Vec<TokenId>> {
     let token_ids = end_of_grant(cx, grant_id)?;
     let event = DelegationRevoked { grant_id, token_ids };
@@ -74,7 +74,7 @@ fn end(cx: &mut Write<'_>, grant_id: GrantId, subject: MemberId) -> Result<Vec<T
     Ok(event.token_ids)
 }
 
-/// By the index of the grants that delegates hold.
+/// Uses the index of the grants that delegates hold.
 const HELD_BY: &str = "
     select id, subject_id from delegation_grants
     where delegate_id = $1 and revoked_at is null and expires_at > $2 order by lsn";

@@ -1,15 +1,15 @@
-//! Conditions on people, of their activity and their handles, that the database checks.
+//! Conditions on people, by their activity and their handles, that the database checks.
 //!
-//! Any condition made of a few tests by "and", "or" and "not" becomes the parameters of one statement: the
-//! tests, and for each combination of their outcomes whether it is wanted.
+//! A condition combines a few tests with "and", "or" and "not". It becomes the parameters of one statement:
+//! the tests, and for each combination of their outcomes whether a person matches.
 
-/// Tests of a handle that a condition can have.
+/// Maximum number of tests of a handle in a condition.
 pub(crate) const HANDLE_TESTS_MAX: usize = 3;
 
-/// Combinations of outcomes: of the tests of a handle, and of being active.
+/// Number of combinations of outcomes: of the tests of a handle, and of being active.
 pub(crate) const OUTCOMES: usize = 2 << HANDLE_TESTS_MAX;
 
-/// How a handle is compared with a text, byte by byte.
+/// A comparison of a handle with a text, byte by byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HandleTest {
     Is,
@@ -32,9 +32,9 @@ impl HandleTest {
 /// A condition on people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PeopleWanted {
-    /// The tests, none of an empty text.
+    /// The tests. Their texts are not empty.
     pub tests: Vec<(HandleTest, String)>,
-    /// Whether each combination is wanted: bit 0 of its number is that somebody is active, bit 1 that the
+    /// Whether each combination matches. In its number, bit 0 means that the person is active, bit 1 that the
     /// first test holds, and so on.
     pub outcomes: [bool; OUTCOMES],
 }
@@ -52,7 +52,7 @@ impl PeopleWanted {
     }
 }
 
-/// The value of a test in the number of a combination: `$worth`, or 0 if it does not hold.
+/// The bit of a test in the number of a combination: `$worth`, or 0 if the test does not hold.
 macro_rules! outcome {
     ($test:literal, $text:literal, $worth:literal) => {
         concat!(
@@ -79,7 +79,7 @@ macro_rules! outcome {
     };
 }
 
-/// The condition that a person's combination is wanted.
+/// The condition that a person's combination matches.
 macro_rules! wanted {
     ($rest:literal) => {
         concat!(

@@ -1,6 +1,6 @@
-//! Who is frozen: the rows alone.
+//! Frozen members: the rows alone.
 //!
-//! What freezing ends is in `coordination::freeze`, which calls this.
+//! `coordination::freeze` calls this, and ends the claims of a frozen member.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -20,7 +20,7 @@ pub struct MemberFreeze {
     pub member_id: MemberId,
     /// Its name in the workspace.
     pub handle: String,
-    /// Why; null if no reason was given.
+    /// The reason; null if none was given.
     pub reason: Option<String>,
     /// The member who froze it; null for the service itself.
     pub frozen_by: Option<MemberId>,
@@ -49,7 +49,7 @@ pub(crate) fn freeze_of(cx: &Read<'_>, member: &Member) -> Result<Option<MemberF
 const FREEZE_OF: &str =
     concat!("select ", freeze_columns!(), " from members m where m.id = $1 and m.frozen_at is not null");
 
-/// Freezes a member that is not frozen. The caller emits the event, which every cached caller ends with.
+/// Freezes a member that is not frozen. The caller emits the event, which invalidates every cached caller.
 pub(crate) fn freeze(cx: &mut Write<'_>, member: &Member, reason: Option<&str>) -> Result<MemberFreeze> {
     let (frozen_by, frozen_at) = (cx.caller().member, cx.now());
     cx.execute(1, FREEZE, &[&member.id, &frozen_at, &frozen_by, &reason])?;

@@ -1,6 +1,6 @@
-//! Governance skills: whose judgement counts.
+//! Governance skills: the permission to make judgements that count.
 //!
-//! An administrator of channels confers and revokes them, on others and never on itself.
+//! An administrator of channels confers them on others and revokes them, but not on itself.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -38,7 +38,7 @@ pub(super) fn operations() -> Vec<Operation> {
     ]
 }
 
-/// A member that has a governance skill.
+/// Returns the sample of a member that has a governance skill.
 pub(super) fn sample() -> Sample {
     Sample::new(
         "judge",
@@ -85,8 +85,8 @@ impl Event for GovernanceSkillRevoked {
 
 /// Confers a governance skill on another member, and returns that member.
 ///
-/// What it judges from then on counts wherever the skill is asked for. Conferring a skill that it has changes
-/// nothing.
+/// Its judgements count from then on wherever the skill is required. Conferring a skill that it already has
+/// changes nothing.
 ///
 /// Fails with 403 `forbidden` if the member is you, or if you act for it or by it as a delegate.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -114,7 +114,7 @@ const CONFER: &str = "insert into member_skills (member_id, skill, governance) v
 
 /// Revokes a governance skill of another member, and returns that member.
 ///
-/// Its verdicts no longer count where the skill is asked for, those that it has given included.
+/// Its verdicts no longer count where the skill is required, including earlier ones.
 ///
 /// Fails with 403 `forbidden` if the member is you, or if you act for it or by it as a delegate; 404
 /// `not-found` if the member does not have the skill.

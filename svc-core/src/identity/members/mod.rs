@@ -1,9 +1,9 @@
 //! Members: the people and agents of a workspace, and their skills.
 //!
-//! What a member is and how it is found are in this file; `skills` has what members can do and which of it
-//! they set themselves, `governance` what others confer on them, `profile` what they are called, `frozen` who
-//! is frozen, `people` the people as a directory sees them, `user_name` what a directory may call them,
-//! `condition` what they are searched by.
+//! This file defines and finds members. `skills` has their skills and lets members set their routing skills,
+//! `governance` lets others confer governance skills, `profile` has their names, `frozen` the frozen members,
+//! `people` the people as a directory sees them, `user_name` the names that a directory may give them, and
+//! `condition` the conditions of searches for people.
 
 mod skills;
 mod governance;
@@ -50,7 +50,7 @@ named_enum! {
 }
 
 impl MemberKind {
-    /// The named set for a member's token if the request names no capabilities.
+    /// Returns the named set for a member's token if the request names no capabilities.
     pub fn default_set(self) -> CapabilitySet {
         match self {
             Self::Human => CapabilitySet::HumanAdmin,
@@ -66,7 +66,7 @@ pub struct Member {
     pub id: MemberId,
     /// The workspace it belongs to.
     pub workspace_id: WorkspaceId,
-    /// Its name in the workspace, which no other member has.
+    /// Its unique name in the workspace.
     pub handle: String,
     /// Whether it is a person or an agent.
     pub kind: MemberKind,
@@ -76,7 +76,7 @@ pub struct Member {
     pub skills: Vec<String>,
     /// When it joined.
     pub created_at: Time,
-    /// When what it is called was last changed; null if it never was.
+    /// When its handle or display name was last changed; null if never.
     pub changed_at: Option<Time>,
     /// Whether an administrator has frozen it, so that it may only read.
     pub frozen: bool,
@@ -247,7 +247,7 @@ pub(crate) fn feature() -> Feature {
 
 const BY_HANDLE: &str = member_select!("where m.workspace_id = $1 and m.handle = $2");
 
-/// The member called `handle`, if there is one.
+/// Returns the member with a handle, if there is one.
 pub(crate) fn member_called(
     cx: &Read<'_>,
     workspace_id: WorkspaceId,
@@ -286,7 +286,7 @@ const HORIZON: &str =
 fn list_members(cx: &Read<'_>, input: &ListMembers) -> Result<Page<Member>> {
     let workspace_id = input.workspace_id.of(cx)?;
     let after = Cursor::after(input.cursor);
-    // All others find as many as they read.
+    // Without this filter, every row read is a result.
     let horizon = match input.kind {
         Some(_) => cx.horizon(HORIZON, &[&workspace_id], after)?,
         None => Horizon(None),

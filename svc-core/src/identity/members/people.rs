@@ -1,7 +1,7 @@
-//! The people of a workspace as a directory sees them: agents are none of them, nor is who was removed.
+//! The people of a workspace as a directory sees them: without agents and removed people.
 //!
-//! Only rows are read and written here. Who may be deactivated and what ends with that is in
-//! `identity::ends`, which resources they are in `identity::scim`.
+//! This file only reads and writes rows. `identity::ends` decides who may be deactivated and what ends with
+//! that, and `identity::scim` shows people as resources.
 
 use uuid::Uuid;
 
@@ -57,7 +57,7 @@ pub(crate) fn person(cx: &Read<'_>, id: MemberId) -> Result<Option<Person>> {
     cx.one(people!("and m.id = $2"), &[&cx.caller().workspace_id, &id])
 }
 
-/// Returns how many people of the caller's workspace have one of these ids, each of which is there once.
+/// Returns how many people of the caller's workspace have one of these ids, which are distinct.
 pub(crate) fn count_people_of(cx: &Read<'_>, ids: &[MemberId]) -> Result<usize> {
     let sql = match cx.engine() {
         Engine::Sqlite => COUNT_OF_SQLITE,
@@ -82,13 +82,13 @@ const COUNT_OF_SQLITE: &str = count_of!("in (select unhex(value) from json_each(
 
 const COUNT_OF_POSTGRES: &str = count_of!("= any(cast($2 as uuid[]))");
 
-/// Returns the person called so, whatever the case of the name.
+/// Returns the person with a name, in any case.
 pub(crate) fn person_by_name(cx: &Read<'_>, name: &str) -> Result<Option<Person>> {
     let Some(handle) = mapped(name) else { return Ok(None) };
     cx.one(people!("and m.handle = $2"), &[&cx.caller().workspace_id, &handle])
 }
 
-/// Returns the people whom the identity provider calls so, `most` of them, in the order of joining.
+/// Returns the first `most` people with an id at the identity provider, in the order of joining.
 pub(crate) fn people_by_external_id(cx: &Read<'_>, external_id: &str, most: i64) -> Result<Vec<Person>> {
     let statement = people!(
         "and substr(m.external_id, 1, 200) = substr(cast($2 as text), 1, 200) and m.external_id = $2
@@ -97,7 +97,7 @@ pub(crate) fn people_by_external_id(cx: &Read<'_>, external_id: &str, most: i64)
     cx.query(statement, &[&cx.caller().workspace_id, &external_id, &most])
 }
 
-/// Returns the people who joined after the position `after`, `most` of them, in that order.
+/// Returns the first `most` people who joined after the position `after`, in that order.
 pub(crate) fn people_after(cx: &Read<'_>, after: i64, most: i64) -> Result<Vec<Person>> {
     let statement = people!("and m.lsn > $2 order by m.lsn limit $3");
     cx.query(statement, &[&cx.caller().workspace_id, &after, &most])
@@ -119,7 +119,7 @@ const COUNT: &str = "
     select count(*) from members m
     where m.workspace_id = $1 and m.kind = 'human' and m.removed_at is null";
 
-/// Returns how many people are wanted.
+/// Returns the number of people who match a condition.
 pub(crate) fn count_wanted(cx: &Read<'_>, wanted: &PeopleWanted) -> Result<i64> {
     let ([first, second, third], [one, two, three], outcomes) = wanted.params();
     let workspace = cx.caller().workspace_id;
@@ -133,7 +133,7 @@ const COUNT_WANTED: &str = concat!(
     wanted!("")
 );
 
-/// Returns `most` of the people who are wanted, in the order of joining, without the first `skipped`.
+/// Returns `most` of the people who match a condition, in the order of joining, without the first `skipped`.
 pub(crate) fn wanted_from(
     cx: &Read<'_>,
     wanted: &PeopleWanted,
@@ -147,7 +147,7 @@ pub(crate) fn wanted_from(
 
 const WANTED: &str = people!(wanted!("order by m.lsn limit $10 offset $9"));
 
-/// Writes what a directory has changed of a person: its names, what the directory calls it, and when.
+/// Writes the values of a person that a directory has changed: its names, its external id, and the time.
 pub(crate) fn update_person(cx: &mut Write<'_>, person: &Person) -> Result<()> {
     let Person { id, handle, external_id, display_name, changed_at, .. } = person;
     cx.execute(1, UPDATE, &[id, handle, external_id, display_name, changed_at])
@@ -156,7 +156,7 @@ pub(crate) fn update_person(cx: &mut Write<'_>, person: &Person) -> Result<()> {
 const UPDATE: &str = "
     update members set handle = $2, external_id = $3, display_name = $4, changed_at = $5 where id = $1";
 
-/// Writes down that a member may no longer use the service, as of now.
+/// Marks a member as deactivated, as of now.
 pub(crate) fn deactivate(cx: &mut Write<'_>, id: MemberId) -> Result<()> {
     let now = cx.now();
     cx.execute(1, DEACTIVATE, &[&id, &now])
@@ -165,7 +165,7 @@ pub(crate) fn deactivate(cx: &mut Write<'_>, id: MemberId) -> Result<()> {
 const DEACTIVATE: &str =
     "update members set deactivated_at = $2, changed_at = $2 where id = $1 and deactivated_at is null";
 
-/// Writes down that a member may use the service again.
+/// Marks a member as active again.
 pub(crate) fn reactivate(cx: &mut Write<'_>, id: MemberId) -> Result<()> {
     let now = cx.now();
     cx.execute(1, REACTIVATE, &[&id, &now])
@@ -175,7 +175,7 @@ const REACTIVATE: &str = "
     update members set deactivated_at = null, changed_at = $2
     where id = $1 and deactivated_at is not null and removed_at is null";
 
-/// Removes what of a person says who it is. Its row stays, because events and audit rows name it.
+/// Removes the identifying data of a person. Its row stays, because events and audit rows name it.
 pub(crate) fn clear_identity(cx: &mut Write<'_>, id: MemberId) -> Result<()> {
     let (handle, now) = (format!("{DELETED_HANDLES}{id}"), cx.now());
     cx.execute(1, CLEAR, &[&id, &handle, &now])

@@ -1,6 +1,6 @@
-//! What a member says about itself: its display name.
+//! The profile of a member, which the member sets itself: its display name.
 //!
-//! Handles are given by others and stay as they are.
+//! Handles are given by others and do not change here.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -29,7 +29,7 @@ pub(super) fn operations() -> Vec<Operation> {
     ]
 }
 
-/// What a member is called was changed.
+/// The handle or the display name of a member was changed.
 ///
 /// The fields hold the values after the change.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -59,7 +59,7 @@ impl Event for MemberUpdated {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct UpdateMe {
-    /// Your name for people to read; null removes it.
+    /// Your name for people; null removes it.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     display_name: Patch<Text<1, NAME_MAX>>,
 }

@@ -1,7 +1,7 @@
-//! Skills: what a member can do.
+//! Skills: the abilities of members.
 //!
-//! Routing skills say what work a member takes, and each member sets its own. Governance skills say what a
-//! member's judgement counts for; others confer them, in `governance`, and nothing in this file changes them.
+//! Routing skills say which work a member takes, and each member sets its own. Governance skills say for what
+//! a member's judgement counts; others confer them, in `governance`, and nothing in this file changes them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,11 +21,11 @@ use crate::store::{Engine, named_enum};
 use crate::text::{Handle, Items};
 
 named_enum! {
-    /// A skill that says whose judgement counts; others confer and revoke it.
+    /// A skill that makes a member's judgement count; others confer and revoke it.
     pub(super) enum GovernanceSkill { LandGate = "land_gate", Review = "review" }
 }
 
-/// The skill whose holders say whether a thread's work may land.
+/// The skill whose holders decide whether a thread's work may land.
 pub(crate) const LAND_GATE: &str = GovernanceSkill::LandGate.name();
 
 /// The skill whose holders review any thread.
@@ -142,9 +142,8 @@ pub(crate) use has_skill;
 
 /// Replaces your routing skills and returns you, as a member.
 ///
-/// Routing skills say what work you take: a thread that requires skills is offered only to members who have
-/// all of them. The governance skills `land_gate` and `review` are conferred by others, and those that you
-/// have stay.
+/// Routing skills decide which work you are offered: a thread that requires skills is offered only to members
+/// who have all of them. Others confer the governance skills `land_gate` and `review`; yours stay.
 ///
 /// Fails with 403 `forbidden` if `skills` names a governance skill, or if you act as a delegate.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -192,15 +191,15 @@ fn refuse_governance(skills: &BTreeSet<String>) -> Result<()> {
     }
 }
 
-/// Returns what only `after` contains, and what only `before` contains.
+/// Returns the skills that only `after` contains, and those that only `before` contains.
 fn difference(before: &BTreeSet<String>, after: &BTreeSet<String>) -> (Vec<String>, Vec<String>) {
     (after.difference(before).cloned().collect(), before.difference(after).cloned().collect())
 }
 
 /// Returns the skills of a workspace's active members, with the number of members that have each.
 ///
-/// The most common skills come first; at most 1000 are returned. Only the first 2000 members of the workspace
-/// are counted, and 4000 skills of theirs.
+/// The most common skills come first, up to 1000. Only the first 2000 members of the workspace are counted,
+/// and 4000 of their skills.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListSkills {
@@ -218,7 +217,7 @@ pub(super) struct SkillCount {
     governance: bool,
     /// The number of active members that have it.
     members: i64,
-    /// True if more members may have it, because the workspace has too many to count them all.
+    /// True if there may be more, because the workspace has too many members to count.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     at_least: bool,
 }

@@ -1,11 +1,10 @@
-//! What a directory may call a person: the handle of somebody whom an identity provider keeps. And by what
-//! any member is found, whoever has named it.
+//! Names that a directory may give a person, and the forms of handles by which any member is found.
 //!
-//! It is wider than what people type: 1 to 254 characters of the PRECIS profile UsernameCaseMapped (RFC
-//! 8265), so it may be an email or have letters of any script, but no space and no control character. Letters
-//! are mapped to lower case, so that two names which differ only in that are one. Reserved are what apps,
-//! removed people and members of other services are called: three beginnings, and an end such as `@peer`,
-//! which is no email.
+//! A directory's name is less restricted than a chosen handle: 1 to 254 characters of the PRECIS profile
+//! UsernameCaseMapped (RFC 8265), so it may be an email address or have letters of any script, but no space
+//! and no control character. Letters are mapped to lower case, so that two names which differ only in case
+//! are the same. The names of apps, removed people and members of other services are reserved: three
+//! prefixes, and a suffix such as `@peer`, which is not an email address.
 
 use std::borrow::Cow;
 use std::ops::Deref;
@@ -36,21 +35,21 @@ impl UserName {
     }
 }
 
-/// The handle of any member, as whoever looks for one names it.
+/// The handle of any member, for searches.
 ///
-/// That is a handle that somebody chose, an email or another name from a directory, or one that the service
-/// gives, such as `app:triage`. Its case is mapped as that of the stored ones is.
+/// It is a handle that a person chose, an email address or another name from a directory, or one that the
+/// service gives, such as `app:triage`. Its case is mapped like that of the stored ones.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct AnyHandle(String);
 
 impl AnyHandle {
-    /// Creates the handle after mapping its case. Fails for what no member is called.
+    /// Creates the handle after mapping its case. Fails for a text that cannot be a handle.
     pub fn new(text: &str) -> Result<Self, String> {
         let expected = || {
             format!("expected 1 to {USER_NAME_MAX} characters without spaces, as of RFC 8265's user names")
         };
-        // Mapping costs time for each character, and never makes a name so much shorter.
+        // Mapping costs time for each character, and never shortens a name by this factor.
         if text.len() > USER_NAME_MAX.saturating_mul(8) {
             return Err(expected());
         }
@@ -59,7 +58,7 @@ impl AnyHandle {
     }
 }
 
-/// Returns the name with its case mapped, if it is one at all. Whatever it is compared with is mapped too.
+/// Returns the name with its case mapped, if it is valid. Names that it is compared with are mapped too.
 pub(crate) fn mapped(text: &str) -> Option<String> {
     UsernameCaseMapped::enforce(text).ok().map(Cow::into_owned).filter(|name| !name.is_empty())
 }

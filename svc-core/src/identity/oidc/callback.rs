@@ -1,4 +1,4 @@
-//! A browser comes back from the provider: its login is found by both of its secrets, and removed.
+//! The return of a browser from the provider: its login is found by both of its secrets, and removed.
 
 use schemars::JsonSchema;
 use secrecy::SecretString;
@@ -10,24 +10,24 @@ use crate::id::WorkspaceId;
 use crate::op::{Read, Write, secret_hash};
 use crate::text::Text;
 
-/// Signs in the person whom the identity provider has sent back, and sends the browser into the service.
+/// Signs in the person whom the identity provider has sent back, and redirects the browser into the service.
 ///
 /// The response sets the cookie of the session, which can read, search, subscribe, create, post, transition
-/// and upload. The state counts once, and only in the browser that began the sign-in.
+/// and upload. The state is valid once, and only in the browser that began the sign-in.
 ///
-/// Fails with 403 `forbidden` if the person is a deactivated member, or is no member and nobody may join this
-/// way; 404 `unknown-route` if the operator has not enabled it; 503 `provider-unavailable` if the identity
-/// provider does not respond.
+/// Fails with 403 `forbidden` if the person is a deactivated member, or is not a member and the operator does
+/// not allow joining this way; 404 `unknown-route` if the operator has not enabled it; 503
+/// `provider-unavailable` if the identity provider does not respond.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OidcCallback {
-    /// What the sign-in was given when it began.
+    /// The state that the sign-in sent to the provider.
     state: Text<1, 128>,
-    /// What the provider gives for the person's signature; absent if it has refused.
+    /// The authorization code from the provider; absent if it has refused.
     code: Option<Text<1, 4096>>,
-    /// Who the provider says it is (RFC 9207).
+    /// The issuer that the provider claims to be (RFC 9207).
     iss: Option<Text<1, 2048>>,
-    /// Why the provider has refused.
+    /// The error of a provider that has refused.
     error: Option<Text<1, 256>>,
     /// The browser's secret, which the frame takes from the cookie and never from the query.
     #[schemars(skip)]
@@ -35,27 +35,27 @@ pub struct OidcCallback {
 }
 
 impl OidcCallback {
-    /// Returns the code, if the provider has given one and not refused.
+    /// Returns the code, if the provider has sent one and no error.
     pub fn code(&self) -> Option<&str> {
         self.code.as_deref().filter(|_| self.error.is_none())
     }
 
-    /// Returns who the provider says it is.
+    /// Returns the issuer that the provider claims to be.
     pub fn issuer(&self) -> Option<&str> {
         self.iss.as_deref()
     }
 }
 
-/// A login that was removed because its browser has come back.
+/// A login that was removed because its browser has returned.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct TakenLogin {
     /// The workspace to sign in to.
     #[serde(skip)]
     pub workspace_id: WorkspaceId,
-    /// Where the browser goes.
+    /// The path to which the browser is redirected.
     #[serde(skip)]
     pub return_to: String,
-    /// What the provider must know, or repeat.
+    /// The secrets that the provider needs or repeats.
     #[serde(skip)]
     pub secrets: LoginSecrets,
 }
@@ -77,7 +77,7 @@ impl Brought {
     }
 }
 
-/// One error whatever is wrong, so that nobody learns which half was right.
+/// Returns the same error whatever is wrong, so that the caller does not learn which half was right.
 fn begin_again() -> Error {
     Error::new(
         Code::Unauthenticated,
@@ -100,7 +100,7 @@ pub(super) fn home(cx: &Read<'_>, input: &OidcCallback) -> Result<WorkspaceId> {
 
 const REMOVE: &str = "delete from oidc_logins where state_hash = $1";
 
-/// Removes the login and returns what it was. Of two callbacks at once, one finds nothing.
+/// Removes the login and returns it. Of two callbacks at once, one finds nothing.
 pub(super) fn take(
     cx: &mut Write<'_>,
     input: &OidcCallback,

@@ -1,18 +1,18 @@
-//! What a person is called who joins by signing in: by its verified email, or else by its name.
+//! The handle of a person who joins by signing in: its verified email address, or one made from its name.
 //!
-//! An email is a handle as it is, in lower case, so that whoever prepares members by their emails finds them
-//! again. Nobody joins by one with characters beyond ASCII, in quotes or at a bare host name; but a directory
-//! may have prepared somebody under it.
+//! The address is used as it is, in lower case, so that it matches members who were prepared by their
+//! addresses. Addresses with characters beyond ASCII, in quotes or at a bare host name do not become new
+//! handles, but a directory may have prepared a person under one.
 
 use crate::identity::members::UserName;
 use crate::limits::{EMAIL_MAX, USER_NAME_MAX};
 
-/// Characters of a handle that is made from a name.
+/// Maximum characters of a handle that is made from a name.
 const FROM_NAME_MAX: usize = 40;
-/// The handle of a person of whom no usable name is known.
+/// The handle of a person without a usable name.
 const NAMELESS: &str = "person";
 
-/// Returns the handle of whoever owns this email.
+/// Returns the handle for the owner of this address. Returns `None` if it cannot become one.
 pub(super) fn of_email(email: &str) -> Option<String> {
     let email = email.to_ascii_lowercase();
     let (local, domain) = email.split_once('@')?;
@@ -29,14 +29,14 @@ pub(super) fn of_email(email: &str) -> Option<String> {
     fits.then_some(email)
 }
 
-/// Returns the handle under which a directory keeps the owner of this email, if it keeps it by its email.
+/// Returns the handle under which a directory would have prepared the owner of this address.
 pub(super) fn in_directory(email: &str) -> Option<String> {
     let (local, domain) = email.rsplit_once('@')?;
     let name = UserName::new(email).ok()?;
     (!local.is_empty() && !domain.is_empty()).then(|| name.to_string())
 }
 
-/// Whether a top-level domain can have this name (RFC 3696, 2).
+/// Returns whether a top-level domain can have this name (RFC 3696, 2).
 fn is_top_level(label: &str) -> bool {
     label.starts_with("xn--") || label.chars().all(|c| c.is_ascii_lowercase())
 }
@@ -58,9 +58,9 @@ pub(super) fn of_name(name: Option<&str>) -> String {
     if handle.is_empty() { NAMELESS.to_owned() } else { handle.to_owned() }
 }
 
-/// Returns a handle with a number at its end, for where it is taken.
+/// Returns a handle with a number at its end, for a handle that is taken.
 ///
-/// No top-level domain has a number, so it is nobody's email.
+/// No top-level domain ends with a number, so the result is not an email address.
 pub(super) fn numbered(handle: &str, number: u32) -> String {
     let end = format!("-{number}");
     let room = USER_NAME_MAX.saturating_sub(end.len());

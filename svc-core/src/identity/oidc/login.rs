@@ -1,4 +1,4 @@
-//! A sign-in begins: its secrets are made, and their hashes kept.
+//! The beginning of a sign-in: its secrets are drawn, and their hashes stored.
 
 use std::time::Duration;
 
@@ -15,35 +15,35 @@ use crate::op::{Read, Write, secret_hash};
 use crate::store::new_row;
 use crate::text::Text;
 
-/// Sends the browser to the identity provider, where a person signs in to a workspace.
+/// Redirects the browser to the identity provider, where a person signs in to a workspace.
 ///
-/// The response sets a cookie that the browser brings back within ten minutes, to the callback, together with
-/// the state in the address. Of several sign-ins that a browser has begun, only the last can be finished, and
-/// of those of a workspace only the last 10,000.
+/// The response sets a cookie, which the browser must send to the callback within ten minutes, together with
+/// the state in the address. Only the last sign-in that a browser has begun can be finished, and only the
+/// last 10,000 of a workspace.
 ///
 /// Fails with 404 `unknown-route` if the operator has not enabled it; 503 `provider-unavailable` if the
 /// identity provider does not respond.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OidcLogin {
-    /// The workspace to sign in to. It is required where there are several.
+    /// The workspace to sign in to. It is required if there are several.
     workspace_id: Option<WorkspaceId>,
-    /// Where in the service the browser goes once it is signed in: a path under `/ui/`. Default: `/ui/`.
+    /// The path under `/ui/` to which the browser is redirected once it is signed in. Default: `/ui/`.
     return_to: Option<ReturnTo>,
-    /// Who signs in; read only with `SVC_OIDC_MOCK`, which requires it.
+    /// The person who signs in; read only with `SVC_OIDC_MOCK`, which requires it.
     sub: Option<Text<1, OIDC_SUBJECT_MAX>>,
-    /// That person's verified email; read only with `SVC_OIDC_MOCK`.
+    /// The person's verified email address; read only with `SVC_OIDC_MOCK`.
     email: Option<Text<1, EMAIL_MAX>>,
-    /// That person's name; read only with `SVC_OIDC_MOCK`.
+    /// The person's name; read only with `SVC_OIDC_MOCK`.
     name: Option<Text<1, NAME_MAX>>,
 }
 
 /// The person who signs in at the provider of `SVC_OIDC_MOCK`.
 #[derive(Clone, Debug)]
 pub struct MockPerson {
-    /// Who it is.
+    /// Its subject.
     pub subject: String,
-    /// Its verified email.
+    /// Its verified email address.
     pub email: Option<String>,
     /// Its name.
     pub name: Option<String>,
@@ -63,29 +63,29 @@ impl OidcLogin {
     }
 }
 
-/// A sign-in that has begun. Nothing of it is ever written out: it goes into a cookie and an address.
+/// A sign-in that has begun. It has no `Debug` output: it goes into a cookie and an address.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct BegunLogin {
-    /// What the provider brings back, in the address.
+    /// The state, which the provider sends back in the address.
     #[serde(skip)]
     pub state: SecretString,
-    /// What the browser brings back, in a cookie.
+    /// The browser's secret, which it sends back in a cookie.
     #[serde(skip)]
     pub browser: SecretString,
-    /// The secrets that belong to the two.
+    /// The secrets that are derived from these two.
     #[serde(skip)]
     pub secrets: LoginSecrets,
-    /// How long the two count.
+    /// Time for which they are valid.
     #[serde(skip)]
     pub lasts: Duration,
 }
 
-/// What only the server knows of a sign-in, and derives whenever it needs it.
+/// The secrets of a sign-in that only the server knows, derived whenever it needs them.
 #[derive(Debug)]
 pub struct LoginSecrets {
-    /// What the provider repeats in the token that it signs.
+    /// The nonce, which the provider repeats in the token that it signs.
     pub nonce: SecretString,
-    /// What the provider compares with the challenge that it was sent (RFC 7636).
+    /// The verifier, which the provider compares with the challenge that it was sent (RFC 7636).
     pub verifier: SecretString,
 }
 
@@ -97,13 +97,13 @@ impl LoginSecrets {
     }
 }
 
-/// Removes sign-ins that have begun before the last ones of their workspace, which are by the index of it.
+/// Removes sign-ins older than the last ones of their workspace, by the index of these.
 const FORGET: &str = "
     delete from oidc_logins where state_hash in (
         select state_hash from oidc_logins where workspace_id = $1
         order by expires_at desc, state_hash limit $2 offset $3)";
 
-/// More than one, so that a limit which was lowered holds some time later.
+/// More than one, so that a lowered limit is reached after some time.
 const FORGOTTEN_AT_ONCE: i64 = 100;
 
 pub(super) fn home(cx: &Read<'_>, input: &OidcLogin) -> Result<WorkspaceId> {

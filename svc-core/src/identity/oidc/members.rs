@@ -1,9 +1,9 @@
-//! Whose session it is: the member that the verified claims of a provider name.
+//! Finding the member that the verified claims of a provider name.
 //!
-//! In this order: whoever was linked to the subject before; a person prepared under the verified email, if
-//! the operator allows linking; a new person, if the operator allows that; and else nobody. Somebody who was
-//! deactivated is turned away at each step, and never joins again under another handle. Who was removed for
-//! good is unknown, and joins like anybody.
+//! In this order: the member who was linked to the subject before; a person prepared under the verified email
+//! address, if the operator allows linking; a new person, if the operator allows that; or else the sign-in
+//! fails. A deactivated person is rejected at each step, and never joins again under another handle. A person
+//! who was removed for good is unknown, and joins like any other.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -23,7 +23,7 @@ use crate::op::{Read, Surface, Write};
 use crate::store::new_row;
 use crate::text::Text;
 
-/// What a session can do that somebody has signed in to at a provider.
+/// The capabilities of a session after a sign-in at a provider.
 const CAPABILITIES: [Capability; 7] = [
     Capability::WorkspaceRead,
     Capability::EventSubscribe,
@@ -34,9 +34,9 @@ const CAPABILITIES: [Capability; 7] = [
     Capability::ArtifactUpload,
 ];
 
-/// Handles that are tried one after the other before random numbers are taken.
+/// Number of handles with consecutive numbers that are tried before random ones.
 const NUMBERED: u32 = 20;
-/// Random numbers that are tried. That all of them are taken does not happen.
+/// Number of random numbers that are tried. It is practically impossible that all of them are taken.
 const RANDOM: usize = 8;
 
 /// A member signed in at an identity provider for the first time.
@@ -56,23 +56,23 @@ impl Event for IdentityLinked {
     }
 }
 
-/// What a provider has signed about a person, after it was verified.
+/// The verified claims of a provider about a person.
 #[derive(Clone, Debug)]
 pub struct ProviderClaims {
     /// The provider.
     pub issuer: String,
-    /// Who it is at the provider, for ever.
+    /// The person's permanent id at the provider.
     pub subject: String,
-    /// Its email.
+    /// Its email address.
     pub email: Option<String>,
-    /// Whether the provider knows that the email is its own.
+    /// Whether the provider has verified the address.
     pub email_verified: bool,
     /// Its name, for people.
     pub name: Option<String>,
 }
 
 impl ProviderClaims {
-    /// Fails if the subject is not a name that can be kept.
+    /// Fails if the subject cannot be stored.
     fn check_subject(&self) -> Result<()> {
         if self.subject.is_empty() || self.subject.len() > OIDC_SUBJECT_MAX || self.subject.contains('\0') {
             return Err(Error::forbidden("the identity provider names nobody"));
@@ -80,7 +80,7 @@ impl ProviderClaims {
         Ok(())
     }
 
-    /// Returns the email, if the provider vouches for it.
+    /// Returns the email address, if the provider has verified it.
     fn verified_email(&self) -> Option<&str> {
         self.email.as_deref().filter(|_| self.email_verified)
     }
@@ -159,10 +159,10 @@ fn known(cx: &Read<'_>, claims: &ProviderClaims) -> Result<Option<Member>> {
 
 const IDENTITY_OF: &str = "select member_id from oidc_identities where member_id = $1 and issuer = $2";
 
-/// Returns the person prepared under the verified email, who has no identity at the provider yet.
+/// Returns the person prepared under the verified address, who has no identity at the provider yet.
 ///
-/// Fails if that member was deactivated, even where nobody is linked: it must not join again. Nobody is
-/// linked by an email that differs in more than its case from what the member is called.
+/// Fails if that member was deactivated, even if linking is not allowed: it must not join again. No member is
+/// linked by an address that differs from its handle in more than case.
 fn prepared(cx: &Read<'_>, claims: &ProviderClaims) -> Result<Option<Member>> {
     let Some(email) = claims.verified_email() else { return Ok(None) };
     let Some(handle) = handle::in_directory(email) else { return Ok(None) };

@@ -1,16 +1,16 @@
-//! OpenID Connect: how a person signs in at an identity provider.
+//! OpenID Connect: signing in at an identity provider.
 //!
 //! A sign-in begins with a state, which goes through the provider, and a secret of the browser, which stays
-//! in its cookie. Both come back once, within ten minutes; of both the tables have only hashes. The nonce and
-//! the PKCE verifier are derived from the two under the key that signs cookies, so they are stored nowhere,
-//! and neither the database nor what the browser shows to others gives them. A login is removed by the
-//! callback, in the transaction that finds it, whatever the provider says.
+//! in its cookie. Both come back once, within ten minutes; the tables have only hashes of them. The nonce and
+//! the PKCE verifier are derived from the two under the key that signs cookies. They are stored nowhere, and
+//! neither the database nor data that the browser reveals to others contains them. The callback removes a
+//! login in the transaction that finds it, whatever the provider's response is.
 //!
-//! Anybody can begin a sign-in, so that leaves no audit row, and of many that are pending in a workspace the
-//! oldest are forgotten.
+//! Anyone can begin a sign-in, so that leaves no audit row, and of many pending ones in a workspace the
+//! oldest are deleted.
 //!
-//! The shell talks to the provider and verifies what that signs. What the verified claims make of somebody is
-//! decided here: `members` has whose session it is, `handle` what a person is called who joins.
+//! The shell talks to the provider and verifies its signatures. This folder applies the verified claims:
+//! `members` finds the member, and `handle` makes the handle of a new one.
 
 mod return_to;
 mod login;
@@ -84,7 +84,7 @@ without_keys! {
 
 const ANY_ENDED: &str = "select 1 from oidc_logins where expires_at <= $1 limit 1";
 
-/// By the index of ends.
+/// Uses the index of end times.
 const REMOVE_ENDED: &str = "
     delete from oidc_logins where state_hash in (
         select state_hash from oidc_logins where expires_at <= $1 order by expires_at limit $2)";

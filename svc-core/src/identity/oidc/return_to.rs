@@ -1,8 +1,8 @@
-//! Where a browser goes after a sign-in: a path of the board, and never another site.
+//! The target of a browser after a sign-in: a path of the board, and never another site.
 //!
-//! Browsers read `//host`, `/\host`, tabs and dot segments in ways of their own, so the grammar allows none
-//! of these: segments of unreserved characters that begin with no dot, and then perhaps a query and a
-//! fragment.
+//! Browsers interpret `//host`, `/\host`, tabs and dot segments in special ways, so the grammar allows none
+//! of these: only segments of unreserved characters that do not begin with a dot, and then optionally a query
+//! and a fragment.
 
 use std::borrow::Cow;
 use std::ops::Deref;
@@ -11,15 +11,15 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de;
 use serde::{Deserialize, Deserializer};
 
-/// Where everything that a browser may return to is.
+/// Path prefix of all targets.
 pub(super) const BOARD: &str = "/ui/";
-/// Characters of a path to return to.
+/// Maximum characters of a target.
 const MAX: usize = 512;
 /// The same grammar as an ECMA-262 regular expression.
 const PATTERN: &str = "^/ui/([A-Za-z0-9_~-][A-Za-z0-9._~-]*/)*([A-Za-z0-9_~-][A-Za-z0-9._~-]*)?\
     (\\?[A-Za-z0-9._~=&%+:@,-]*)?(#[A-Za-z0-9._~/=-]*)?$";
 
-/// A path under `/ui/`, with a query and a fragment if it has them.
+/// A path under `/ui/`, with an optional query and fragment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ReturnTo(String);
 
@@ -42,7 +42,7 @@ impl ReturnTo {
     }
 }
 
-/// Whether a path without the board's prefix consists of plain segments; the last may be empty.
+/// Returns whether a path without the board's prefix consists of plain segments; the last may be empty.
 fn are_segments(path: &str) -> bool {
     let is_plain = |segment: &str| {
         !segment.is_empty() && !segment.starts_with('.') && segment.chars().all(is_unreserved)
@@ -93,7 +93,7 @@ mod tests {
 
     const OWN: &str = "https://svc.example/auth/oidc/callback";
 
-    /// Whether a browser on this service goes to its board.
+    /// Returns whether a browser on this service goes to its board.
     fn stays(text: &str) -> bool {
         let (own, gone) = (Url::parse(OWN).unwrap(), Url::parse(OWN).unwrap().join(text));
         gone.is_ok_and(|gone| gone.origin() == own.origin() && gone.path().starts_with(BOARD))
@@ -140,7 +140,7 @@ mod tests {
         assert!(!stays("//ui/") && !stays("/ui/../auth") && !stays("/\\evil/ui/"), "what the property sees");
     }
 
-    /// Text as somebody puts it together who wants the browser elsewhere.
+    /// Text from an attacker who wants to redirect the browser elsewhere.
     fn hostile() -> impl Strategy<Value = String> {
         let parts = [
             "/ui/",
@@ -177,7 +177,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(20_000))]
 
-        /// Wherever a browser is sent, it stays on the board of this service.
+        /// For every accepted path, a browser stays on the board of this service.
         #[test]
         fn what_is_taken_stays(text in hostile()) {
             if ReturnTo::new(&text).is_ok() {

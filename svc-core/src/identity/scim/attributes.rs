@@ -1,4 +1,4 @@
-//! Attributes: which there are, and which of them an answer has.
+//! SCIM attributes: their names, and which of them a response has.
 
 use std::borrow::Cow;
 
@@ -43,7 +43,7 @@ impl Kind {
         }
     }
 
-    /// Returns where its resources are.
+    /// Returns the path of its resources.
     pub fn endpoint(self) -> &'static str {
         match self {
             Self::User => "/Users",
@@ -51,7 +51,7 @@ impl Kind {
         }
     }
 
-    /// Returns what a path names, if RFC 7643 or an extension knows it for this kind.
+    /// Returns the meaning of a path. Returns `None` if it is not defined for this kind.
     pub fn named(self, path: &AttrPath) -> Option<Named> {
         use Named::{Constant, Kept, Unkept};
         if path.uri.as_ref().is_some_and(|uri| !uri.eq_ignore_ascii_case(self.schema())) {
@@ -70,7 +70,7 @@ impl Kind {
             (_, "meta", Some(_)) => Unkept,
             (Self::User, "username", None) => Kept(Attribute::UserName),
             (Self::User, "active", None) => Kept(Attribute::Active),
-            // The name of a person is its one email.
+            // A person's only email address is its user name.
             (Self::User, "emails", None | Some("value")) => Kept(Attribute::UserName),
             (Self::User, "emails", Some("type")) => Constant(Attribute::UserName, Held::Text("work".into())),
             (Self::User, "emails", Some("primary")) => Constant(Attribute::UserName, Held::Flag(true)),
@@ -88,23 +88,23 @@ impl Kind {
     }
 }
 
-/// What a path of a filter names.
+/// The meaning of a path in a filter.
 #[derive(Debug)]
 pub(super) enum Named {
     Kept(Attribute),
     /// The address of the resource whose id this attribute holds.
     Address(Attribute),
-    /// What is the same for each value of this attribute.
+    /// A constant for each value of this attribute.
     Constant(Attribute, Held<'static>),
-    /// No resource has it.
+    /// An attribute that no resource has.
     Unkept,
 }
 
-/// Attributes of users in RFC 7643 (4.1) that are not kept, in lower case.
+/// Attributes of users in RFC 7643 (4.1) that are not stored, in lower case.
 const UNKEPT: [&str; 8] =
     ["nickname", "profileurl", "title", "usertype", "preferredlanguage", "locale", "timezone", "password"];
 
-/// Those of them that have attributes of their own.
+/// Such attributes that have sub-attributes.
 const UNKEPT_COMPLEX: [&str; 10] = [
     "name",
     "emails",
@@ -141,7 +141,7 @@ pub(super) enum Attribute {
 }
 
 impl Attribute {
-    /// Those that a PATCH can change.
+    /// The attributes that a PATCH can change.
     pub const CHANGED: [Self; 5] =
         [Self::UserName, Self::Active, Self::ExternalId, Self::DisplayName, Self::Members];
 
@@ -161,7 +161,7 @@ impl Attribute {
     }
 }
 
-/// What a resource holds as an attribute.
+/// Value of an attribute of a resource.
 #[derive(Clone, Debug)]
 pub(super) enum Held<'a> {
     Nothing,
@@ -171,7 +171,7 @@ pub(super) enum Held<'a> {
     Ids(&'a [MemberId]),
 }
 
-/// Which attributes a request asks for: a list, or one text with commas.
+/// The attributes that a request names: a list, or one text with commas.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Names<const LIST: bool = false>(Vec<String>);
 
@@ -222,7 +222,7 @@ impl<const LIST: bool> JsonSchema for Names<LIST> {
     }
 }
 
-/// Which attributes an answer has: all, only some, or all but some. Always `id` and `schemas`.
+/// The attributes of a response: all, only some, or all but some. It always has `id` and `schemas`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Asked {
     only: Option<Vec<Name>>,
@@ -233,7 +233,7 @@ pub(super) struct Asked {
 type Name = (String, Option<String>);
 
 impl Asked {
-    /// Fails if a request says both which attributes it wants and which it does not.
+    /// Fails if a request has both a list of attributes to return and one of those not to return.
     pub fn of<const LIST: bool>(
         attributes: Option<&Names<LIST>>,
         excluded: Option<&Names<LIST>>,
@@ -247,7 +247,7 @@ impl Asked {
         Ok(Self { only, without })
     }
 
-    /// Returns whether an answer has any of this attribute.
+    /// Returns whether a response has any of this attribute.
     pub fn has(&self, attribute: &str) -> bool {
         let named = |(name, sub): &Name| name == attribute && sub.is_none();
         match &self.only {
@@ -256,7 +256,7 @@ impl Asked {
         }
     }
 
-    /// Leaves out of a resource what was not asked for.
+    /// Removes the attributes that were not requested from a resource.
     pub fn shape(&self, resource: &mut Map<String, Value>) {
         resource.retain(|name, value| {
             let name = name.to_ascii_lowercase();
@@ -279,7 +279,7 @@ impl Asked {
     }
 }
 
-/// Leaves out of an object, or of each in a list, the members that `keeps` does not name.
+/// Removes the members for which `keeps` returns false from an object, or from each object of a list.
 fn retain_in(value: &mut Value, keeps: &dyn Fn(&str) -> bool) {
     match value {
         Value::Object(members) => members.retain(|name, _| keeps(&name.to_ascii_lowercase())),
@@ -288,7 +288,7 @@ fn retain_in(value: &mut Value, keeps: &dyn Fn(&str) -> bool) {
     }
 }
 
-/// Reads the name of an attribute; the name of its schema may stand before it.
+/// Parses the name of an attribute, which the name of its schema may precede.
 fn name_of(text: &str) -> Name {
     let plain = text.rsplit(':').next().unwrap_or_default().to_ascii_lowercase();
     match plain.split_once('.') {

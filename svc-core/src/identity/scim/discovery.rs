@@ -1,4 +1,4 @@
-//! What the service supports, in the words of RFC 7643 (5 to 8): configuration, resource types and schemas.
+//! Discovery (RFC 7643, 5 to 8): the configuration, resource types and schemas that the service supports.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,10 +14,10 @@ const CONFIG: &str = "urn:ietf:params:scim:schemas:core:2.0:ServiceProviderConfi
 const RESOURCE_TYPE: &str = "urn:ietf:params:scim:schemas:core:2.0:ResourceType";
 const SCHEMA: &str = "urn:ietf:params:scim:schemas:core:2.0:Schema";
 
-/// A description of what is supported.
+/// A description of supported features.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Description {
-    /// What RFC 7643 says of it.
+    /// The description, in the form of RFC 7643.
     #[serde(flatten)]
     described: Map<String, Value>,
 }
@@ -26,7 +26,7 @@ fn shown(described: Value) -> Result<Shown<Description>> {
     Shown::of(described, &Asked::default())
 }
 
-/// Returns which parts of SCIM the service supports.
+/// Returns the parts of SCIM that the service supports.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetConfig {}
@@ -62,7 +62,7 @@ fn list(described: [Value; 2]) -> Result<List<Shown<Description>>> {
     Ok(List::of(shown, 1, 2))
 }
 
-/// Returns a kind of resources.
+/// Returns a kind of resource.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetResourceType {
@@ -155,7 +155,7 @@ fn members() -> Value {
     with(with(members, "multiValued", json!(true)), "subAttributes", subs)
 }
 
-/// Returns the description with another member.
+/// Returns the description with a further member.
 fn with(mut described: Value, name: &str, value: Value) -> Value {
     if let Some(members) = described.as_object_mut() {
         members.insert(name.to_owned(), value);

@@ -1,13 +1,13 @@
-//! Filters (RFC 7644, 3.4.2.2), and what they are compared with.
+//! Filters (RFC 7644, 3.4.2.2), and the comparison with resources.
 //!
-//! Text is bounded in length and nesting before it is parsed. What is parsed is bound to the attributes of a
-//! kind of resources. It may name whatever RFC 7643 or an extension knows; what nobody knows is refused, not
-//! silently empty. A resource has no value of what is not kept: nothing equals it, everything differs from
-//! it, and it is not present. The name of a person is its one email, which is primary and of the type `work`.
+//! The text of a filter is bounded in length and nesting before it is parsed. The parsed filter is bound to
+//! the attributes of a kind of resource. It may use every attribute that RFC 7643 or an extension defines; an
+//! unknown one is rejected and does not silently match nothing. An attribute that is not stored has no value:
+//! nothing equals it, everything differs from it, and it is not present. A person's only email address is its
+//! user name, which is primary and of the type `work`.
 //!
-//! An equality of a unique attribute
-//! becomes the parameter of a statement ([`Filter::key`]); everything else of a filter is compared here, so
-//! that both engines agree on what is the same text.
+//! An equality of a unique attribute becomes the parameter of a statement ([`Filter::key`]). Everything else
+//! in a filter is compared here, so that both engines agree on equality of text.
 
 use scim_v2::filter as syntax;
 use scim_v2::filter::{AttrExp, AttrPath, CompValue, CompareOp, ValFilter};
@@ -29,11 +29,11 @@ pub(super) enum Filter {
     Not(Box<Filter>),
     Present(Attribute),
     Compare(Attribute, CompareOp, Operand),
-    /// It names an attribute that only another kind has.
+    /// The filter uses an attribute that only another kind has.
     Never,
 }
 
-/// What an attribute is compared with.
+/// The value that an attribute is compared with.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Operand {
     Flag(bool),
@@ -46,7 +46,7 @@ pub(super) trait Compared {
     fn held(&self, attribute: Attribute) -> Held<'_>;
 }
 
-/// What the resources that match a filter have in common, and by which they are found.
+/// A key that all resources that match a filter share, by which the database finds them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Key<'a> {
     Id(Option<Uuid>),
@@ -55,7 +55,7 @@ pub(super) enum Key<'a> {
     Member(Option<MemberId>),
 }
 
-/// Fails if the text of a filter or of a path is longer or nested deeper than is allowed.
+/// Fails if the text of a filter or of a path is too long or nested too deep.
 pub(super) fn check_bounds(text: &str, fault: Fault) -> Result<()> {
     if text.chars().count() > SCIM_FILTER_MAX {
         return Err(fault.error(format!("expected at most {SCIM_FILTER_MAX} characters")));
@@ -78,7 +78,7 @@ pub(super) fn check_bounds(text: &str, fault: Fault) -> Result<()> {
     Ok(())
 }
 
-/// Parses the filter of a search in resources of `kinds`, and returns one for each of these.
+/// Parses the filter of a search in resources of `kinds`, and returns one filter for each kind.
 pub(super) fn parse(text: &str, kinds: &[Kind]) -> Result<Vec<Filter>> {
     check_bounds(text, Fault::InvalidFilter)?;
     let parsed: syntax::Filter = normal(text).parse().map_err(|_| {
@@ -94,10 +94,10 @@ pub(super) fn of_members(filter: &ValFilter) -> Result<Filter> {
     binder.value_filter(&members, filter)
 }
 
-/// Binds what was parsed to the attributes of a kind.
+/// Binder of a parsed filter to the attributes of a kind.
 struct Binder<'a> {
     kind: Kind,
-    /// All that are searched.
+    /// All kinds that are searched.
     kinds: &'a [Kind],
 }
 
@@ -116,13 +116,13 @@ impl Binder<'_> {
         }
     }
 
-    /// Binds a filter of the values of the attribute `of`, whose tests name what is in these.
+    /// Binds a filter of the values of the attribute `of`; its tests name sub-attributes.
     fn value_filter(&self, of: &AttrPath, parsed: &ValFilter) -> Result<Filter> {
         let inner = self.inner_filter(of, parsed)?;
         Ok(match (self.kind.named(of), inner) {
             (Some(Named::Kept(_)), inner @ (Filter::Present(_) | Filter::Never)) => inner,
             (Some(Named::Kept(_)), inner @ Filter::Compare(_, CompareOp::Eq, _)) => inner,
-            // Whatever a test says of a value, there must be one.
+            // Any test of a value requires that there is one.
             (Some(Named::Kept(attribute)), inner) => Filter::All(vec![Filter::Present(attribute), inner]),
             _ => Filter::Never,
         })
@@ -174,7 +174,7 @@ impl Binder<'_> {
                 };
                 Ok(Filter::Compare(of, op.clone(), operand))
             }
-            // What differs from a constant is what does not equal it, also where there is none.
+            // A value differs from a constant if it does not equal it, even if there is no value.
             (Named::Constant(of, held), Some((CompareOp::Ne, value))) => {
                 Ok(not(constant(of, &held, &CompareOp::Eq, value)))
             }
@@ -187,7 +187,7 @@ fn not(filter: Filter) -> Filter {
     Filter::Not(Box::new(filter))
 }
 
-/// Returns the comparison of what is the same for each value of an attribute.
+/// Returns the comparison of a constant for each value of an attribute.
 fn constant(of: Attribute, held: &Held<'_>, op: &CompareOp, value: &CompValue) -> Filter {
     let flag = |text: &str| match text.to_ascii_lowercase().as_str() {
         "true" => Operand::Flag(true),
@@ -204,16 +204,16 @@ fn constant(of: Attribute, held: &Held<'_>, op: &CompareOp, value: &CompValue) -
     if compare(of, op, held, &operand) { Filter::Present(of) } else { Filter::Never }
 }
 
-/// Returns the last part of the address of a resource, which is its id.
+/// Returns the last segment of the address of a resource, which is its id.
 fn last_of(address: &str) -> &str {
     address.rsplit('/').next().unwrap_or(address)
 }
 
-/// Returns a filter as the grammar of RFC 7644 writes what clients write differently.
+/// Returns a filter rewritten to the grammar of RFC 7644, since some clients deviate from it.
 ///
-/// Entra has the path of a PATCH in a filter: `emails[type eq "work"].value eq "a"` is
-/// `emails[(type eq "work") and value eq "a"]`. The grammar has no `$` in a name, though `$ref` is one, and
-/// no literal but in lower case.
+/// Entra puts the path of a PATCH into a filter: `emails[type eq "work"].value eq "a"` is
+/// `emails[(type eq "work") and value eq "a"]`. The grammar does not allow `$` in a name, although `$ref` is
+/// one, and allows literals in lower case only.
 fn normal(text: &str) -> String {
     let mut written = String::with_capacity(text.len());
     let (mut rest, mut opened) = (text.trim(), None);
@@ -242,7 +242,7 @@ fn normal(text: &str) -> String {
     written
 }
 
-/// Returns the token that a filter begins with: a text, a word, or one other character.
+/// Returns the first token of a filter: a text, a word, or one other character.
 fn token(text: &str) -> &str {
     let is_of_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '$');
     let mut escaped = true;
@@ -262,7 +262,7 @@ fn token(text: &str) -> &str {
     end.and_then(|end| text.get(..end)).unwrap_or(text)
 }
 
-/// Splits a filter behind its first test.
+/// Splits a filter after its first test.
 fn split_test(text: &str) -> (&str, &str) {
     let (mut end, mut words) = (0_usize, 0);
     while let Some(rest) = text.get(end..).filter(|rest| !rest.is_empty()) {
@@ -281,7 +281,7 @@ fn split_test(text: &str) -> (&str, &str) {
     text.split_at_checked(end).unwrap_or((text, ""))
 }
 
-/// Returns the path of what is in the values of an attribute.
+/// Returns the path of a sub-attribute of an attribute.
 fn below(of: &AttrPath, path: &AttrPath) -> Result<AttrPath> {
     if of.sub_attr.is_some() || path.sub_attr.is_some() || path.uri.is_some() {
         return Err(Fault::InvalidFilter.error("`filter`: names an attribute that there is not"));
@@ -289,7 +289,7 @@ fn below(of: &AttrPath, path: &AttrPath) -> Result<AttrPath> {
     Ok(AttrPath { uri: of.uri.clone(), name: of.name.clone(), sub_attr: Some(path.name.clone()) })
 }
 
-/// Returns what an attribute is compared with, if it can be.
+/// Returns the operand for an attribute. Fails if the two cannot be compared.
 fn operand(attribute: Attribute, op: &CompareOp, value: &CompValue) -> Result<Operand> {
     let unfit = || Fault::InvalidFilter.error("`filter`: compares an attribute with what it never is");
     let only_equal = matches!(op, CompareOp::Eq | CompareOp::Ne);
@@ -319,7 +319,7 @@ fn operand(attribute: Attribute, op: &CompareOp, value: &CompValue) -> Result<Op
 }
 
 impl Filter {
-    /// Returns by what all resources that match can be found, if the filter says so.
+    /// Returns the key that all matching resources share, if the filter requires one.
     pub fn key(&self) -> Option<Key<'_>> {
         match self {
             Self::Compare(attribute, CompareOp::Eq, Operand::Text(text)) => match attribute {
@@ -334,7 +334,7 @@ impl Filter {
         }
     }
 
-    /// Returns whether it asks who is in a group.
+    /// Returns whether it tests the members of a group.
     pub fn names_members(&self) -> bool {
         match self {
             Self::All(items) | Self::Any(items) => items.iter().any(Self::names_members),
@@ -363,7 +363,7 @@ impl Filter {
     }
 }
 
-/// Compares what a resource holds. What it does not hold equals nothing, and differs from everything.
+/// Compares the value of a resource. A missing value equals nothing, and differs from everything.
 fn compare(attribute: Attribute, op: &CompareOp, held: &Held<'_>, operand: &Operand) -> bool {
     match (held, operand) {
         (Held::Flag(held), Operand::Flag(flag)) => ordered(op, held, flag),
@@ -415,7 +415,7 @@ mod tests {
     use crate::error::Code;
     use crate::strangers;
 
-    /// A resource that holds these.
+    /// A resource with these values.
     struct Probe {
         name: &'static str,
         external: Option<&'static str>,
@@ -586,7 +586,7 @@ mod tests {
     proptest! {
         #![proptest_config(strangers::inputs())]
 
-        /// Whatever is sent is a filter or is refused, and what is a filter can be compared.
+        /// Any text is a valid filter or is rejected, and a valid filter can be compared.
         #[test]
         fn anything_is_a_filter_or_refused(sent in strangers::texts(&PIECES)) {
             let probe = Probe { name: "a", external: None, members: Vec::new() };
@@ -602,7 +602,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(4096))]
 
-        /// A text that is compared is the text that was written, whatever is in it.
+        /// A compared text is the text that was written, whatever characters it has.
         #[test]
         fn a_text_is_never_syntax(text in "[^\u{0}]{0,20}") {
             let written = serde_json::to_string(&text).unwrap();

@@ -1,4 +1,4 @@
-//! The rows of groups and of who is in them.
+//! The rows of groups and of their members.
 
 use uuid::Uuid;
 
@@ -40,7 +40,7 @@ pub(super) fn group(cx: &Read<'_>, id: GroupId) -> Result<Option<GroupRow>> {
     cx.one(groups!("and g.id = $2"), &[&cx.caller().workspace_id, &id])
 }
 
-/// Returns the groups that the identity provider calls so, `most` of them.
+/// Returns the first `most` groups with an id at the identity provider.
 pub(super) fn by_external_id(cx: &Read<'_>, external_id: &str, most: i64) -> Result<Vec<GroupRow>> {
     let statement = groups!(
         "and substr(g.external_id, 1, 200) = substr(cast($2 as text), 1, 200) and g.external_id = $2
@@ -49,7 +49,7 @@ pub(super) fn by_external_id(cx: &Read<'_>, external_id: &str, most: i64) -> Res
     cx.query(statement, &[&cx.caller().workspace_id, &external_id, &most])
 }
 
-/// Returns the groups that a member is in, `most` of them.
+/// Returns the first `most` groups of a member.
 pub(super) fn with_member(cx: &Read<'_>, member: MemberId, most: i64) -> Result<Vec<GroupRow>> {
     let statement = groups!(
         "and g.id in (select i.group_id from scim_group_members i where i.member_id = $2)
@@ -58,7 +58,7 @@ pub(super) fn with_member(cx: &Read<'_>, member: MemberId, most: i64) -> Result<
     cx.query(statement, &[&cx.caller().workspace_id, &member, &most])
 }
 
-/// Returns the groups that were created after the position `after`, `most` of them, in that order.
+/// Returns the first `most` groups that were created after the position `after`, in that order.
 pub(super) fn after(cx: &Read<'_>, after: i64, most: i64) -> Result<Vec<GroupRow>> {
     cx.query(groups!("and g.lsn > $2 order by g.lsn limit $3"), &[&cx.caller().workspace_id, &after, &most])
 }
@@ -76,12 +76,12 @@ pub(super) fn count(cx: &Read<'_>) -> Result<i64> {
     Ok(counted.map_or(0, |(count,)| count))
 }
 
-/// Returns who is in a group.
+/// Returns the members of a group.
 pub(super) fn members(cx: &Read<'_>, id: GroupId) -> Result<Vec<MemberId>> {
     first_members(cx, id, i64::MAX)
 }
 
-/// Returns the first `most` of those who are in a group.
+/// Returns the first `most` members of a group.
 pub(super) fn first_members(cx: &Read<'_>, id: GroupId, most: i64) -> Result<Vec<MemberId>> {
     let found: Vec<(MemberId,)> = cx.query(MEMBERS, &[&id, &most])?;
     Ok(found.into_iter().map(|(member,)| member).collect())
@@ -101,7 +101,7 @@ pub(super) fn update(cx: &mut Write<'_>, group: &GroupRow) -> Result<()> {
 const UPDATE: &str =
     "update scim_groups set display_name = $2, external_id = $3, changed_at = $4 where id = $1";
 
-/// Returns who is in some groups, `most` at most, in the order of each one's members.
+/// Returns the first `most` members of some groups, in the order of each group's members.
 pub(super) fn members_of(cx: &Read<'_>, groups: &[GroupRow], most: i64) -> Result<Vec<(GroupId, MemberId)>> {
     let sql = match cx.engine() {
         Engine::Sqlite => MEMBERS_OF_SQLITE,
@@ -136,7 +136,7 @@ const ADD_SQLITE: &str =
 const ADD_POSTGRES: &str =
     "insert into scim_group_members (group_id, member_id) select $1, unnest(cast($2 as uuid[]))";
 
-/// Takes people out of a group.
+/// Removes people from a group.
 pub(super) fn drop_members(cx: &mut Write<'_>, group: GroupId, members: &[MemberId]) -> Result<()> {
     change_members(cx, group, members, [DROP_SQLITE, DROP_POSTGRES])
 }
@@ -148,7 +148,7 @@ const DROP_SQLITE: &str = "
 const DROP_POSTGRES: &str =
     "delete from scim_group_members where group_id = $1 and member_id = any(cast($2 as uuid[]))";
 
-/// Adds or removes all of these by one statement.
+/// Adds or removes all these members by one statement.
 fn change_members(
     cx: &mut Write<'_>,
     group: GroupId,
@@ -171,7 +171,7 @@ pub(super) fn delete(cx: &mut Write<'_>, group: GroupId) -> Result<()> {
     cx.execute(1, "delete from scim_groups where id = $1", &[&group])
 }
 
-/// Takes people who were removed out of all groups.
+/// Removes people who were removed from the workspace from all groups.
 pub(super) fn forget(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
     let mut removed = events.iter().filter_map(|event| event.subject.member_id);
     removed.try_for_each(|member| cx.execute_any(FORGET, &[&member]))

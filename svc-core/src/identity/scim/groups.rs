@@ -1,4 +1,4 @@
-//! Groups: what an identity provider sorts people into. They carry no rights here.
+//! Groups: the groups of people at an identity provider. They grant no rights here.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -35,9 +35,9 @@ pub(super) struct GroupChanged {
     created: bool,
     /// Its name for people.
     display_name: String,
-    /// Who is in it now and was not before.
+    /// The members that were added.
     added: Vec<MemberId>,
-    /// Who was in it before and is not now.
+    /// The members that were removed.
     removed: Vec<MemberId>,
 }
 
@@ -47,7 +47,7 @@ impl Event for GroupChanged {
     fn replay(event: &Replayed<'_>) -> Result<()> {
         let Some(id) = event.field("group_id") else { return Ok(()) };
         let group = event.row("scim_groups", [id.clone()])?;
-        // Older events do not tell that.
+        // Older events do not have that field.
         let group = match event.field("created") {
             Some(Value::Bool(true)) => group.made().set("created_at", event.at()).set("lsn", event.lsn()),
             _ => group,
@@ -80,7 +80,7 @@ impl Event for GroupDeleted {
     }
 }
 
-/// A group with those who are in it, as far as they were read.
+/// A group with the members that were read.
 #[derive(Clone, Debug)]
 pub(super) struct Full {
     pub row: GroupRow,
@@ -119,10 +119,10 @@ impl Compared for Full {
     }
 }
 
-/// The name of a group, which identity providers find it by.
+/// The name of a group, by which identity providers find it.
 type GroupName = Text<1, SCIM_GROUP_NAME_MAX>;
 
-/// A user who is in a group.
+/// A user in a group.
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "only the schema is read")]
 struct GroupUser {
@@ -130,12 +130,12 @@ struct GroupUser {
     value: String,
 }
 
-/// The ids of users in a group, as texts, in the several ways in which clients list them.
+/// The ids of users in a group, as texts, from the various forms of clients.
 #[derive(Clone, Debug)]
 struct Members(Vec<String>);
 
 impl Members {
-    /// Reads a list of members, or one. A member is an object with the user's id as `value`, or that id.
+    /// Parses a list of members, or one. A member is an object with the user's id as `value`, or that id.
     fn of(value: &Value) -> std::result::Result<Self, String> {
         let value = unquoted(value);
         let items = match &*value {
@@ -183,13 +183,13 @@ pub(super) struct CreateGroup {
     _schemas: Option<Schemas>,
     /// Its name for people.
     display_name: GroupName,
-    /// What the identity provider calls it.
+    /// Its id at the identity provider.
     external_id: Option<ExternalId>,
-    /// Who is in it: users of the workspace.
+    /// Its members: users of the workspace.
     members: Option<Members>,
-    /// The only attributes to return, with commas between them.
+    /// The only attributes to return, separated by commas.
     attributes: Option<Names>,
-    /// Attributes not to return, with commas between them.
+    /// Attributes not to return, separated by commas.
     excluded_attributes: Option<Names>,
 }
 
@@ -244,9 +244,9 @@ fn check_people(cx: &Read<'_>, ids: &[MemberId]) -> Result<()> {
 pub(super) struct GetGroup {
     /// The group's id.
     id: String,
-    /// The only attributes to return, with commas between them.
+    /// The only attributes to return, separated by commas.
     attributes: Option<Names>,
-    /// Attributes not to return, with commas between them.
+    /// Attributes not to return, separated by commas.
     excluded_attributes: Option<Names>,
 }
 
@@ -257,7 +257,7 @@ pub(super) fn get(cx: &Read<'_>, input: &GetGroup) -> Result<Shown<Group>> {
     Shown::of(Full { row, members }.resource(), &asked)
 }
 
-/// Loads a group of the caller's workspace. What is no id is that of no group.
+/// Loads a group of the caller's workspace. A text that is not an id finds no group.
 fn load(cx: &Read<'_>, id: &str) -> Result<GroupRow> {
     let found = match id.parse::<Uuid>() {
         Ok(id) => group_rows::group(cx, GroupId::from(id))?,
@@ -266,7 +266,7 @@ fn load(cx: &Read<'_>, id: &str) -> Result<GroupRow> {
     found.ok_or_else(|| Error::not_found("group"))
 }
 
-/// Replaces a group: its name, what the identity provider calls it, and who is in it.
+/// Replaces a group: its name, its id at the identity provider, and its members.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct ReplaceGroup {
@@ -277,14 +277,14 @@ pub(super) struct ReplaceGroup {
     _schemas: Option<Schemas>,
     /// Its name for people.
     display_name: GroupName,
-    /// What the identity provider calls it.
+    /// Its id at the identity provider.
     #[schemars(transform = default_is("nothing"))]
     external_id: Option<ExternalId>,
-    /// Who is in it. Default: nobody.
+    /// Its members. Default: none.
     members: Option<Members>,
-    /// The only attributes to return, with commas between them.
+    /// The only attributes to return, separated by commas.
     attributes: Option<Names>,
-    /// Attributes not to return, with commas between them.
+    /// Attributes not to return, separated by commas.
     excluded_attributes: Option<Names>,
 }
 
@@ -313,9 +313,9 @@ pub(super) struct PatchGroup {
     /// The changes, in order.
     #[serde(rename = "Operations", deserialize_with = "one_or_many")]
     operations: Operations,
-    /// The only attributes to return, with commas between them.
+    /// The only attributes to return, separated by commas.
     attributes: Option<Names>,
-    /// Attributes not to return, with commas between them.
+    /// Attributes not to return, separated by commas.
     excluded_attributes: Option<Names>,
 }
 
@@ -344,7 +344,7 @@ pub(super) fn patch(cx: &mut Write<'_>, input: &PatchGroup) -> Result<Shown<Grou
     Shown::of(after.resource(), &asked)
 }
 
-/// Changes who is in a group, in memory.
+/// Changes the members of a group, in memory.
 fn change_members(members: &mut BTreeSet<MemberId>, change: &Change) -> Result<()> {
     let sent = || match &change.value {
         Some(value) => Members::of(value).map_err(|detail| unfit(format!("`members`: {detail}"))),
@@ -356,11 +356,11 @@ fn change_members(members: &mut BTreeSet<MemberId>, change: &Change) -> Result<(
             let of = of_members(of)?;
             members.retain(|member| !of.matches(&One([*member])));
         }
-        // Some clients name whom they remove in the value.
+        // Some clients name the members to remove in the value.
         (Does::Remove, None) => match &change.value {
             None | Some(Value::Null) => members.clear(),
             Some(_) => {
-                // Who is in no group need not be removed.
+                // A user who is not in the group need not be removed.
                 let Members(named) = sent()?;
                 let named: BTreeSet<MemberId> = named.iter().filter_map(|id| id_of(id).ok()).collect();
                 members.retain(|member| !named.contains(member));
@@ -373,7 +373,7 @@ fn change_members(members: &mut BTreeSet<MemberId>, change: &Change) -> Result<(
     Ok(())
 }
 
-/// One member of a group, to be compared with the filter of a path.
+/// One member of a group, for comparing it with the filter of a path.
 struct One([MemberId; 1]);
 
 impl Compared for One {
@@ -382,7 +382,7 @@ impl Compared for One {
     }
 }
 
-/// Makes a group what is wanted, and returns it.
+/// Applies the wanted values to a group, and returns it.
 fn apply(
     cx: &mut Write<'_>,
     before: &GroupRow,

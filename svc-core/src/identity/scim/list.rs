@@ -1,11 +1,11 @@
 //! Lists and searches: pages of users, of groups, or of both.
 //!
-//! A page is named by the place of its first resource, so the resources before it are counted each time, and
-//! so are all that match, because the answer says how many there are. An equality of `id`, `userName`,
-//! `externalId` or of a group's member is found by an index; what is about `active` and `userName` of users
-//! alone the database selects; any other filter is compared with each resource, a thousand at a time and no
-//! more than 10,000, or 10,000 members of groups (`tooMany`). A page ends early, as RFC 7644 allows, once the
-//! groups on it have more members than one group can have.
+//! A page begins at a place in the whole list, so each request counts the resources before it, and all
+//! matches, because the response has their number. An index finds an equality of `id`, `userName`,
+//! `externalId` or of a group's member. The database evaluates filters of users by `active` and `userName`
+//! alone. Any other filter is compared with each resource, a thousand at a time and up to 10,000, or 10,000
+//! members of groups (`tooMany`). A page ends early, as RFC 7644 allows, once the groups on it have more
+//! members than one group can have.
 
 use std::collections::HashMap;
 
@@ -33,15 +33,15 @@ use crate::text::Count;
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct ListResources {
-    /// What the resources match. Default: all.
+    /// The filter. Default: all match.
     filter: Option<String>,
-    /// The place of the first to return, counted from 1. Default: 1.
+    /// The place of the first result, from 1. Default: 1.
     start_index: Option<Whole>,
-    /// How many to return, at most 200; with 0 they are only counted. Default: 200.
+    /// Number of results, up to 200; 0 only counts them. Default: 200.
     count: Option<Whole>,
-    /// The only attributes to return, with commas between them.
+    /// The only attributes to return, separated by commas.
     attributes: Option<Names>,
-    /// Attributes not to return, with commas between them.
+    /// Attributes not to return, separated by commas.
     excluded_attributes: Option<Names>,
     /// Ignored.
     #[serde(rename = "sortBy")]
@@ -60,11 +60,11 @@ pub(super) struct SearchResources {
     /// The schemas of the request.
     #[serde(rename = "schemas")]
     _schemas: Option<Schemas>,
-    /// What the resources match. Default: all.
+    /// The filter. Default: all match.
     filter: Option<String>,
-    /// The place of the first to return, counted from 1. Default: 1.
+    /// The place of the first result, from 1. Default: 1.
     start_index: Option<Whole>,
-    /// How many to return, at most 200; with 0 they are only counted. Default: 200.
+    /// Number of results, up to 200; 0 only counts them. Default: 200.
     count: Option<Whole>,
     /// The only attributes to return.
     attributes: Option<Names<true>>,
@@ -78,7 +78,7 @@ pub(super) struct SearchResources {
     _sort_order: Option<String>,
 }
 
-/// A place or a number of resources, which RFC 7644 lets be below the least that makes sense.
+/// A place or a number of resources, which RFC 7644 allows to be less than the sensible minimum.
 type Whole = Count<{ -WHOLE_MAX }, WHOLE_MAX>;
 /// The largest number that every reader of JSON preserves.
 const WHOLE_MAX: i64 = (1 << 53) - 1;
@@ -117,10 +117,10 @@ impl SearchResources {
     }
 }
 
-/// What is searched for.
+/// A search.
 struct Search<'a> {
     filter: Option<&'a str>,
-    /// From 1.
+    /// The place of the first result, from 1.
     start: i64,
     count: usize,
     asked: Asked,
@@ -148,7 +148,7 @@ impl<'a> Search<'a> {
         Ok(List::of(shown, self.start, page.total))
     }
 
-    /// Returns the resources as they were asked for.
+    /// Returns the resources with the requested attributes.
     fn shown<T>(&self, cx: &Read<'_>, found: Vec<Found>) -> Result<Vec<Shown<T>>> {
         let mut shown = Vec::with_capacity(found.len());
         let mut left = i64::try_from(SCIM_GROUP_MEMBERS_MAX).unwrap_or(i64::MAX);
@@ -177,11 +177,11 @@ enum Found {
     Group(Full),
 }
 
-/// A page while it is being filled, and the count of all that match.
+/// Builder of a page, with the count of all matches.
 struct Window {
-    /// How many more are before it.
+    /// Number of matches still to skip.
     skip: i64,
-    /// How many more fit on it.
+    /// Number of results that still fit.
     room: usize,
     total: i64,
     found: Vec<Found>,
@@ -198,7 +198,7 @@ impl Window {
         }
     }
 
-    /// Counts `all`, of which `read` returns those from a place on.
+    /// Counts `all` matches, of which `read` returns those from a place on.
     fn take_all(&mut self, all: i64, read: impl FnOnce(i64, i64) -> Result<Vec<Found>>) -> Result<()> {
         self.total = self.total.saturating_add(all);
         if self.room > 0 && self.skip < all {
@@ -211,10 +211,10 @@ impl Window {
     }
 }
 
-/// Resources that are compared at once.
+/// Number of resources that are read at once for comparison.
 const AT_ONCE: i64 = 1000;
 
-/// One more than may be compared.
+/// One more than the maximum number of resources to compare.
 const BEYOND: i64 = SCIM_SCAN_MAX + 1;
 
 fn too_many() -> crate::Error {
@@ -308,7 +308,7 @@ fn find_groups(cx: &Read<'_>, filter: Option<&Filter>, page: &mut Window) -> Res
     }
 }
 
-/// Reads all rows and hands them on, a thousand at a time. Fails if there are too many.
+/// Reads all rows and passes them to a function, a thousand at a time. Fails if there are too many.
 fn scan<T>(
     read: impl Fn(i64) -> Result<Vec<T>>,
     position: impl Fn(&T) -> i64,

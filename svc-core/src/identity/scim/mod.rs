@@ -1,23 +1,23 @@
-//! SCIM 2.0 (RFC 7643, RFC 7644): how an identity provider keeps the people of a workspace.
+//! SCIM 2.0 (RFC 7643, RFC 7644): management of a workspace's people by an identity provider.
 //!
-//! Its users are the people of the workspace of the token; agents, and people who were removed, are none of
-//! them. A user's `userName` is its handle, whatever the case; `displayName` is set once, and a later value
-//! is ignored, as are attributes that are not announced. What decides is checked: `userName`, `active`,
-//! `externalId`, the name of a group and who is in it; what only decorates never fails a request, and nothing
-//! keeps `active` from taking access away or giving it back. Groups carry no rights. What `active: false`
-//! ends, and that nothing of it comes back, is in `identity::ends`.
+//! Its users are the people of the token's workspace, without agents and removed people. A user's `userName`
+//! is its handle, in any case; `displayName` is set once, and later values are ignored, as are attributes
+//! that are not announced. Attributes with an effect are checked: `userName`, `active`, `externalId`, the
+//! name of a group and its members. Decorative attributes never fail a request, and nothing keeps `active`
+//! from removing or restoring access. Groups grant no rights. `identity::ends` defines what `active: false`
+//! ends, none of which is restored.
 //!
-//! A request fails before anything is changed: a PATCH is worked out in memory first. Failures have the type
-//! of RFC 7644 (`scimType`) beside their code; the frame shows them as that RFC's errors.
+//! A request fails before anything is changed: a PATCH is first applied in memory. Failures have the type of
+//! RFC 7644 (`scimType`) beside their code; the frame shows them as that RFC's errors.
 //!
-//! - `values`: values of attributes, in the several ways in which clients write them
-//! - `attributes`: which attributes there are, and which of them an answer has
-//! - `filter`: filters, and what they are compared with; `selection`: those that the database checks
+//! - `values`: values of attributes, in the various forms of clients
+//! - `attributes`: the attributes, and which of them a response has
+//! - `filter`: filters and their comparison; `selection`: those that the database checks
 //! - `patch`: the operations of a PATCH
-//! - `resource`: what is returned
+//! - `resource`: the returned resources
 //! - `users`, `groups`: the resources; `group_rows` has the tables of groups
 //! - `list`: pages of either or of both
-//! - `discovery`: what the service supports, in its own words
+//! - `discovery`: the supported features
 
 mod values;
 mod attributes;
@@ -45,7 +45,7 @@ use groups::{CreateGroup, DeleteGroup, PatchGroup, ReplaceGroup};
 use resource::{Group, Nothing, Shown, User};
 use users::{CreateUser, DeleteUser, PatchUser, ReplaceUser};
 
-/// What is wrong with a request, in the words of RFC 7644 (3.12).
+/// The fault of a request, by the names of RFC 7644 (3.12).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     InvalidFilter,

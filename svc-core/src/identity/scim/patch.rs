@@ -1,9 +1,9 @@
-//! The operations of a PATCH (RFC 7644, 3.5.2), as clients really send them.
+//! The operations of a PATCH (RFC 7644, 3.5.2), in the forms that clients send.
 //!
-//! Names of operations and of their members may be in any case. Without a path the value is an object, each
-//! of whose members is a change of its own; a member may be a path itself, such as `name.givenName`. An
-//! operation on what is not kept is ignored, whatever it is, because identity providers send all that they
-//! have. Whether one that nothing can be made of fails the request, the resource decides.
+//! Names of operations and of their members may be in any case. Without a path, the value is an object, each
+//! of whose members is a separate change; a member may be a path, such as `name.givenName`. An operation on
+//! an attribute that is not stored is ignored, because identity providers send all that they have. The
+//! resource decides whether an operation that makes no sense fails the request.
 
 use schemars::JsonSchema;
 use scim_v2::filter::{PatchPath, ValFilter};
@@ -23,7 +23,7 @@ use crate::text::Items;
 /// The operations of a PATCH.
 pub(super) type Operations = Items<PatchOperation, SCIM_OPERATIONS_MAX>;
 
-/// Reads the operations, of which some clients send one by itself instead of a list.
+/// Reads the operations. Some clients send a single one instead of a list.
 pub(super) fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Operations, D::Error> {
     let many = match Value::deserialize(deserializer)? {
         Value::Object(one) => Value::Array(vec![one.into()]),
@@ -37,20 +37,20 @@ pub(super) fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
 #[serde(transparent)]
 pub(super) struct PatchOperation(#[schemars(with = "Written")] Value);
 
-/// An operation as RFC 7644 writes it.
+/// An operation in the form of RFC 7644.
 #[derive(JsonSchema)]
 #[schemars(inline)]
 #[expect(dead_code, reason = "only the schema is read")]
 struct Written {
     /// `add`, `replace` or `remove`.
     op: String,
-    /// What is changed; without it, all that the value has.
+    /// The attribute to change; without it, all members of the value.
     path: Option<String>,
-    /// What it becomes.
+    /// The new value.
     value: Option<Value>,
 }
 
-/// The members of an operation that are used.
+/// The members of an operation that the service uses.
 struct Said<'o> {
     op: &'o str,
     path: Option<&'o str>,
@@ -77,7 +77,7 @@ fn syntax(detail: &str) -> Error {
     Fault::InvalidSyntax.error(format!("an operation of `Operations`: {detail}"))
 }
 
-/// What a change does.
+/// Effect of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Does {
     Add,
@@ -90,13 +90,13 @@ pub(super) enum Does {
 pub(super) struct Change {
     pub does: Does,
     pub attribute: Attribute,
-    /// Which values of it, if not all.
+    /// The filter for the values to change; `None` for all.
     pub of: Option<ValFilter>,
     pub value: Option<Value>,
 }
 
 impl Change {
-    /// Returns what an attribute with one value becomes; null if nothing.
+    /// Returns the new value of an attribute that has one value; null if it is removed.
     pub fn single(&self) -> &Value {
         match (self.does, &self.value) {
             (Does::Remove, _) | (_, None) => &Value::Null,
@@ -110,12 +110,12 @@ impl Change {
     }
 }
 
-/// Returns the error of a value that an attribute cannot have.
+/// Returns the error for a value that an attribute cannot have.
 pub(super) fn unfit(detail: impl Into<std::borrow::Cow<'static, str>>) -> Error {
     Fault::InvalidValue.error(detail)
 }
 
-/// Returns what each operation changes, in order, or why nothing can be made of it.
+/// Returns the changes of each operation, in order, or the reason why an operation is invalid.
 pub(super) fn changes(kind: Kind, operations: &Operations) -> impl Iterator<Item = Result<Vec<Change>>> {
     operations.iter().map(move |operation| of_operation(kind, operation.read()?))
 }
@@ -154,12 +154,12 @@ fn of_operation(kind: Kind, operation: Said<'_>) -> Result<Vec<Change>> {
     }
 }
 
-/// Returns the changes that a value without a path asks for. What is not kept is ignored.
+/// Returns the changes that a value without a path requests. Attributes that are not stored are ignored.
 fn of_members(kind: Kind, does: Does, members: &Map<String, Value>) -> Vec<Change> {
     let mut changes = Vec::new();
     for (name, value) in members {
         match value {
-            // The attributes of the schema, below its name.
+            // The attributes of a schema, under its name.
             Value::Object(below) if name.eq_ignore_ascii_case(kind.schema()) => {
                 changes.extend(of_members(kind, does, below));
             }
@@ -174,18 +174,18 @@ fn of_members(kind: Kind, does: Does, members: &Map<String, Value>) -> Vec<Chang
     changes
 }
 
-/// What an operation is about.
+/// Target of an operation.
 enum Target {
     Kept(Attribute, Option<ValFilter>),
     Unkept,
 }
 
-/// Returns what a path names. Fails if it is a kept attribute that cannot be changed so, or no path at all.
+/// Returns the target of a path. Fails for an invalid path or an impossible change of a stored attribute.
 fn target(kind: Kind, path: &str) -> Result<Target> {
     let unknown = || Fault::InvalidPath.error("`path`: names an attribute that there is not");
     check_bounds(path, Fault::InvalidPath)?;
     let Ok(parsed) = path.parse::<PatchPath>() else {
-        // Of what is not kept, the rest of the path may be anything.
+        // After the name of an attribute that is not stored, the path may have any text.
         let name: String = path.chars().take_while(|c| c.is_ascii_alphanumeric()).collect();
         let is_kept = ["id", "meta"].iter().any(|kept| name.eq_ignore_ascii_case(kept))
             || Attribute::CHANGED.iter().any(|kept| name.eq_ignore_ascii_case(kept.name()));
@@ -201,7 +201,7 @@ fn target(kind: Kind, path: &str) -> Result<Target> {
     let kept = Attribute::CHANGED.iter().find(|kept| path.name.eq_ignore_ascii_case(kept.name()));
     let whole = scim_v2::filter::AttrPath { sub_attr: None, ..path.clone() };
     match (kept, kind.named(&whole)) {
-        // What is known of a member besides its id is not kept.
+        // Of a member, only its id is stored.
         (Some(Attribute::Members), Some(Named::Kept(Attribute::Members))) => {
             let subs = [path.sub_attr.as_deref(), sub.as_deref()];
             match subs.iter().flatten().next() {
@@ -231,7 +231,7 @@ mod tests {
     use crate::error::Code;
     use crate::strangers;
 
-    /// The changes of a PATCH as texts, or the type of its error.
+    /// Returns the changes of a PATCH as texts, or the type of its error.
     fn read(kind: Kind, operations: Value) -> std::result::Result<Vec<String>, String> {
         let operations: Operations = serde_json::from_value(operations).unwrap();
         let found = changes(kind, &operations).collect::<Result<Vec<_>>>().map_err(|error| {
@@ -268,7 +268,7 @@ mod tests {
             (json!([{"op": "add", "path": "emails[type eq \"work\"].value", "value": "a"}]), Ok("")),
             (json!([{"op": "add", "path": format!("{enterprise}:department"), "value": "a"}]), Ok("")),
             (json!([{"op": "remove", "path": "externalId"}]), Ok("Remove ExternalId ")),
-            // What is not kept is ignored, whatever it is.
+            // Attributes that are not stored are ignored, whatever they are.
             (json!([{"op": "add", "path": "shoeSize", "value": 1}]), Ok("")),
             (json!([{"op": "move", "path": "title"}]), Ok("")),
             (json!([{"op": "replace", "path": "name.familyName"}]), Ok("")),
@@ -340,7 +340,7 @@ mod tests {
     proptest! {
         #![proptest_config(strangers::inputs())]
 
-        /// Whatever is sent as a path names an attribute, is ignored, or is refused.
+        /// Any text as a path names an attribute, is ignored, or is rejected.
         #[test]
         fn anything_is_a_path_or_refused(sent in strangers::texts(&PIECES)) {
             for (path, kind) in sent.iter().zip([Kind::User, Kind::Group].into_iter().cycle()) {

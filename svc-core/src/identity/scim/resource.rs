@@ -1,4 +1,4 @@
-//! What is returned: users, groups, lists of them, and any resource as far as it was asked for.
+//! Returned resources: users, groups, lists of them, and any resource with the requested attributes.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -16,7 +16,7 @@ use crate::time::Time;
 /// The schema of a list.
 pub(super) const LIST: &str = "urn:ietf:params:scim:api:messages:2.0:ListResponse";
 
-/// A person of the workspace. An attribute is absent if it has no value or was not asked for.
+/// A person of the workspace. An attribute is absent if it has no value or was not requested.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "ScimUser", extend("required" = []))]
@@ -24,7 +24,7 @@ pub(super) struct User {
     schemas: [&'static str; 1],
     /// The person's id as a member.
     id: MemberId,
-    /// What the identity provider calls it.
+    /// Its id at the identity provider.
     #[serde(skip_serializing_if = "Option::is_none")]
     external_id: Option<String>,
     /// Its handle.
@@ -56,7 +56,7 @@ impl User {
     }
 }
 
-/// A group of people. An attribute is absent if it has no value or was not asked for.
+/// A group of people. An attribute is absent if it has no value or was not requested.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "ScimGroup", extend("required" = []))]
@@ -64,12 +64,12 @@ pub(super) struct Group {
     pub schemas: [&'static str; 1],
     /// The group's id.
     pub id: GroupId,
-    /// What the identity provider calls it.
+    /// Its id at the identity provider.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub external_id: Option<String>,
     /// Its name for people.
     pub display_name: String,
-    /// Who is in it.
+    /// Its members.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<GroupMember>,
     pub meta: Meta,
@@ -81,7 +81,7 @@ pub(super) struct Group {
 pub(super) struct GroupMember {
     /// The user's id.
     value: MemberId,
-    /// Where the user is.
+    /// The address of the user.
     #[serde(rename = "$ref")]
     reference: String,
     /// Always `User`.
@@ -94,7 +94,7 @@ impl GroupMember {
     }
 }
 
-/// What is known of a resource itself.
+/// Metadata of a resource.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("required" = []))]
@@ -103,7 +103,7 @@ pub(super) struct Meta {
     resource_type: &'static str,
     created: Time,
     last_modified: Time,
-    /// Where the resource is.
+    /// The address of the resource.
     location: String,
 }
 
@@ -113,7 +113,7 @@ impl Meta {
     }
 }
 
-/// Returns where a resource is. The frame puts the address of the service before it.
+/// Returns the path of a resource. The frame puts the address of the service before it.
 fn location(kind: Kind, id: impl std::fmt::Display) -> String {
     format!("/scim/v2{}/{id}", kind.endpoint())
 }
@@ -127,7 +127,7 @@ pub(super) enum UserOrGroup {
     Group(Group),
 }
 
-/// A resource as far as it was asked for; its schema is that of `T`.
+/// A resource with the requested attributes; its schema is that of `T`.
 #[derive(Debug)]
 pub(super) struct Shown<T>(Value, PhantomData<fn() -> T>);
 
@@ -168,11 +168,11 @@ impl<T: JsonSchema> JsonSchema for Shown<T> {
 #[schemars(rename = "ScimList_{T}")]
 pub(super) struct List<T> {
     schemas: [&'static str; 1],
-    /// How many resources there are on all pages.
+    /// Number of resources on all pages.
     total_results: i64,
-    /// The place of the first of these, counted from 1.
+    /// The place of the first result, from 1.
     start_index: i64,
-    /// How many there are on this page.
+    /// Number of results on this page.
     items_per_page: usize,
     #[serde(rename = "Resources")]
     resources: Vec<T>,
@@ -184,6 +184,6 @@ impl<T> List<T> {
     }
 }
 
-/// An empty answer.
+/// An empty response.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Nothing {}

@@ -1,7 +1,7 @@
-//! Filters of users that the database checks: what of them is about `active` and `userName` alone.
+//! Filters of users that the database evaluates: those by `active` and `userName` alone.
 //!
-//! Everything else of a filter is compared in this process. Both agree, because a stored handle is in lower
-//! case, and a test of it compares bytes.
+//! This process evaluates all others. Both agree, because a stored handle is in lower case, and its tests
+//! compare bytes.
 
 use scim_v2::filter::CompareOp;
 
@@ -15,17 +15,17 @@ enum Numbered {
     Any(Vec<Numbered>),
     Not(Box<Numbered>),
     Always,
-    /// The combination has this bit: somebody is active, or a test of the handle holds.
+    /// A bit of the combination: the person is active, or a test of the handle holds.
     Bit(usize),
 }
 
-/// Somebody is active.
+/// The bit for an active person.
 const ACTIVE: usize = 1;
-/// The tests of a handle, in their order.
+/// The bits for the tests of a handle, in order.
 const TESTS: [usize; HANDLE_TESTS_MAX] = [2, 4, 8];
 
 impl Numbered {
-    /// Returns whether it matches somebody with this combination of outcomes.
+    /// Returns whether a person with this combination of outcomes matches.
     fn holds(&self, combination: usize) -> bool {
         match self {
             Self::All(items) => items.iter().all(|item| item.holds(combination)),
@@ -41,7 +41,7 @@ impl Numbered {
     }
 }
 
-/// Returns the condition on people that a filter of users is, if the database can check it.
+/// Returns the condition on people for a filter of users, if the database can evaluate it.
 pub(super) fn wanted(filter: &Filter) -> Option<PeopleWanted> {
     let mut tests = Vec::new();
     let numbered = numbered(filter, &mut tests)?;
@@ -50,7 +50,7 @@ pub(super) fn wanted(filter: &Filter) -> Option<PeopleWanted> {
     Some(PeopleWanted { tests, outcomes })
 }
 
-/// Numbers the tests of a filter; none if it has too many of them, or another one.
+/// Numbers the tests of a filter. Returns `None` if it has too many of them, or another one.
 fn numbered(filter: &Filter, tests: &mut Vec<(HandleTest, String)>) -> Option<Numbered> {
     let mut each = |items: &[Filter]| -> Option<Vec<Numbered>> {
         items.iter().map(|item| numbered(item, tests)).collect()
@@ -78,15 +78,15 @@ fn of_name(op: &CompareOp, text: &str, tests: &mut Vec<(HandleTest, String)>) ->
         CompareOp::Sw => (HandleTest::Begins, false),
         CompareOp::Co => (HandleTest::Contains, false),
         CompareOp::Ew => (HandleTest::Ends, false),
-        // The engines do not order texts alike.
+        // The engines order texts differently.
         CompareOp::Gt | CompareOp::Ge | CompareOp::Lt | CompareOp::Le => return None,
     };
     let text = text.to_lowercase();
     let outcome = if text.is_empty() {
-        // No handle is empty, and each begins and ends with nothing.
+        // No handle is empty, and every handle begins and ends with the empty text.
         if test == HandleTest::Is { Numbered::never() } else { Numbered::Always }
     } else if text.contains(char::is_control) {
-        // No handle has one, and not every engine takes it.
+        // No handle has a control character, and not every engine accepts one.
         Numbered::never()
     } else {
         let wanted = (test, text);
@@ -122,7 +122,7 @@ mod tests {
         }
     }
 
-    /// Whether a condition wants somebody, as the statement decides it.
+    /// Returns whether a person matches a condition, as the statement decides it.
     fn wants(wanted: &PeopleWanted, someone: &Someone) -> bool {
         let tests = wanted.tests.iter().map(|(test, text)| match test {
             HandleTest::Is => someone.0 == text,

@@ -40,27 +40,27 @@ impl Compared for Person {
 
 /// Creates a person of the workspace and returns it as a SCIM user.
 ///
-/// The person has no token; it gets one, or signs in at an identity provider, as its handle. Attributes that
-/// `GET /scim/v2/Schemas` does not announce are ignored, and `displayName` never fails a request.
+/// The person has no token; it gets one, or signs in at an identity provider, under its handle. Attributes
+/// that `GET /scim/v2/Schemas` does not announce are ignored, and `displayName` never fails a request.
 ///
-/// Fails with 409 `handle-taken` if another member of the workspace has the handle, whatever its case.
+/// Fails with 409 `handle-taken` if another member of the workspace has the handle, in any case.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct CreateUser {
     /// The schemas of the resource.
     #[serde(rename = "schemas")]
     _schemas: Option<Schemas>,
-    /// The person's handle, which may be an email. Its case does not matter.
+    /// The person's handle, which may be an email address. Its case does not matter.
     user_name: UserName,
-    /// What the identity provider calls the person.
+    /// The person's id at the identity provider.
     external_id: Option<ExternalId>,
-    /// A name for people to read, which SCIM does not change later. What is too long is cut.
+    /// A name for people to read, which SCIM does not change later. A name that is too long is cut.
     display_name: Option<Decoration>,
     /// Whether the person may use the service. Default: true.
     active: Option<Flag>,
-    /// The only attributes to return, with commas between them.
+    /// The only attributes to return, separated by commas.
     attributes: Option<Names>,
-    /// Attributes not to return, with commas between them.
+    /// Attributes not to return, separated by commas.
     excluded_attributes: Option<Names>,
 }
 
@@ -95,7 +95,7 @@ pub(super) fn create(cx: &mut Write<'_>, input: &CreateUser) -> Result<Shown<Use
     Shown::of(User::of(person), &asked)
 }
 
-/// Says of a handle that is taken what RFC 7644 calls that.
+/// Adds the type of RFC 7644 to the error for a taken handle.
 fn unique(error: Error) -> Error {
     error.with("scimType", "uniqueness")
 }
@@ -106,9 +106,9 @@ fn unique(error: Error) -> Error {
 pub(super) struct GetUser {
     /// The user's id, which is the person's id as a member.
     id: String,
-    /// The only attributes to return, with commas between them.
+    /// The only attributes to return, separated by commas.
     attributes: Option<Names>,
-    /// Attributes not to return, with commas between them.
+    /// Attributes not to return, separated by commas.
     excluded_attributes: Option<Names>,
 }
 
@@ -117,7 +117,7 @@ pub(super) fn get(cx: &Read<'_>, input: &GetUser) -> Result<Shown<User>> {
     Shown::of(User::of(load(cx, &input.id)?), &asked)
 }
 
-/// Loads a person of the caller's workspace. What is no id is that of nobody.
+/// Loads a person of the caller's workspace. A text that is not an id finds no one.
 fn load(cx: &Read<'_>, id: &str) -> Result<Person> {
     let found = match id.parse::<uuid::Uuid>() {
         Ok(id) => members::person(cx, MemberId::from(id))?,
@@ -126,13 +126,13 @@ fn load(cx: &Read<'_>, id: &str) -> Result<Person> {
     found.ok_or_else(|| Error::not_found("user"))
 }
 
-/// Replaces what SCIM may change of a person, and returns it.
+/// Replaces the attributes of a person that SCIM may change, and returns it.
 ///
-/// `externalId` is removed if it is absent; without `active` the person stays as it is. A person that has a
-/// display name keeps it, whatever is sent; one that has none gets its first. `active: false` ends the
-/// person's tokens, those derived from and exchanged for them too, its sessions, its claims and the grants by
-/// which it acts for others; `true` brings nothing of that back. Neither fails because of another attribute:
-/// beside `false`, or `true` of a person that is inactive, an invalid or taken value is ignored.
+/// `externalId` is removed if it is absent; an absent `active` changes nothing. A person that has a display
+/// name keeps it, whatever is sent; one that has none gets its first. `active: false` ends the person's
+/// tokens, those derived from and exchanged for them too, its sessions, its claims and the grants by which it
+/// acts for others; `true` restores none of that. Neither fails because of another attribute: beside `false`,
+/// or `true` of a person that is inactive, an invalid or taken value is ignored.
 ///
 /// Fails with 403 `forbidden` if the person would be deactivated and is you, or holds a token with
 /// `operator:global` or `audit:read-global` and yours does not carry the same; 409 `handle-taken` if another
@@ -148,16 +148,16 @@ pub(super) struct ReplaceUser {
     /// The person's handle.
     #[schemars(with = "UserName")]
     user_name: Option<Value>,
-    /// What the identity provider calls the person.
+    /// The person's id at the identity provider.
     #[schemars(with = "Option<ExternalId>")]
     external_id: Option<Value>,
-    /// A name for people to read, if the person has none. What is too long is cut.
+    /// A name for people to read, if the person has none. A name that is too long is cut.
     display_name: Option<Decoration>,
     /// Whether the person may use the service.
     active: Option<Flag>,
-    /// The only attributes to return, with commas between them.
+    /// The only attributes to return, separated by commas.
     attributes: Option<Names>,
-    /// Attributes not to return, with commas between them.
+    /// Attributes not to return, separated by commas.
     excluded_attributes: Option<Names>,
 }
 
@@ -177,8 +177,8 @@ pub(super) fn replace(cx: &mut Write<'_>, input: &ReplaceUser) -> Result<Option<
 
 /// Changes a person by the operations of a SCIM PATCH, all of them or none, and returns it.
 ///
-/// What it means to become inactive or active, and what is ignored then, is said at `PUT`. Operations on
-/// attributes that the service does not have are ignored, as is `displayName` of a person that has one.
+/// `PUT` describes the effect of `active`, and which values it ignores. Operations on attributes that the
+/// service does not have are ignored, as is `displayName` of a person that has one.
 ///
 /// Fails with 403 `forbidden` if the person would be deactivated and is you, or holds a token with
 /// `operator:global` or `audit:read-global` and yours does not carry the same; 409 `handle-taken` if another
@@ -194,9 +194,9 @@ pub(super) struct PatchUser {
     /// The changes, in order.
     #[serde(rename = "Operations", deserialize_with = "one_or_many")]
     operations: Operations,
-    /// The only attributes to return, with commas between them.
+    /// The only attributes to return, separated by commas.
     attributes: Option<Names>,
-    /// Attributes not to return, with commas between them.
+    /// Attributes not to return, separated by commas.
     excluded_attributes: Option<Names>,
 }
 
@@ -208,12 +208,12 @@ pub(super) fn patch(cx: &mut Write<'_>, input: &PatchUser) -> Result<Option<Show
     person.map(|person| Shown::of(User::of(person), &asked)).transpose()
 }
 
-/// What a request makes of a person.
+/// The values of a person that a request asks for.
 struct Wanted {
     person: Person,
-    /// Whether the person may use the service, if the request says so.
+    /// Whether the person may use the service, if the request has `active`.
     active: Option<bool>,
-    /// What else the request says and cannot be, by the names of the attributes.
+    /// Invalid values in the request, by the names of their attributes.
     refused: Vec<(&'static str, Error)>,
 }
 
@@ -243,8 +243,8 @@ impl Wanted {
         }
     }
 
-    /// Returns the wanted values of a person. Fails by what cannot be, unless the request takes access from
-    /// the person or gives it back: that does not fail because of its neighbours, which are ignored.
+    /// Returns the wanted values of a person. Fails if one is invalid, unless the request removes or restores
+    /// access: then the other attributes cannot fail it, and invalid ones are ignored.
     fn settle(mut self, cx: &Read<'_>, person: &Person) -> Result<Person> {
         if self.person.handle != person.handle
             && let Err(error) = check_free(cx, &self.person.handle)
@@ -258,7 +258,7 @@ impl Wanted {
         for (name, error) in self.refused {
             let is_ignored = match self.active {
                 Some(false) => true,
-                // Access comes back only by what is clear.
+                // An unclear value of `active` never restores access.
                 Some(true) => !person.active && name != Attribute::Active.name(),
                 None => false,
             };
@@ -271,7 +271,7 @@ impl Wanted {
     }
 }
 
-/// Returns what the operations make of a person.
+/// Returns the values of a person after the operations.
 fn patched(person: &Person, operations: &Operations) -> Wanted {
     let mut wanted = Wanted::of(person.clone());
     for found in changes(Kind::User, operations) {
@@ -302,7 +302,7 @@ fn patch_one(wanted: &mut Wanted, change: &Change) {
     }
 }
 
-/// Returns the display name of a person for whom this one is sent: it is immutable once there is one.
+/// Returns the display name of a person to whom this one is sent: once set, it is immutable.
 fn first_name(person: &Person, sent: Option<&Decoration>) -> Option<String> {
     let sent = || sent.and_then(|Decoration(name)| name.as_deref()).map(str::to_owned);
     person.display_name.clone().or_else(sent)
@@ -318,7 +318,7 @@ fn handle(value: &Value) -> Result<String> {
     name.map(|name| name.to_string()).map_err(|detail| unfit(format!("`userName`: {detail}")))
 }
 
-/// Checks what an identity provider calls a resource.
+/// Checks the id of a resource at the identity provider.
 pub(super) fn external_id(value: &Value) -> Result<Option<String>> {
     let id = ExternalId::of(value).map_err(|detail| unfit(format!("`externalId`: {detail}")))?;
     Ok(id.0)
@@ -327,7 +327,7 @@ pub(super) fn external_id(value: &Value) -> Result<Option<String>> {
 /// Applies the wanted values to a person, and returns it. Returns `None` while very many claims of a
 /// deactivated person end.
 fn apply(cx: &mut Write<'_>, person: &Person, wanted: Person) -> Result<Option<Person>> {
-    // What a deactivation that was cut off has left does not come back with the person.
+    // Claims left over from an interrupted deactivation are not restored with the person.
     if !person.active && cx.end_some(person.id)? {
         return Ok(None);
     }
@@ -338,7 +338,7 @@ fn apply(cx: &mut Write<'_>, person: &Person, wanted: Person) -> Result<Option<P
     Ok(Some(wanted))
 }
 
-/// Makes of a person what is wanted, and returns that.
+/// Writes the wanted values of a person, and returns it.
 fn changed(cx: &mut Write<'_>, person: &Person, mut wanted: Person) -> Result<Person> {
     wanted.changed_at = Some(cx.now());
     if (Person { active: wanted.active, changed_at: wanted.changed_at, ..person.clone() }) != wanted {
@@ -367,8 +367,8 @@ fn check_free(cx: &Read<'_>, handle: &str) -> Result<()> {
 
 /// Removes a person for good. It is deactivated, its handle is free, and SCIM does not find it again.
 ///
-/// What says who it is goes with it: its display name, what the identity provider calls it, and its links to
-/// sign-ins. What it has done stays under its id.
+/// Its identifying data is deleted: its display name, its id at the identity provider, and its links to
+/// sign-ins. The work that it has done stays under its id.
 ///
 /// Fails with 403 `forbidden` if the person is you, or holds a token with `operator:global` or
 /// `audit:read-global` and yours does not carry the same.

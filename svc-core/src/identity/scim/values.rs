@@ -1,7 +1,7 @@
-//! Values of attributes, in the several ways in which clients write them.
+//! Values of attributes, in the various forms of clients.
 //!
-//! What decides is checked: external ids, and whether a person is active. What only decorates is cut to size
-//! or ignored, and never fails a request. A log line tells of each attribute that is ignored, once.
+//! Values with an effect are checked: external ids, and whether a person is active. Decorative values are cut
+//! to size or ignored, and never fail a request. The log reports each ignored attribute once.
 
 use std::borrow::Cow;
 
@@ -14,10 +14,10 @@ use crate::lenient;
 use crate::limits::{EXTERNAL_ID_MAX, NAME_MAX};
 use crate::text::Text;
 
-/// The kind of documents that the log names.
+/// The kind of document, for the log.
 pub(super) const DOCUMENT: &str = "SCIM";
 
-/// The schemas that a request names. The path says what a resource is, so they are ignored.
+/// The schemas that a request names. They are ignored, because the path determines the kind of resource.
 pub(super) struct Schemas;
 
 impl<'de> Deserialize<'de> for Schemas {
@@ -38,14 +38,14 @@ impl JsonSchema for Schemas {
     }
 }
 
-/// Returns the member of an object that has this name, whatever its case (RFC 7643, 2.1).
+/// Returns the member of an object with this name, in any case (RFC 7643, 2.1).
 pub(super) fn member_of<'v>(members: &'v Map<String, Value>, name: &str) -> Option<&'v Value> {
     let in_any_case = || members.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
     members.get(name).or_else(|| in_any_case().map(|(_, value)| value))
 }
 
-/// Returns the value of an attribute that has one at most, as clients write it: by itself, as a list of one,
-/// or as an object with a `value`. An empty list is no value (RFC 7643, 2.5).
+/// Returns the value of an attribute with a single value, in the forms of clients: by itself, as a list of
+/// one, or as an object with a `value`. An empty list is no value (RFC 7643, 2.5).
 pub(super) fn single(value: &Value) -> &Value {
     let value = match value {
         Value::Array(items) if items.len() <= 1 => items.first().unwrap_or(&Value::Null),
@@ -54,7 +54,7 @@ pub(super) fn single(value: &Value) -> &Value {
     value.as_object().and_then(|members| member_of(members, "value")).unwrap_or(value)
 }
 
-/// Returns what a text says that is JSON: some clients write an object or a list as a text.
+/// Returns the JSON in a text: some clients write an object or a list as a text.
 pub(super) fn unquoted(value: &Value) -> Cow<'_, Value> {
     match value {
         Value::String(text) if text.trim_start().starts_with(['{', '[']) => {
@@ -64,7 +64,7 @@ pub(super) fn unquoted(value: &Value) -> Cow<'_, Value> {
     }
 }
 
-/// A name that people read, and nothing is decided by: what fits of it, if it is a text at all.
+/// A decorative name, cut to the maximum length; `None` if it is not a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Decoration(pub Option<Text<1, NAME_MAX>>);
 
@@ -103,7 +103,7 @@ impl JsonSchema for Decoration {
     }
 }
 
-/// What an identity provider calls a resource, if it calls it anything: an empty text is nothing.
+/// The id of a resource at an identity provider, if it has one: an empty text counts as none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ExternalId(pub Option<String>);
 

@@ -1,8 +1,8 @@
-//! The first administrator of a workspace that people join by signing in alone.
+//! The first administrator of a workspace that people join only by signing in.
 //!
-//! A session of a member's own never holds `token:admin`, so where nobody has a token nobody could ever mint
+//! A member's own session never holds `token:admin`, so in a workspace without tokens, no one could ever mint
 //! one. If the operator allows it, such a session mints the first. The head of the workspace's log is locked
-//! meanwhile, so of two at once one finds the token of the other.
+//! for that, so of two sessions at once, one finds the token of the other.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -17,8 +17,8 @@ use crate::op::{Via, Write};
 
 /// Mints the first administrator's token of your workspace, for yourself, and returns it.
 ///
-/// Its `secret` is shown only once. It can do what `svc.human.admin` can. This is for a workspace in which
-/// nobody has a token with `token:admin`, by a session that was made from no token, and only if the operator
+/// Its `secret` is shown only once. It has the capabilities of `svc.human.admin`. This is for a workspace
+/// without a token with `token:admin`, by a session that was not made from a token, and only if the operator
 /// allows it (`SVC_OIDC_FIRST_ADMIN`).
 ///
 /// Fails with 403 `forbidden` if the operator does not allow it, or if your session was made from a token;

@@ -1,4 +1,4 @@
-//! Who may do something now: by a token of its own, or by a session that it has signed in with.
+//! Members who hold a capability now, by their own token or by a session that they have signed in with.
 
 use crate::Result;
 use crate::capability::{Capabilities, Capability};
@@ -6,8 +6,7 @@ use crate::id::{MemberId, SessionId, TokenId};
 use crate::limits::HOLDERS_MAX;
 use crate::op::Read;
 
-/// Returns the first active members of the caller's workspace who may do what a capability is for: they have
-/// a live credential that carries it.
+/// Returns the first active members of the workspace with a live credential that carries a capability.
 pub(crate) fn holders(cx: &Read<'_>, capability: Capability) -> Result<Vec<MemberId>> {
     let wanted: Capabilities = std::iter::once(capability).collect();
     let found: Vec<(MemberId,)> =
@@ -26,8 +25,8 @@ const HOLDERS: &str = "
             and (s.capabilities & $2) <> 0 and s.ended_at is null and s.expires_at > $3))
     order by m.lsn limit $4";
 
-/// Returns whether a member has a live credential beside these tokens: another token that acts as it, its own
-/// or a delegate's, or a session of its own. A session that was made from a token is that token.
+/// Returns whether a member has a live credential other than these tokens: a token that acts as it, its own
+/// or a delegate's, or its own session. A session that was made from a token counts as that token.
 pub(crate) fn has_credential(cx: &Read<'_>, member: MemberId, beside: &[TokenId]) -> Result<bool> {
     let most = i64::try_from(beside.len()).unwrap_or(i64::MAX).saturating_add(1);
     let tokens: Vec<(TokenId,)> = cx.query(LIVE_TOKENS, &[&member, &cx.now(), &most])?;
@@ -38,7 +37,7 @@ pub(crate) fn has_credential(cx: &Read<'_>, member: MemberId, beside: &[TokenId]
     Ok(session.is_some())
 }
 
-/// By the index of the live tokens of a member.
+/// Uses the index of the live tokens of a member.
 const LIVE_TOKENS: &str = "
     select t.id from tokens t
     where t.member_id = $1 and t.revoked_at is null

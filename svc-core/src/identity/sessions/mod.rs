@@ -1,11 +1,12 @@
-//! Sessions: how a browser signs in and out.
+//! Sessions: signing a browser in and out.
 //!
-//! A session is a row that a signed cookie names. One that was made from a token is that token: it can do
-//! what the token can, and ends when the token is revoked, expires or gets another secret, without a write.
-//! One of a member's own has its capabilities in its row. Every session ends by itself after some hours; one
-//! that is ended before that leaves an audit row and no event, so whoever ends it invalidates what is cached.
+//! A session is a row that a signed cookie names. A session made from a token is equivalent to that token: it
+//! has the token's capabilities, and ends when the token is revoked, expires or gets another secret, without
+//! a write. A member's own session has its capabilities in its row. Every session ends by itself after some
+//! hours; one that is ended before that leaves an audit row and no event, so the code that ends it
+//! invalidates its cache entries.
 //!
-//! The cookie is not known here: the shell signs the id of a session, and `op` verifies it.
+//! Cookies are handled elsewhere: the shell signs the id of a session, and `op` verifies it.
 
 mod sign_in;
 mod sign_out;
@@ -81,10 +82,10 @@ without_keys! {
     MintFirstAdmin => MintedToken,
 }
 
-/// Returns the session that your browser is signed in with, and whom it acts as.
+/// Returns the session that your browser is signed in with, and the member that it acts as.
 ///
-/// A bearer token is no session: with one, even beside the cookie of a session, the answer is 401. Its
-/// problem says by `sign_in` which ways to sign in there are: `token`, and `oidc` if that is enabled.
+/// A bearer token is not a session: with one, even beside the cookie of a session, the answer is 401. Its
+/// problem lists in `sign_in` the methods for signing in: `token`, and `oidc` if that is enabled.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetSession {}
@@ -92,7 +93,7 @@ struct GetSession {}
 /// The session of a browser.
 #[derive(Debug, Serialize, JsonSchema)]
 struct SessionState {
-    /// The session's id. It is no credential: only the signed cookie is.
+    /// The session's id. It is not a credential: only the signed cookie is.
     session_id: SessionId,
     /// The workspace that it belongs to.
     workspace_id: WorkspaceId,
@@ -102,11 +103,11 @@ struct SessionState {
     actor_id: MemberId,
     /// The delegation grant that it acts under; null when it acts for the member itself.
     delegation_grant_id: Option<GrantId>,
-    /// That member's handle.
+    /// The handle of the member `member_id`.
     handle: String,
     /// Whether that member is a person or an agent.
     kind: MemberKind,
-    /// What the session can do.
+    /// The session's capabilities.
     capabilities: Capabilities,
     /// The named sets that it covers completely.
     capability_sets: Vec<CapabilitySet>,

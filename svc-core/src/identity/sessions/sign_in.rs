@@ -1,7 +1,7 @@
 //! Signing in: a token becomes the session of a browser.
 //!
-//! The frame of the route admits the request by the token in its body, so the caller is its bearer. Sessions
-//! of a member's own are opened here too, for whoever has found out who the member is.
+//! The frame of the route admits the request by the token in its body, so the caller is its bearer. This file
+//! also opens a member's own session, for code that has authenticated the member.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use crate::time::Time;
 
 /// Exchanges a token for a session, which the response sets as the cookie `svc_session`.
 ///
-/// The session can do what the token can, and nothing else. It ends when the token is revoked, rotated or
+/// The session has the token's capabilities, and no others. It ends when the token is revoked, rotated or
 /// expires, and by itself after a time that the operator limits. The token is never returned.
 ///
 /// Fails with 403 `forbidden` if the request came with another credential beside the token.
@@ -31,7 +31,7 @@ pub struct SignIn {
     /// The secret of the token.
     #[schemars(length(min = 1))]
     token: String,
-    /// In how many seconds the session ends at the latest. Default: as late as the operator allows.
+    /// Seconds after which the session ends at the latest. Default: the operator's maximum.
     expires_in_secs: Option<Count<1, SESSION_TTL_MAX_SECS>>,
 }
 
@@ -45,7 +45,7 @@ impl SignIn {
 /// A new session.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct NewSession {
-    /// The session's id. It is no credential: only the signed cookie is.
+    /// The session's id. It is not a credential: only the signed cookie is.
     pub session_id: SessionId,
     /// The workspace that it belongs to.
     pub workspace_id: WorkspaceId,
@@ -75,17 +75,17 @@ pub(super) fn create_session(cx: &mut Write<'_>, input: &SignIn) -> Result<NewSe
     open_session(cx, member_id, SessionOf::Token(token_id, hash), expires_at, about)
 }
 
-/// What a session can do.
+/// The source of a session's capabilities.
 pub(crate) enum SessionOf {
-    /// What the token can, as long as it has the secret with this hash.
+    /// The token's capabilities, as long as it has the secret with this hash.
     Token(TokenId, [u8; 32]),
-    /// This much, on the member's own behalf.
+    /// These capabilities, on the member's own behalf.
     Member(Capabilities),
 }
 
-/// Opens a session of a member of the caller's workspace. Whether that is allowed has been decided.
+/// Opens a session of a member of the caller's workspace. The caller must have checked that it is allowed.
 ///
-/// The audit row has `about` beside what it says of every session.
+/// The audit row has `about` in addition to its usual fields.
 pub(crate) fn open_session(
     cx: &mut Write<'_>,
     member_id: MemberId,
@@ -120,7 +120,7 @@ pub(crate) fn open_session(
     Ok(session)
 }
 
-/// Returns when a session ends: as asked, but not later than what the operator allows and than its token.
+/// Returns when a session ends: as requested, but not later than the operator allows and than its token.
 fn end(now: Time, ttl: Duration, asked: Option<Count<1, SESSION_TTL_MAX_SECS>>, token: Option<Time>) -> Time {
     let asked = asked.map(|secs| Duration::from_secs(secs.get().unsigned_abs()));
     let end = now.plus(asked.map_or(ttl, |asked| asked.min(ttl)));

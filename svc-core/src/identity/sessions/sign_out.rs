@@ -1,4 +1,4 @@
-//! Signing out: one session ends, or all of a member's own.
+//! Signing out: one session ends, or all of a member's.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use crate::op::Write;
 ///
 /// With `everywhere` all sessions of the member end, in every browser. A frozen member may sign out.
 ///
-/// Fails with 403 `forbidden` if `everywhere` is asked for by a delegate, who is not the member itself.
+/// Fails with 403 `forbidden` if a delegate, who is not the member itself, sets `everywhere`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SignOut {
@@ -23,7 +23,7 @@ pub struct SignOut {
     everywhere: bool,
 }
 
-/// What signing out has ended.
+/// The result of signing out.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct SignedOut {
     /// The sessions that ended now.
@@ -54,7 +54,7 @@ const END_OF_MEMBER: &str = "
 
 /// Ends all sessions of a member, and returns those that were live.
 ///
-/// Sessions have no events, so what is cached of them is invalidated here.
+/// Sessions have no events, so this function invalidates their cache entries.
 pub(crate) fn end_all_of(cx: &mut Write<'_>, member_id: MemberId) -> Result<Vec<SessionId>> {
     let now = cx.now();
     let live: Vec<(SessionId,)> = cx.query(LIVE_OF_MEMBER, &[&member_id, &now])?;

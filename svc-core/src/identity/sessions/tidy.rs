@@ -1,4 +1,4 @@
-//! Removing what has ended a day ago, sessions above all; until then they explain an audit row.
+//! Removing rows that ended a day ago, sessions above all; until then they explain an audit row.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use crate::id::WorkspaceId;
 use crate::op::{Chore, Read, Round, Step, Who, Write};
 use crate::time::Time;
 
-/// How long most rows are kept after their end.
+/// Time for which most rows are kept after their end.
 pub(crate) const KEPT: Duration = Duration::from_secs(86_400);
 /// The time between two rounds.
 const EVERY: Duration = Duration::from_secs(300);
-/// The lease on removing.
+/// Lease of the removal.
 const LEASE: Duration = Duration::from_secs(10);
-/// Most rows removed in one step.
+/// Maximum rows removed in one step.
 const OF_ONE_STEP: i64 = 500;
 
 pub(super) fn of_sessions() -> Chore {
@@ -49,14 +49,14 @@ fn remove_some(round: &Round<'_>, kept: Duration, any: &'static str, remove: &'s
     Ok(if removed == 0 { Step::Done } else { Step::More })
 }
 
-/// The latest end of rows that are removed.
+/// Returns the time before which rows must have ended to be removed.
 fn over_since(cx: &Read<'_>, kept: Duration) -> Time {
     cx.now().shifted(-i64::try_from(kept.as_micros()).unwrap_or(i64::MAX))
 }
 
 const ANY_OVER: &str = "select 1 from sessions where coalesce(ended_at, expires_at) <= $1 limit 1";
 
-/// By the index of ends.
+/// Uses the index of end times.
 const REMOVE: &str = "
     delete from sessions where id in (
         select id from sessions where coalesce(ended_at, expires_at) <= $1

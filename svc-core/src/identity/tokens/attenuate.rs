@@ -1,7 +1,7 @@
 //! Attenuating: a narrower token, derived from the one that the caller uses.
 //!
-//! It can do less, ends no later, and ends with its parent. How many are derived from one minted token is
-//! bounded, because revoking that token ends them all in one transaction.
+//! It has fewer capabilities, and ends no later than its parent, and with it. The number of tokens derived
+//! from one minted token is bounded, because revoking that token ends them all in one transaction.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,8 +21,8 @@ use crate::time::Time;
 
 /// Derives a narrower token from the one that you call with, and returns it.
 ///
-/// Its `secret` is shown only once. It can do no more than you name, never administers tokens, expires no
-/// later than yours, and ends when yours is revoked.
+/// Its `secret` is shown only once. It has only the capabilities you name, never administers tokens, expires
+/// no later than yours, and ends when yours is revoked.
 ///
 /// Use it for a helper that needs less than you.
 ///
@@ -34,16 +34,16 @@ use crate::time::Time;
 #[serde(deny_unknown_fields)]
 #[schemars(extend("not" = {"required": ["expires_at", "expires_in_secs"]}))]
 pub(super) struct AttenuateToken {
-    /// What it can do: some of what yours can, without `token:admin`.
+    /// Its capabilities: some of yours, without `token:admin`.
     #[schemars(length(min = 1))]
     capabilities: Capabilities,
-    /// What it is for, to tell it from other tokens.
+    /// A label to recognise it by.
     label: Option<Text<1, NAME_MAX>>,
     /// When it expires. Default: when yours does. Cannot be combined with `expires_in_secs`.
     expires_at: Option<Time>,
-    /// In how many seconds it expires. Cannot be combined with `expires_at`.
+    /// Seconds until it expires. Cannot be combined with `expires_at`.
     expires_in_secs: Option<Count<1, LIFE_MAX_SECS>>,
-    /// How much it may be used, at most as much as yours, towards which it counts too. Default: as much.
+    /// Usage quotas, no higher than yours, towards which it counts too. Default: yours.
     quotas: Option<Quotas>,
 }
 
@@ -155,7 +155,7 @@ pub(crate) fn check_room_of_installation(
     Ok(())
 }
 
-/// Returns when a derived token expires: as asked, but not after its parent.
+/// Returns when a derived token expires: as requested, but not after its parent.
 fn no_later(parent: Option<Time>, asked: Option<Time>) -> Result<Option<Time>> {
     match (parent, asked) {
         (Some(parent), Some(asked)) if asked > parent => Err(Error::forbidden(format!(

@@ -1,6 +1,7 @@
-//! Minting: how a token and its secret come into being.
+//! Minting: creating a token and its secret.
 //!
-//! Whoever calls [`issue`] has checked that it is allowed; all new tokens, minted or derived, go through it.
+//! All new tokens, minted or derived, are created by [`issue`]. Its caller must have checked that this is
+//! allowed.
 
 use std::time::Duration;
 
@@ -25,19 +26,18 @@ use crate::store::new_row;
 use crate::text::{Count, SECRET_PREFIX, Text};
 use crate::time::Time;
 
-/// Longest lifetime that can be requested, in seconds: ten years of 365 days.
+/// Maximum lifetime that can be requested, in seconds: ten years of 365 days.
 pub(crate) const LIFE_MAX_SECS: i64 = 315_360_000;
 
 /// Mints a token for a member of your workspace and returns it.
 ///
-/// Its `secret` is shown only once. Choose what it can do with `capabilities` or with `capability_set`;
-/// without either, an agent gets `svc.agent.worker` and a person `svc.human.admin`. You can grant what your
-/// own token carries and what is in `svc.agent.worker`. The token does not expire unless you set `expires_at`
-/// or `expires_in_secs`.
+/// Its `secret` is shown only once. Set `capabilities` or `capability_set`; without either, an agent gets
+/// `svc.agent.worker` and a person `svc.human.admin`. You can grant the capabilities of your own token and of
+/// `svc.agent.worker`. The token does not expire unless you set `expires_at` or `expires_in_secs`.
 ///
 /// Fails with 403 `forbidden` if you ask for capabilities that you cannot grant, or for quotas higher than
-/// yours; 409 `wrong-state` if the
-/// member is deactivated, or is the member of an app, whose tokens belong to its installation.
+/// yours; 409 `wrong-state` if the member is deactivated, or is the member of an app, whose tokens belong to
+/// its installation.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("allOf" = [
@@ -49,23 +49,23 @@ pub struct MintToken {
     pub workspace_id: Here,
     /// The member that the token acts as.
     pub member_id: MemberId,
-    /// What it is for, to tell it from other tokens.
+    /// A label to recognise it by.
     pub label: Option<Text<1, NAME_MAX>>,
-    /// Exactly what it can do. Cannot be combined with `capability_set`.
+    /// Its exact capabilities. Cannot be combined with `capability_set`.
     #[schemars(length(min = 1))]
     pub capabilities: Option<Capabilities>,
     /// The named set that it is minted from. Cannot be combined with `capabilities`.
     pub capability_set: Option<CapabilitySet>,
     /// When it expires. Cannot be combined with `expires_in_secs`.
     pub expires_at: Option<Time>,
-    /// In how many seconds it expires. Cannot be combined with `expires_at`.
+    /// Seconds until it expires. Cannot be combined with `expires_at`.
     pub expires_in_secs: Option<Count<1, LIFE_MAX_SECS>>,
-    /// How much it may be used, with all tokens derived from it. Default: yours, or else as the service
-    /// limits every client.
+    /// Usage quotas, shared with all tokens derived from it. Default: yours, or else the limits of the
+    /// service for every client.
     pub quotas: Option<Quotas>,
 }
 
-/// The operation `mint_token`, for those who call it in the same process.
+/// The operation `mint_token`, for callers in the same process.
 pub const MINT_TOKEN: TypedOperation<MintToken, MintedToken> = TypedOperation::new("mint_token");
 
 pub(super) fn mint_token(cx: &mut Write<'_>, input: &MintToken) -> Result<MintedToken> {
@@ -103,7 +103,7 @@ pub(crate) fn not_empty(field: &str, capabilities: Capabilities) -> Result<Capab
     Ok(capabilities)
 }
 
-/// The fields of an input that say when something expires.
+/// The fields of an input that set an expiry.
 pub(crate) const EXPIRY: [&str; 2] = ["expires_at", "expires_in_secs"];
 
 /// Returns when a token expires, which is never in the past.
@@ -129,7 +129,7 @@ pub(crate) fn check_active(member: &Member) -> Result<()> {
     }
 }
 
-/// Fails if the member may not use the service, or has tokens only by the installation of an app.
+/// Fails if the member may not use the service, or belongs to an app, whose installation has its tokens.
 pub(crate) fn check_takes_tokens(member: &Member) -> Result<()> {
     if member.is_app() {
         return Err(Error::wrong_state("the tokens of an app hang on its installation: mint_app_token"));
@@ -150,16 +150,16 @@ pub(crate) struct Mint<'a> {
     pub label: Option<&'a str>,
     pub capabilities: Capabilities,
     pub expires_at: Option<Time>,
-    /// The quotas that are asked for.
+    /// The requested quotas.
     pub quotas: Option<Quotas>,
-    /// Those of what the token hangs on beside the caller: it gets no higher ones.
+    /// Quotas that the token's own may not exceed, in addition to the caller's.
     pub quotas_above: Option<Quotas>,
     /// The surface of the request, for the audit row if no member made it.
     pub surface: Option<Surface>,
 }
 
 impl Mint<'_> {
-    /// A token of `member`'s own, without a label or an expiry.
+    /// Creates a request for a token that acts as `member` itself, without a label or an expiry.
     pub fn new(member: &Member, capabilities: Capabilities) -> Self {
         Self {
             workspace_id: member.workspace_id,
@@ -184,10 +184,10 @@ impl Mint<'_> {
     }
 }
 
-/// Creates a token. The caller has checked that it is allowed.
+/// Creates a token. The caller must have checked that it is allowed.
 ///
-/// Whoever is limited does not get around that by a token of its own making: it passes its quotas on. Fails
-/// with 403 `forbidden` if higher ones are asked for.
+/// A limited caller cannot avoid its quotas by minting a token: the token inherits them. Fails with 403
+/// `forbidden` if higher ones are requested.
 pub(crate) fn issue(cx: &mut Write<'_>, mint: &Mint<'_>) -> Result<MintedToken> {
     let quotas = mint.granted_quotas(cx.caller().quota)?;
     let id: TokenId = cx.new_id()?;
@@ -247,7 +247,7 @@ pub(crate) fn new_secret_of(cx: &Write<'_>, prefix: &str) -> Result<SecretString
     Ok(SecretString::from(format!("{prefix}{}", URL_SAFE_NO_PAD.encode(bytes))))
 }
 
-/// Adds the surface to an audit row's metadata, for requests that no member made.
+/// Adds the surface to an audit row's metadata, for requests without a member.
 pub(crate) fn named_surface(mut metadata: Json, surface: Option<Surface>) -> Json {
     if let (Some(surface), Some(members)) = (surface, metadata.as_object_mut()) {
         members.insert("surface".to_owned(), surface.name().into());

@@ -1,10 +1,10 @@
-//! Tokens: how authority is granted, narrowed, renewed and revoked.
+//! Tokens: granting, narrowing, renewing and revoking authority.
 //!
 //! A secret is 256 random bits; it is shown once, and only its hash is stored. [`super::authority`] decides
 //! how much may be granted. A derived token never outlives its parent: revoking a token revokes all tokens
-//! derived from it. Labels are only for members who may list tokens: events and audit rows, which more people
-//! read, do not contain them. What a token is, its events and its reading are in this file; each change has a
-//! file of its own, and `replay` has the rows that the events determine.
+//! derived from it. Labels are only for members who may list tokens: events and audit rows, which have more
+//! readers, do not contain them. This file defines and reads tokens and their events; each change has a file
+//! of its own, and `replay` has the rows that the events determine.
 
 mod quotas;
 mod mint;
@@ -51,9 +51,9 @@ struct Token {
     id: TokenId,
     /// The member that it acts as.
     member_id: MemberId,
-    /// What it is for, in the words of the member who minted it.
+    /// Its label from the member who minted it.
     label: Option<String>,
-    /// What it can do.
+    /// Its capabilities.
     capabilities: Capabilities,
     /// When it was minted.
     created_at: Time,
@@ -65,9 +65,9 @@ struct Token {
     parent_id: Option<TokenId>,
     /// The delegation grant that it was exchanged for; null if it is the member's own.
     delegation_grant_id: Option<GrantId>,
-    /// The app installation that it belongs to, with which it ends; null if it is no app's.
+    /// The app installation with which it ends; null if it is not an app's.
     installation_id: Option<InstallationId>,
-    /// How much it may be used; null if only the limits of the service hold for it.
+    /// Its usage quotas; null if only the limits of the service apply.
     quotas: Option<Quotas>,
     #[serde(skip)]
     lsn: i64,
@@ -95,13 +95,13 @@ columns! {
 pub struct MintedToken {
     /// The token's id.
     pub id: TokenId,
-    /// What to send as `Authorization: Bearer`. It is shown only once and never stored.
+    /// The secret to send as `Authorization: Bearer`. It is shown only once and never stored.
     pub secret: String,
     /// The member that it acts as.
     pub member_id: MemberId,
-    /// What it is for.
+    /// Its label.
     pub label: Option<String>,
-    /// What it can do.
+    /// Its capabilities.
     pub capabilities: Capabilities,
     /// When it was minted.
     pub created_at: Time,
@@ -109,7 +109,7 @@ pub struct MintedToken {
     pub expires_at: Option<Time>,
     /// The token it was derived from; null if it was minted.
     pub parent_id: Option<TokenId>,
-    /// How much it may be used; null if only the limits of the service hold for it.
+    /// Its usage quotas; null if only the limits of the service apply.
     pub quotas: Option<Quotas>,
 }
 
@@ -136,7 +136,7 @@ struct TokenMinted {
     /// The member whose credential it is; absent if that is the member that it acts as.
     #[serde(skip_serializing_if = "Option::is_none")]
     actor_id: Option<MemberId>,
-    /// What it can do.
+    /// Its capabilities.
     capabilities: Capabilities,
     /// When it expires; null if it does not expire.
     expires_at: Option<Time>,
@@ -145,10 +145,10 @@ struct TokenMinted {
     /// The delegation grant that it was exchanged for, or derived from; absent if it is the member's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     grant_id: Option<GrantId>,
-    /// The app installation that it belongs to; absent if it is no app's.
+    /// The app installation that it belongs to; absent if it is not an app's.
     #[serde(skip_serializing_if = "Option::is_none")]
     installation_id: Option<InstallationId>,
-    /// How much it may be used; absent if only the limits of the service hold for it.
+    /// Its usage quotas; absent if only the limits of the service apply.
     #[serde(skip_serializing_if = "Option::is_none")]
     quotas: Option<Quotas>,
 }
@@ -192,7 +192,7 @@ struct TokenRotated {
 impl Event for TokenRotated {
     const KIND: &'static str = "TokenRotated";
 
-    /// Nothing but the secret is another one.
+    /// Only the secret changes, which no event has.
     fn replay(_: &Replayed<'_>) -> Result<()> {
         Ok(())
     }
@@ -325,12 +325,12 @@ fn no_such_token() -> Error {
 mod tests {
     use super::*;
 
-    /// The time `micros` microseconds after the epoch.
+    /// Returns the time `micros` microseconds after the epoch.
     pub(super) fn at(micros: i64) -> Time {
         Time::from_micros(micros)
     }
 
-    /// The code of an error.
+    /// Returns the code of an error.
     pub(super) fn code<T: std::fmt::Debug>(result: Result<T>) -> Code {
         result.unwrap_err().code()
     }

@@ -1,9 +1,10 @@
-//! Quotas: how much a token may be used, by itself and by all tokens derived from it.
+//! Usage quotas of a token, shared with all tokens derived from it.
 //!
-//! Whatever mints a token can set them, but none above its own, and if it sets none the token gets its own; a
-//! derived token has at most its parent's, and one of an app its installation's, which are those of whoever
-//! installed it. All tokens of an installation count towards those.
-//! They count beside the limits of the service, which hold for every client. Rotating a token keeps them.
+//! A caller that mints a token can set quotas, but none above its own; by default the token inherits them.
+//! The quotas of a derived token are limited by its parent's, and those of an app's token by its
+//! installation's, which are those of the member who installed it. All tokens of an installation count
+//! towards those. They apply in addition to the limits of the service for every client. Rotating a token
+//! keeps them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,7 +15,7 @@ use crate::op::Caller;
 use crate::store::{FromValue, Param, ToParam, Value};
 use crate::text::Count;
 
-/// How much a token may be used.
+/// Usage quotas of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Quotas {
@@ -23,9 +24,9 @@ pub struct Quotas {
 }
 
 impl Quotas {
-    /// Returns the quotas of a token that another one makes: those that are asked for, or the other's.
+    /// Returns the quotas of a token that another one makes: the requested ones, or the other's.
     ///
-    /// Fails if they would allow more than the other may.
+    /// Fails if they would allow more than the other's.
     pub(crate) fn within(parent: Option<i64>, asked: Option<Self>) -> Result<Option<Self>> {
         match (parent, asked) {
             (Some(parent), Some(asked)) if asked.requests.get() > parent => {

@@ -1,4 +1,4 @@
-//! Tokens as events tell of them: how a replay of the log makes and ends their rows.
+//! Replaying the events of tokens: creating and ending their rows.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::log::replay::Replayed;
 use crate::store::{Param, ToParam};
 
-/// Replays that a token was minted.
+/// Replays the minting of a token.
 pub(super) fn minted(event: &Replayed<'_>) -> Result<()> {
     let optional = |name: &str| event.field(name).cloned().unwrap_or_default();
     let token = event.row_of("tokens", "token_id")?.made().copy("member_id expires_at parent_id");
@@ -19,7 +19,7 @@ pub(super) fn minted(event: &Replayed<'_>) -> Result<()> {
     token.set("created_at", event.at()).clear("revoked_at").set("lsn", event.lsn()).keep()
 }
 
-/// Returns whose credential a token is. Older events do not tell that of tokens under a grant.
+/// Returns the member whose credential a token is. Older events do not have it for tokens under a grant.
 fn actor(event: &Replayed<'_>) -> Option<Value> {
     let own = event.field("member_id").filter(|_| event.field("grant_id").is_none());
     event.field("actor_id").or(own).cloned()
@@ -35,8 +35,8 @@ pub(crate) fn end_tokens(event: &Replayed<'_>) -> Result<()> {
     event.list("token_ids").iter().try_for_each(|token| end(event, token))
 }
 
-/// Returns the capabilities that a field of an event names, as rows have them; `None` if the field is absent
-/// or names an unknown one.
+/// Returns the capabilities in a field of an event, in the form of rows. Returns `None` if the field is
+/// absent or names an unknown one.
 pub(crate) fn capability_bits(event: &Replayed<'_>, field: &str) -> Option<Value> {
     let named: Capabilities = serde_json::from_value(event.field(field)?.clone()).ok()?;
     match named.param() {
@@ -45,7 +45,7 @@ pub(crate) fn capability_bits(event: &Replayed<'_>, field: &str) -> Option<Value
     }
 }
 
-/// Returns quotas as rows have them.
+/// Returns quotas in the form of rows.
 pub(crate) fn quota_of(quotas: &Value) -> Value {
     quotas.get("requests").cloned().unwrap_or_default()
 }

@@ -1,8 +1,8 @@
-//! Revoking: a token ends with all tokens derived from it, each with an event of its own. The operation is
-//! where claims are, which can end with them.
+//! Revoking: a token ends with all tokens derived from it, each with a separate event. The operation is in
+//! coordination, because claims can end with the token.
 //!
 //! The tokens of a delegation grant, of an app installation or of a deactivated member end at once, with the
-//! event of that.
+//! event of that end.
 
 use serde_json::json;
 
@@ -30,7 +30,7 @@ const LIVE_WITH_DERIVED: &str = "
 
 const REVOKE: &str = "update tokens set revoked_at = $2 where id = $1";
 
-/// A token that the caller may revoke, and what ends with it.
+/// A token that the caller may revoke, and the tokens that end with it.
 pub(crate) struct Revocable {
     token: Token,
     ending: Vec<(TokenId, MemberId)>,
@@ -82,13 +82,13 @@ impl Revocable {
 const LIVE_OF_GRANT: &str =
     "select id from tokens where grant_id = $1 and revoked_at is null and expires_at > $2 order by lsn";
 
-/// Tokens that have expired stay as they are: they are dead by their grant, and there may be many.
+/// Expired tokens stay as they are: their grant has ended them, and there may be many.
 const REVOKE_OF_GRANT: &str =
     "update tokens set revoked_at = $2 where grant_id = $1 and revoked_at is null and expires_at > $2";
 
-/// Revokes the live tokens of a delegation grant, and those derived from them, and returns which ones ended.
+/// Revokes the live tokens of a delegation grant and those derived from them. Returns all of these.
 ///
-/// The event of whoever calls this names them, and invalidates what is cached of them.
+/// The caller's event names them, and invalidates their cache entries.
 pub(crate) fn end_of_grant(cx: &mut Write<'_>, grant_id: GrantId) -> Result<Vec<TokenId>> {
     let now = cx.now();
     let ending: Vec<(TokenId,)> = cx.query(LIVE_OF_GRANT, &[&grant_id, &now])?;
@@ -96,7 +96,7 @@ pub(crate) fn end_of_grant(cx: &mut Write<'_>, grant_id: GrantId) -> Result<Vec<
     Ok(ending.into_iter().map(|(token_id,)| token_id).collect())
 }
 
-/// By the index of the tokens of installations.
+/// Uses the index of the tokens of installations.
 const LIVE_OF_INSTALLATION: &str = "
     select id from tokens
     where installation_id = $1 and revoked_at is null
@@ -107,9 +107,9 @@ const REVOKE_OF_INSTALLATION: &str = "
     where installation_id = $1 and revoked_at is null
       and coalesce(expires_at, 9223372036854775807) > $2";
 
-/// Revokes the live tokens of an app installation, and those derived from them, and returns which ones ended.
+/// Revokes the live tokens of an app installation and those derived from them. Returns all of these.
 ///
-/// The event of whoever calls this names them, and invalidates what is cached of them.
+/// The caller's event names them, and invalidates their cache entries.
 pub(crate) fn end_of_installation(cx: &mut Write<'_>, id: InstallationId) -> Result<Vec<TokenId>> {
     let now = cx.now();
     let ending: Vec<(TokenId,)> = cx.query(LIVE_OF_INSTALLATION, &[&id, &now])?;
@@ -117,7 +117,7 @@ pub(crate) fn end_of_installation(cx: &mut Write<'_>, id: InstallationId) -> Res
     Ok(ending.into_iter().map(|(token_id,)| token_id).collect())
 }
 
-/// By the indexes of live tokens by the member that they act as, and by the member that holds them.
+/// Uses the indexes of live tokens by the member that they act as, and by the member that holds them.
 const LIVE_OF_MEMBER: &str = "
     select id, capabilities from (
         select t.id, t.capabilities, t.lsn from tokens t
@@ -133,11 +133,11 @@ pub(crate) fn check_reaches_no_further(cx: &Read<'_>, member_id: MemberId) -> Re
     live.iter().try_for_each(|(token_id, carries)| authority::check_revokes(cx.caller(), *token_id, *carries))
 }
 
-/// Revokes the live tokens that act as a member or that it holds for others, and returns which ones ended.
+/// Revokes the live tokens that act as a member or that it holds for others. Returns all of these.
 ///
-/// What is derived from one acts as the same member, or is held by it, so it ends as well. Fails if one of
-/// them reaches further beyond the workspace than the caller. The event of whoever calls this names them, and
-/// invalidates what is cached of them.
+/// A token derived from one of them acts as the same member, or is held by it, so it ends as well. Fails if
+/// one of them reaches further beyond the workspace than the caller. The caller's event names them, and
+/// invalidates their cache entries.
 pub(crate) fn end_of_member(cx: &mut Write<'_>, member_id: MemberId) -> Result<Vec<TokenId>> {
     let now = cx.now();
     let ending: Vec<(TokenId, Capabilities)> = cx.query(LIVE_OF_MEMBER, &[&member_id, &now])?;

@@ -1,4 +1,4 @@
-//! Rotating: a new secret for a token that stays the same otherwise.
+//! Rotating: a new secret for a token that otherwise stays the same.
 //!
 //! The old secret stops working in the same transaction.
 
@@ -19,8 +19,8 @@ use crate::time::Time;
 /// Replaces a token's secret and returns the token with the new `secret`, which is shown only once.
 ///
 /// The old secret stops working at once. Everything else stays: member, capabilities, expiry, and the tokens
-/// derived from it. You can rotate the token that you call with. Another token of your workspace you can
-/// rotate with `token:admin`, if you could have minted it.
+/// derived from it. You can rotate the token that you call with. With `token:admin`, you can rotate another
+/// token of your workspace that you could have minted.
 ///
 /// Fails with 403 `forbidden` if another token carries capabilities or quotas that you cannot grant; 404
 /// `not-found` if it is another token and you lack `token:admin`; 409 `wrong-state` if the token is

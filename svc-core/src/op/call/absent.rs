@@ -1,13 +1,13 @@
-//! Null in an input: the field counts as left out, unless null says something in it.
+//! Null in an input: the field counts as absent, unless null has a meaning there.
 //!
-//! Many clients send null for each field that they do not use. Where null says something, such as in a field
-//! that it clears, the schema of the field allows null; that of every other field does not.
+//! Many clients send null for each field that they do not use. If null has a meaning, such as clearing a
+//! field, the schema of the field allows null; the schemas of all other fields do not.
 
 use serde_json::{Map, Value};
 
 use crate::schema::{alternatives, is_kind};
 
-/// Returns whether null is in a value, at any depth.
+/// Returns whether a value contains null, at any depth.
 pub(super) fn has_null(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -17,9 +17,9 @@ pub(super) fn has_null(value: &Value) -> bool {
     }
 }
 
-/// Takes the fields out of a value that are left out by being null, at every depth.
+/// Removes from a value the fields that are null and thereby absent, at every depth.
 ///
-/// What the schema does not name, such as in metadata, belongs to the caller and stays.
+/// Fields that the schema does not name, such as metadata, belong to the caller and stay.
 pub(super) fn leave_out(schema: &Value, value: &mut Value) {
     match value {
         Value::Object(members) => leave_out_members(schema, members),
@@ -32,7 +32,7 @@ pub(super) fn leave_out(schema: &Value, value: &mut Value) {
     }
 }
 
-/// Takes the members out of an object that are left out by being null, and so on within the others.
+/// Removes from an object the members that are null and thereby absent, and does the same within the others.
 pub(super) fn leave_out_members(schema: &Value, members: &mut Map<String, Value>) {
     members.retain(|name, value| !(value.is_null() && is_optional(schema, name)));
     for (name, value) in members {
@@ -40,9 +40,9 @@ pub(super) fn leave_out_members(schema: &Value, members: &mut Map<String, Value>
     }
 }
 
-/// Returns whether null in a field of an object says that the field is left out.
+/// Returns whether null in a field of an object means that the field is absent.
 ///
-/// A field that is required cannot be left out: that it is null is an error, which says so.
+/// A required field cannot be absent: null in it is an error that says so.
 pub(super) fn is_optional(schema: &Value, name: &str) -> bool {
     let is_required = |form: &Value| {
         form.get("required").and_then(Value::as_array).is_some_and(|names| names.iter().any(|it| it == name))
@@ -51,7 +51,7 @@ pub(super) fn is_optional(schema: &Value, name: &str) -> bool {
     !fields(schema, name).any(takes_null) && forms(schema).filter(has_field).any(|form| !is_required(form))
 }
 
-/// Returns a schema and those of its forms.
+/// Returns a schema and its alternatives.
 fn forms(schema: &Value) -> impl Iterator<Item = &Value> {
     std::iter::once(schema).chain(alternatives(schema))
 }
@@ -60,12 +60,12 @@ fn field<'a>(form: &'a Value, name: &str) -> Option<&'a Value> {
     form.get("properties")?.get(name)
 }
 
-/// Returns the schemas that a field has, one in each form.
+/// Returns the schemas of a field, one for each alternative.
 fn fields<'a>(schema: &'a Value, name: &'a str) -> impl Iterator<Item = &'a Value> {
     forms(schema).filter_map(move |form| field(form, name))
 }
 
-/// Returns whether null is a value of a field.
+/// Returns whether a field accepts null.
 fn takes_null(schema: &Value) -> bool {
     let says_nothing = !["type", "anyOf", "oneOf", "enum", "const"].iter().any(|it| schema.get(it).is_some());
     says_nothing || forms(schema).any(|form| form.get("type").is_some_and(|kind| is_kind(kind, "null")))

@@ -1,4 +1,4 @@
-//! The fields by which a request says how much of its answer it wants. They stand beside those of an input.
+//! Fields by which a request limits its answer. They are sent beside the fields of an input.
 
 use serde_json::Value;
 
@@ -7,14 +7,14 @@ use crate::page::Detail;
 use crate::schema;
 use crate::text::Count;
 
-/// What a request may ask of its answer, in fields that are no fields of an input.
+/// The fields about the answer that a request may send beside those of its input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Asks {
-    /// How much it says.
+    /// Whether the request may choose the level of detail.
     pub detail: bool,
-    /// How many bytes it has at most.
+    /// Whether the request may limit the bytes.
     pub max_bytes: bool,
-    /// The character at which its text begins.
+    /// Whether the request may name the character at which the text begins.
     pub offset: bool,
 }
 
@@ -23,9 +23,9 @@ pub(super) const DETAIL: &str = "detail";
 pub(super) const MAX_BYTES: &str = "max_bytes";
 pub(super) const OFFSET: &str = "offset";
 
-/// The most bytes of an answer, as a caller asks for them.
+/// Maximum bytes of an answer, as a caller requests them.
 pub(super) type MaxBytes = Count<ANSWER_BYTES_MIN, ANSWER_BYTES_MAX>;
-/// A place in a text, in characters.
+/// A position in a text, in characters.
 pub(super) type Offset = Count<0, { i64::MAX }>;
 
 impl Asks {
@@ -34,7 +34,7 @@ impl Asks {
         all.into_iter().filter(|(may_ask, _)| *may_ask).map(|(_, name)| name).collect()
     }
 
-    /// Adds the schemas of its fields to that of an input, with their annotations.
+    /// Adds the schemas of these fields to the schema of an input, with their annotations.
     pub fn describe(self, schema: &mut Value) {
         let Some(Value::Object(members)) = schema.get_mut("properties") else { return };
         for name in self.names() {

@@ -1,7 +1,7 @@
-//! The caller of an operation, and what of the workspace is visible to it.
+//! The caller of an operation, and which parts of the workspace are visible to it.
 //!
-//! What a caller sees follows from the kind of its credential alone; how that narrows a statement is defined
-//! in conversation/places.rs. How it is found by its credential is in lookup.rs.
+//! The kind of its credential alone determines what a caller sees; conversation/places.rs defines how that
+//! narrows a statement. lookup.rs finds a caller by its credential.
 
 use crate::Result;
 use crate::capability::{Capabilities, Capability, Needs, Right, Rights};
@@ -26,7 +26,7 @@ pub enum Surface {
     Session,
     /// The routes that a share ticket opens.
     Share,
-    /// SCIM, by which an identity provider keeps the people of a workspace.
+    /// SCIM, by which an identity provider manages the people of a workspace.
     Scim,
     /// The command line, acting as the instance.
     Cli,
@@ -56,32 +56,32 @@ pub enum Via {
     Token,
     /// A bearer token beside the session of a browser.
     Both(SessionId),
-    /// The session of a browser, and the token that it was made from, if it was.
+    /// The session of a browser, and the token that created it, if any.
     Session { id: SessionId, token: Option<TokenId> },
     /// A share ticket.
     Ticket(ShareTicketId),
-    /// None: the caller is the service itself, or an administrator of the machine.
+    /// No credential: the caller is the service itself, or an administrator of the machine.
     Instance,
-    /// None: the caller is anonymous.
+    /// No credential: the caller is anonymous.
     Anonymous,
 }
 
-/// Which channels of its workspace a caller sees, and with them all that happens in them.
+/// The channels of its workspace that a caller sees, together with everything in them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sight {
-    /// All of them.
+    /// All channels.
     Whole,
-    /// Those that are not private.
+    /// Public channels.
     Public,
-    /// Those that are not private, and those that the member is in. Also what concerns the workspace itself.
+    /// Public channels, those that the member is in, and events of the workspace itself.
     Member(MemberId),
-    /// Only this one.
+    /// Only this channel.
     Channel(ChannelId),
-    /// None.
+    /// No channel.
     Nothing,
 }
 
-/// A sight as parameters of a statement: $1 to $4, before the statement's own.
+/// A sight as parameters of a statement: $1 to $4, before the statement's other parameters.
 #[derive(Debug)]
 pub struct SightParams {
     whole: bool,
@@ -105,7 +105,7 @@ impl Sight {
 }
 
 impl SightParams {
-    /// Returns these and then `others`, which the statement numbers from $5 on.
+    /// Returns these parameters and then `others`, which the statement numbers from $5 on.
     pub fn and<'a>(&'a self, others: &[&'a dyn ToParam]) -> Vec<&'a dyn ToParam> {
         let own: [&dyn ToParam; 4] = [&self.whole, &self.public, &self.member, &self.channel];
         own.iter().chain(others).copied().collect()
@@ -117,25 +117,25 @@ impl SightParams {
 pub struct Caller {
     /// The kind of credential.
     pub via: Via,
-    /// The token, if it came with one; a session has none.
+    /// The token, if the request came with one; a session has none.
     pub token_id: Option<TokenId>,
     /// The workspace that the credential belongs to.
     pub workspace_id: WorkspaceId,
-    /// The workspace whose limits its requests count against: for an imported one, the first importer.
+    /// The workspace whose limits the requests count against: for an imported one, the first importer's.
     pub charged_to: WorkspaceId,
     /// The member that the request acts as.
     ///
     /// None for the service itself, for the bearer of a share ticket and for an anonymous caller.
     pub member: Option<MemberId>,
-    /// The member whose credential it is; differs from `member` only when delegated.
+    /// The member that owns the credential; differs from `member` only when delegated.
     pub actor: Option<MemberId>,
     /// The delegation grant, when delegated.
     pub grant: Option<GrantId>,
-    /// The app installation that the credential belongs to, if it belongs to one.
+    /// The app installation that the credential belongs to, if any.
     pub installation: Option<InstallationId>,
-    /// What the caller sees.
+    /// Channels that the caller sees.
     pub sight: Sight,
-    /// What the credential allows.
+    /// Capabilities of the credential.
     pub capabilities: Capabilities,
     /// Whether the member may only read.
     pub frozen: bool,
@@ -143,7 +143,7 @@ pub struct Caller {
     pub quota: Option<i64>,
     /// When the credential expires.
     pub expires_at: Option<Time>,
-    /// When the session expires that came beside it.
+    /// When the session expires that came beside the token.
     pub(super) beside_until: Option<Time>,
     pub(super) revoked: bool,
 }
@@ -155,7 +155,7 @@ impl Cached for Caller {
 impl Caller {
     /// Returns the service itself, or an administrator of the machine, acting on `workspace_id`.
     ///
-    /// It may do everything and sees no channel, unless it is given another sight with [`Caller::seeing`].
+    /// The caller may do everything and sees no channel, unless [`Caller::seeing`] gives it another sight.
     pub fn instance(workspace_id: WorkspaceId) -> Self {
         Self {
             via: Via::Instance,
@@ -176,7 +176,7 @@ impl Caller {
         }
     }
 
-    /// Returns the anonymous caller, of operations that are open to all.
+    /// Returns the anonymous caller, for operations that are open to all.
     pub(crate) fn nobody() -> Self {
         Self::nobody_in(WorkspaceId::INSTANCE)
     }
@@ -185,7 +185,7 @@ impl Caller {
         Self { via: Via::Anonymous, capabilities: Capabilities::NONE, ..Self::instance(workspace_id) }
     }
 
-    /// Returns the caller of what nobody's credential asks for: a member of `workspace_id`, or nobody there.
+    /// Returns a caller without a credential: a member of `workspace_id`, or an anonymous caller there.
     pub(crate) fn acting_as(workspace_id: WorkspaceId, member: Option<MemberId>) -> Self {
         let sight = member.map_or(Sight::Nothing, Sight::Member);
         Self { member, actor: member, sight, ..Self::nobody_in(workspace_id) }
@@ -202,7 +202,7 @@ impl Caller {
         self.member.is_some()
     }
 
-    /// Returns the member that the request acts as, for what only a member can do.
+    /// Returns the member that the request acts as, for operations that only a member can call.
     ///
     /// Fails with 403 `forbidden` for the service itself, and with 401 `unauthenticated` for any other caller
     /// that is not a member.
@@ -231,7 +231,7 @@ impl Caller {
         own.into_iter().fold(self.capabilities.into(), Rights::with)
     }
 
-    /// Returns whether nobody stands behind the request: it has no credential, and acts as no member.
+    /// Returns whether the request has no credential and acts as no member.
     pub(crate) fn is_anonymous(&self) -> bool {
         self.via == Via::Anonymous && !self.is_member()
     }
@@ -261,7 +261,7 @@ impl Caller {
 
     /// Rejects a caller that lacks what the operation needs.
     ///
-    /// A credential of the wrong kind is none: a share ticket opens only what is shared with it.
+    /// A credential of the wrong kind counts as absent: a share ticket opens only what is shared with it.
     pub(crate) fn check_right(&self, needs: Needs) -> Result<()> {
         let is_foreign = matches!(self.via, Via::Ticket(_)) && !needs.names(Right::Ticket);
         if needs == Needs::Nothing || (needs.satisfied_by(self.rights()) && !is_foreign) {
@@ -275,7 +275,7 @@ impl Caller {
             .with("required_capability", needed))
     }
 
-    /// Rejects a caller that lacks what this input needs besides what its operation needs.
+    /// Rejects a caller that lacks a capability which this input needs in addition.
     pub(crate) fn check_has(&self, capability: Capability) -> Result<()> {
         self.check_right(Needs::one_of(&[capability]))
     }

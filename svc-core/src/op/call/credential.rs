@@ -1,8 +1,8 @@
-//! What a request brings to say who sent it, and the key by which that is looked up.
+//! The credential of a request, and the key by which it is looked up.
 //!
-//! A shell hands over header values as they came; here alone they are read. A session cookie is signed, and
-//! its signature is compared in constant time before anything is looked up, so that the id of a session is
-//! worth nothing to whoever learns it. What cannot be read as a credential is none.
+//! Shells pass header values as they came; only this module parses them. A session cookie is signed, and its
+//! signature is compared in constant time before any lookup, so an attacker who learns the id of a session
+//! cannot use it. A value that cannot be parsed as a credential is ignored.
 
 use std::fmt;
 
@@ -24,13 +24,13 @@ use crate::token_text;
 pub const SESSION_COOKIE: &str = "svc_session";
 /// The version of the cookie's format.
 const COOKIE_VERSION: &str = "v1";
-/// What is signed begins with this, so that a signature is of nothing else.
+/// Prefix of the signed bytes, so that a signature is valid for nothing else.
 const SIGNED_AS: &[u8] = b"svc_session v1 ";
 
-/// What is derived begins with this, so that it is the signature of no cookie.
+/// Prefix of derived secrets, so that none equals the signature of a cookie.
 const DERIVED_AS: &str = "svc_oidc v1";
 
-/// What a request brings to say who sent it.
+/// The credential of a request.
 #[derive(Clone, Debug, Default)]
 pub enum Credential {
     /// Nothing.
@@ -38,7 +38,7 @@ pub enum Credential {
     Nothing,
     /// A bearer token.
     Bearer(SecretString),
-    /// The session of a browser, by a cookie that this service has signed.
+    /// The session of a browser, from a cookie that this service has signed.
     Session(SessionId),
     /// A bearer token beside the session of a browser: the request acts by the token.
     Both(SecretString, SessionId),
@@ -56,7 +56,7 @@ impl Credential {
         matches!(self, Self::Nothing)
     }
 
-    /// Returns what is wrong with the text of its token, if that cannot be one.
+    /// Returns what is wrong with the text of its token, if it cannot be a token.
     pub(in crate::op) fn flaw(&self) -> Option<&'static str> {
         match self {
             Self::Bearer(secret) | Self::Both(secret, _) => token_text::flaw(secret.expose_secret()),
@@ -64,14 +64,14 @@ impl Credential {
         }
     }
 
-    /// Returns what two requests have in common if their credential is the same, and nothing else tells.
+    /// Returns a hash that two requests share if their credential is the same, and that reveals nothing else.
     pub fn mark(&self) -> [u8; 32] {
         self.key(Needs::AnyCredential).map(|key| key.cache_key()).unwrap_or_default()
     }
 
-    /// Returns the credential of a request that brings a bearer token after its head.
+    /// Returns the credential of a request that sends a bearer token after its head.
     ///
-    /// The token takes the place of one in the head, and comes beside a session.
+    /// The token replaces one in the head, and is added to a session.
     #[must_use]
     pub fn with_token(&self, token: SecretString) -> Self {
         match (Self::from(Some(token)), self) {
@@ -82,9 +82,10 @@ impl Credential {
         }
     }
 
-    /// Returns the key by which it is looked up for a request with such needs; none if nothing was sent.
+    /// Returns the key by which the credential is looked up for a request with such needs, or `None` if
+    /// nothing was sent.
     ///
-    /// Where nothing is needed, nobody stands in for a caller: there may be no person yet.
+    /// An operation without needs runs without a caller: there may be no person yet.
     pub(in crate::op) fn key(&self, needs: Needs) -> Option<CredentialKey> {
         match self {
             Self::Nothing => None,
@@ -99,7 +100,7 @@ impl Credential {
     }
 }
 
-/// A bearer token, if there is one; an empty one is none.
+/// A bearer token, if there is one; an empty one counts as absent.
 impl From<Option<SecretString>> for Credential {
     fn from(token: Option<SecretString>) -> Self {
         token.filter(|token| !token.expose_secret().is_empty()).map_or(Self::Nothing, Self::Bearer)
@@ -109,10 +110,9 @@ impl From<Option<SecretString>> for Credential {
 /// Reads the credential of a request from the values of its headers.
 ///
 /// `authorization` are the values of the Authorization header, `cookies` those of the Cookie header, and
-/// `key` is what cookies are signed with; without it no cookie counts. Another scheme, a value that is not
-/// visible ASCII and a cookie whose signature is wrong count as nothing. So do the cookies of two sessions:
-/// one of them may be from another host that shares the browser's cookies. More than one Authorization header
-/// is an error.
+/// `key` signs cookies; without it cookies are ignored. Another scheme, a value that is not visible ASCII and
+/// a cookie with a wrong signature count as nothing. So do the cookies of two sessions: one of them may be
+/// from another host that shares the browser's cookies. More than one Authorization header is an error.
 pub fn read_credential<'a>(
     mut authorization: impl Iterator<Item = &'a [u8]>,
     cookies: impl Iterator<Item = &'a [u8]>,
@@ -149,7 +149,7 @@ fn authorized_by(value: &[u8]) -> Credential {
     }
 }
 
-/// Returns the one session that the cookies of a request name, by a signature that is right.
+/// Returns the single session that the cookies of a request name with a valid signature.
 fn session_of<'a>(cookies: impl Iterator<Item = &'a [u8]>, key: &SessionKey) -> Option<SessionId> {
     let pairs = cookies.filter_map(|value| std::str::from_utf8(value).ok()).flat_map(|all| all.split(';'));
     let values = pairs.filter_map(|pair| {
@@ -161,12 +161,12 @@ fn session_of<'a>(cookies: impl Iterator<Item = &'a [u8]>, key: &SessionKey) -> 
     sessions.all(|other| other == first).then_some(first)
 }
 
-/// The key that session cookies are signed with.
+/// The key that signs session cookies.
 #[derive(Clone)]
 pub struct SessionKey(Hmac<Sha256>);
 
 impl SessionKey {
-    /// Creates the key from a secret. Fails if that is too short.
+    /// Creates the key from a secret. Fails if the secret is too short.
     pub fn new(secret: &SecretString) -> Result<Self> {
         let secret = secret.expose_secret().as_bytes();
         if secret.len() < SESSION_SECRET_MIN_BYTES {
@@ -197,7 +197,7 @@ impl SessionKey {
     /// Returns a secret that only this key derives from two others, for the use that `label` names.
     pub(crate) fn derived(&self, label: &str, one: &SecretString, other: &SecretString) -> SecretString {
         let mut mac = self.0.clone();
-        // A zero ends each part, and none has one, so that no two triples are the same bytes.
+        // A zero byte ends each part, and no part contains one, so different triples give different bytes.
         for part in [DERIVED_AS, label, one.expose_secret(), other.expose_secret()] {
             mac.update(part.as_bytes());
             mac.update(&[0]);
@@ -226,7 +226,7 @@ pub(crate) fn secret_hash(secret: &SecretString) -> [u8; 32] {
     sha256(secret.expose_secret().as_bytes())
 }
 
-/// What a credential is looked up by: of a secret only the hash.
+/// The key by which a credential is looked up; it holds only the hash of a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum CredentialKey {
     Token([u8; 32]),
@@ -241,7 +241,7 @@ impl CacheKey for CredentialKey {
     fn cache_key(&self) -> [u8; 32] {
         let tagged = |tag: u8, hash: &[u8], session: &[u8]| sha256(&[&[tag], hash, session].concat());
         match self {
-            // The usual case, and no other key is as long as what this is the hash of.
+            // The usual case; no other key has the length of the input of this hash.
             Self::Token(hash) => *hash,
             Self::Session(session) => tagged(1, &[], session.uuid().as_bytes()),
             Self::Both(hash, session) => tagged(2, hash, session.uuid().as_bytes()),
@@ -270,7 +270,7 @@ mod tests {
         key().cookie(id.parse().unwrap())
     }
 
-    /// What is read of one value of each header, in words.
+    /// Describes the credential read from one value of each header.
     fn read(authorization: Option<&str>, cookies: &[&str]) -> String {
         let key = key();
         let authorization = authorization.iter().map(|value| value.as_bytes());
@@ -338,7 +338,7 @@ mod tests {
         assert!(without_a_key.unwrap().is_nothing());
     }
 
-    /// What hostile clients put together: of what a good cookie and a good header consist of.
+    /// Parts of valid cookies and headers, from which hostile clients build theirs.
     fn pieces() -> Vec<String> {
         let good = cookie(ID);
         let signature = good.rsplit('.').next().unwrap().to_owned();
@@ -376,7 +376,7 @@ mod tests {
         strangers::sent(&pieces.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
-    /// The values of the session cookies in a Cookie header, by a reader of its own.
+    /// Returns the values of the session cookies in a Cookie header, by an independent parser.
     fn values(cookies: &[u8]) -> Vec<String> {
         let Ok(text) = std::str::from_utf8(cookies) else { return Vec::new() };
         let mut values = Vec::new();
@@ -393,7 +393,7 @@ mod tests {
     proptest! {
         #![proptest_config(strangers::inputs())]
 
-        /// Whatever is sent, a session is read only from the very value that this key has signed.
+        /// For any input, a session is read only from the exact value that this key has signed.
         #[test]
         fn any_cookie_is_read_and_only_a_signed_one_counts(sent in hostile()) {
             let (key, signed) = (key(), cookie(ID));
@@ -407,7 +407,7 @@ mod tests {
             }
         }
 
-        /// Whatever is sent, what is read is part of it, visible and without spaces around it.
+        /// For any input, a token that is read is part of it, visible and without surrounding spaces.
         #[test]
         fn any_authorization_is_read(sent in hostile()) {
             for value in sent {

@@ -1,9 +1,9 @@
-//! What is wrong with an input: every fault at once, each with its field, in the terms of JSON.
+//! The faults of an input: all of them at once, each with its field, in the terms of JSON.
 //!
-//! A decoder stops at the first fault and speaks of the types of its language. So an input that was rejected
-//! is held against the schema of its operation. That is a closed subset, which the types of inputs make:
-//! types, options, bounds, lengths, formats, items, members. Patterns are left to the decoder, whose own
-//! words say more than a pattern does.
+//! A decoder stops at the first fault and names the types of its language. So a rejected input is checked
+//! against the schema of its operation. Schemas use a closed subset, which the types of inputs generate:
+//! types, options, bounds, lengths, formats, items, members. Patterns are left to the decoder, whose messages
+//! say more than a pattern does.
 
 use std::borrow::Cow;
 
@@ -16,18 +16,18 @@ use crate::schema::{LISTED_BY, SAMPLE, one_of_options};
 use crate::text::{echo, nearest, shortened, without_secrets};
 use crate::time::Time;
 
-/// Most faults that one error tells.
+/// Maximum faults in one error.
 pub(super) const FAULTS_MAX: usize = 8;
 
-/// Longest text of the caller's that a fault repeats, in characters.
+/// Maximum characters of the caller's text that a fault repeats.
 const REPEATED_MAX: usize = 40;
 
-/// What is wrong with one field.
+/// A fault of one field.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Fault {
-    /// The field; one within another by its path, such as `footprint.items[2].kind`.
+    /// The field; for a nested one its path, such as `footprint.items[2].kind`.
     pub field: String,
-    /// What is expected there, and what was found.
+    /// The expected and the actual value, in a sentence.
     pub detail: String,
 }
 
@@ -39,7 +39,7 @@ impl Fault {
         }
     }
 
-    /// Returns whether it is about this field of the input, or about something within it.
+    /// Returns whether the fault concerns this field of the input, or a value within it.
     pub fn is_in(&self, name: &str) -> bool {
         let rest = self.field.strip_prefix(&*echo(name));
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
@@ -54,20 +54,20 @@ impl std::fmt::Display for Fault {
 
 pub(in crate::op) use crate::error::ERRORS;
 
-/// Returns the error that tells these faults.
+/// Returns the error that lists these faults.
 pub(super) fn error(faults: &[Fault]) -> Error {
     let told: Vec<String> = faults.iter().map(ToString::to_string).collect();
     Error::malformed(told.join("; ")).with(ERRORS, faults)
 }
 
-/// Returns the faults of an object, by the schema of what is expected.
+/// Returns the faults of an object, according to its schema.
 pub(super) fn of_object(schema: &Value, given: &Map<String, Value>) -> Vec<Fault> {
     let mut faults = Vec::new();
     object(schema, given, "", &mut faults);
     faults
 }
 
-/// Reads the texts of one field, which come from an address, as the schema of the field expects them.
+/// Converts the texts of one field, which come from an address, to the type that its schema expects.
 pub(super) fn of_texts(schema: &Value, texts: &[&str]) -> Value {
     let read = |text: &str, schema: &Value| match kind_of(schema) {
         Some("integer" | "number" | "boolean") => serde_json::from_str(text).ok(),
@@ -78,7 +78,7 @@ pub(super) fn of_texts(schema: &Value, texts: &[&str]) -> Value {
         let items = schema.get("items").unwrap_or(&Value::Null);
         return texts.iter().map(|text| value(text, items)).collect();
     }
-    // The decoder says which fields are given more than once.
+    // The decoder reports fields that are given more than once.
     texts.first().map_or(Value::Null, |text| value(text, schema))
 }
 
@@ -106,7 +106,7 @@ fn object(schema: &Value, given: &Map<String, Value>, path: &str, faults: &mut V
     }
 }
 
-/// Returns what is said of a field that is not among those that are known.
+/// Returns the message about a field that is not known.
 pub(super) fn unknown(name: &str, known: &[&str]) -> String {
     match nearest(name, known) {
         Some(near) => format!("unknown field, did you mean `{near}`?"),
@@ -119,7 +119,7 @@ fn required(schema: &Value) -> impl Iterator<Item = &str> {
     schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// Adds what is wrong with a value.
+/// Adds the faults of a value.
 fn check(schema: &Value, value: &Value, path: &str, faults: &mut Vec<Fault>) {
     if let Some(options) = one_of_options(schema) {
         let is_cleared = value.is_null() && types(schema).contains(&"null");
@@ -148,7 +148,7 @@ fn check(schema: &Value, value: &Value, path: &str, faults: &mut Vec<Fault>) {
     }
 }
 
-/// Checks a value of which there are several forms, against the one that it is nearest to.
+/// Checks a value that may have several forms, against the closest one.
 fn check_alternatives(alternatives: &[Value], value: &Value, path: &str, faults: &mut Vec<Fault>) {
     let tag = tag_options(alternatives, value);
     let at_tag = tag.as_ref().map(|(tag, _)| format!("{path}.{tag}"));
@@ -175,7 +175,7 @@ fn check_alternatives(alternatives: &[Value], value: &Value, path: &str, faults:
     }
 }
 
-/// Returns the member by which objects of several forms are told apart, and its options in all of them.
+/// Returns the member that distinguishes several forms of an object, and its options in all of them.
 fn tag_options<'a>(alternatives: &'a [Value], value: &Value) -> Option<(&'a str, Vec<Value>)> {
     if !value.is_object() {
         return None;
@@ -206,7 +206,7 @@ fn check_items(schema: &Value, given: &[Value], path: &str, faults: &mut Vec<Fau
     }
 }
 
-/// Returns the kinds of JSON that a schema allows; none if it allows any.
+/// Returns the JSON types that a schema allows, or an empty list if it allows any.
 fn types(schema: &Value) -> Vec<&str> {
     match schema.get("type") {
         Some(Value::String(kind)) => vec![kind],
@@ -215,12 +215,12 @@ fn types(schema: &Value) -> Vec<&str> {
     }
 }
 
-/// Returns the kind that a schema expects in the first place.
+/// Returns the first type that a schema allows.
 fn kind_of(schema: &Value) -> Option<&str> {
     types(schema).into_iter().find(|kind| *kind != "null")
 }
 
-/// Returns the alternatives of a schema, of which a value has to match one.
+/// Returns the alternatives of a schema; a value has to match one of them.
 fn alternatives(schema: &Value) -> Option<&[Value]> {
     let stated = schema.get("anyOf").or_else(|| schema.get("oneOf"))?;
     stated.as_array().map(Vec::as_slice)
@@ -241,7 +241,7 @@ fn is_of_kind(value: &Value, kind: &str) -> bool {
     }
 }
 
-/// Whether a text has the length and the format that are expected.
+/// Returns whether a text has the expected length and format.
 fn fits(schema: &Value, text: &str) -> bool {
     let length = u32::try_from(text.chars().count()).map_or(f64::MAX, f64::from);
     let has_format = match schema.get("format").and_then(Value::as_str) {
@@ -259,7 +259,7 @@ fn is_within(schema: &Value, number: Option<f64>, least: &str, most: &str) -> bo
     })
 }
 
-/// Says what a schema expects.
+/// Describes the value that a schema expects.
 fn expected(schema: &Value) -> String {
     if let Some(options) = one_of_options(schema) {
         let names: Vec<Cow<'_, str>> = options.into_iter().map(plain).collect();
@@ -296,7 +296,7 @@ fn expected_text(schema: &Value) -> String {
     }
 }
 
-/// Says which sizes are allowed.
+/// Describes the allowed sizes.
 fn bounds(schema: &Value, least: &str, most: &str, unit: &str) -> String {
     let bound = |name| schema.get(name).and_then(Value::as_i64);
     let least = bound(least).filter(|least| *least != 0 || unit.is_empty());
@@ -309,7 +309,7 @@ fn bounds(schema: &Value, least: &str, most: &str, unit: &str) -> String {
     }
 }
 
-/// Returns a small value that a schema allows, with what it requires.
+/// Returns a small value that a schema allows, with its required members.
 fn sample(schema: &Value) -> Value {
     if let Some(stated) = schema.get(SAMPLE) {
         return stated.clone();
@@ -338,7 +338,7 @@ fn sample(schema: &Value) -> Value {
     }
 }
 
-/// Says what a value is that is of another kind than the expected one, and what to send instead.
+/// Describes a value of the wrong type, and what to send instead.
 fn instead(schema: &Value, value: &Value) -> String {
     let kind = kind_of(schema).unwrap_or_default();
     let meant = match value {
@@ -371,13 +371,13 @@ fn instead(schema: &Value, value: &Value) -> String {
     }
 }
 
-/// Says that a text does not fit: it repeats a short one, and has the length of others.
+/// Says that a text does not fit: quotes a short one, and gives the length of a longer one.
 fn not_text(text: &str) -> String {
     let length = text.chars().count();
     if length > REPEATED_MAX { format!("not {length} characters") } else { format!("not {}", json!(text)) }
 }
 
-/// Returns an option as it is said in a sentence.
+/// Returns an option as it is written in a sentence.
 fn plain(option: &Value) -> Cow<'_, str> {
     option.as_str().map_or_else(|| option.to_string().into(), Cow::Borrowed)
 }

@@ -1,14 +1,14 @@
 //! Decoding a request into an operation's input.
 //!
 //! Text fields (path and query) are parsed by the target type, JSON fields are strict; both are merged into
-//! one flat object in which no name is repeated and none is unknown. A field that is null is left out, unless
+//! one flat object in which no name is repeated and none is unknown. A null field counts as absent, unless
 //! its schema allows null. One concrete decoder serves all operations, which keeps the cost of an operation
 //! small.
 //!
-//! The decoder stops at the first fault. Of an input that it rejects, all faults are told: those that the
-//! schema finds, and those that only the decoder knows, which is asked again without the fields that are
-//! known to be wrong. Of the fields that are unknown only so many are kept as can be told, so that what a
-//! rejected input costs grows with its length and no faster.
+//! The decoder stops at the first fault. For a rejected input, the error lists all faults: those that the
+//! schema finds, and those that only the decoder finds, which runs again without the fields that are known to
+//! be wrong. Unknown fields are kept only up to the number that the error lists, so the cost of a rejected
+//! input grows linearly with its length.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -33,28 +33,28 @@ use crate::schema;
 
 /// Decodes a request into an operation's input.
 ///
-/// What rejects it names every field that is wrong, or that is missing.
+/// The error names every field that is wrong or missing.
 pub fn decode<T: DeserializeOwned + JsonSchema + 'static>(input: &Input) -> Result<T> {
     let read = T::deserialize(Source::Request { input, listing: None, schema: schema::input_of::<T> });
     read.map_err(|first| rejected(input, first, &schema::input_of::<T>(), rejection::<T>))
 }
 
-/// What was asked of an answer, with what holds where nothing was asked.
+/// The limits that a request sets for its answer, with the defaults for those that it does not set.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Listing {
     asks: Asks,
-    /// How much the answer says.
+    /// The level of detail.
     pub detail: Detail,
-    /// The most items of a list; none for the list's own default.
+    /// Maximum items of a list; `None` for the list's default.
     limit: Option<i64>,
-    /// Within what the answer has to be.
+    /// The bounds of the answer.
     pub bounds: Bounds,
 }
 
 const LIMIT: &str = "limit";
 
 impl Listing {
-    /// Returns what holds where nothing is asked: a model reads all that it is sent, and pays for it.
+    /// Returns the defaults: a model reads everything that it receives, and pays for it.
     pub fn of(surface: Surface, asks: Asks) -> Self {
         let (detail, limit, max_bytes) = match surface {
             Surface::Mcp => (Detail::Lean, Some(PAGE_DEFAULT_MCP), ANSWER_MCP_BYTES),
@@ -64,7 +64,7 @@ impl Listing {
         Self { asks, detail, limit, bounds: Bounds { max_bytes, offset: 0 } }
     }
 
-    /// Takes its fields out of the entries, and adds the default of the limit.
+    /// Removes these fields from the entries, and adds the default of the limit.
     fn take(&mut self, entries: &mut Vec<Entry<'_>>, known: &[&str]) -> Result<(), DecodeError> {
         let Asks { detail, max_bytes, offset } = self.asks;
         if detail && let Some(detail) = taken(entries, DETAIL)? {
@@ -85,7 +85,7 @@ impl Listing {
     }
 }
 
-/// Takes a field out of the entries; none if it is not there.
+/// Removes a field from the entries, or returns `None` if it is absent.
 fn taken<T: DeserializeOwned>(entries: &mut Vec<Entry<'_>>, field: &str) -> Result<Option<T>, DecodeError> {
     let Some(place) = entries.iter().position(|(name, _)| name == field) else { return Ok(None) };
     match entries.remove(place).1 {
@@ -96,7 +96,7 @@ fn taken<T: DeserializeOwned>(entries: &mut Vec<Entry<'_>>, field: &str) -> Resu
     }
 }
 
-/// Decodes a request of which a [`Listing`] may be asked besides, as [`decode`] does.
+/// Decodes a request that may also set a [`Listing`], as [`decode`] does.
 pub(in crate::op) fn decode_listing<T: DeserializeOwned + JsonSchema + 'static>(
     input: &Input,
     listing: &mut Listing,
@@ -132,7 +132,7 @@ pub fn decode_object<T: DeserializeOwned + JsonSchema + 'static>(
     T::deserialize(Source::Object(members)).map_err(Error::from)
 }
 
-/// Returns the error for an input whose decoding failed with `first`: all that is wrong with it.
+/// Returns the error for an input whose decoding failed with `first`, with all of its faults.
 ///
 /// `again` decodes entries, and returns why they are rejected.
 fn rejected(
@@ -143,7 +143,7 @@ fn rejected(
 ) -> Error {
     let none = Map::new();
     let members = schema.get("properties").and_then(Value::as_object).unwrap_or(&none);
-    // A body that is not one object, or has a name twice, has no fields to speak of.
+    // A body that is not one object, or repeats a name, has no fields to report.
     let Ok(mut entries) = entries(input, Wanted::Of(members)) else { return first.into() };
     without_absent(&mut entries, schema, &[]);
     let mut faults = faults::of_object(schema, &values(members, &entries));
@@ -161,7 +161,7 @@ fn rejected(
     faults::error(&faults)
 }
 
-/// Returns the values of all entries, as the schemas of the `members` expect them.
+/// Returns the values of all entries, in the types that the schemas of the `members` expect.
 fn values(members: &Map<String, Value>, entries: &[Entry<'_>]) -> Map<String, Value> {
     let value = |(name, node): &Entry<'_>| {
         let value = match node {
@@ -183,8 +183,8 @@ enum Node<'r> {
 /// A field's name and value.
 type Entry<'r> = (Cow<'r, str>, Node<'r>);
 
-/// Takes out the fields that are left out by being null, and those within the others. So are the fields
-/// `besides`, which no schema has.
+/// Removes the fields that are null and thereby absent, at every depth, and the fields `besides`, which no
+/// schema contains.
 fn without_absent(entries: &mut Vec<Entry<'_>>, schema: &Value, besides: &[&str]) {
     let is_null = |node: &Node| matches!(node, Node::Json(Value::Null));
     let is_optional = |name: &str| besides.contains(&name) || is_optional(schema, name);
@@ -197,7 +197,7 @@ fn without_absent(entries: &mut Vec<Entry<'_>>, schema: &Value, besides: &[&str]
     }
 }
 
-/// An input whose fields have not been read yet: the target type determines which are allowed.
+/// An input whose fields have not been read yet: the target type determines the allowed ones.
 enum Source<'r> {
     Request {
         input: &'r Input,
@@ -206,7 +206,7 @@ enum Source<'r> {
         schema: fn() -> Arc<Value>,
     },
     Object(Map<String, Value>),
-    /// Fields that were read before, and are known.
+    /// Fields that have been read, and are known.
     Entries(Vec<Entry<'r>>),
 }
 
@@ -276,16 +276,16 @@ impl<'r> Fields<'r> {
     }
 }
 
-/// Which fields of a request are read.
+/// The fields of a request to read.
 #[derive(Clone, Copy)]
 enum Wanted<'a> {
-    /// Those of a type and some besides, up to the first other one.
+    /// Those of a type and those in `besides`, up to the first other one.
     Only { known: &'static [&'static str], besides: &'a [&'static str] },
-    /// Those of a schema, and without their values so many others as faults are told.
+    /// Those of a schema, and the names of as many others as an error lists.
     Of(&'a Map<String, Value>),
 }
 
-/// What becomes of a field.
+/// How a field is treated.
 enum Use {
     Value,
     Name,
@@ -293,9 +293,9 @@ enum Use {
 }
 
 impl Wanted<'_> {
-    /// Returns what becomes of the field `name` after the fields that have been read.
+    /// Returns how to treat the field `name` after the fields that have been read.
     ///
-    /// Fails if the request is rejected for it.
+    /// Fails if the field causes a rejection of the request.
     fn used(self, name: &str, read: &[Entry<'_>]) -> Result<Use, DecodeError> {
         match self {
             Self::Only { besides, .. } if besides.contains(&name) => Ok(Use::Value),
@@ -309,7 +309,7 @@ impl Wanted<'_> {
 
 /// Reads the fields of a request.
 ///
-/// There are never many: each is compared with those before it.
+/// There are always few: each is compared with those before it.
 fn entries<'r>(input: &'r Input, wanted: Wanted<'_>) -> Result<Vec<Entry<'r>>, DecodeError> {
     let mut entries: Vec<Entry<'r>> = Vec::with_capacity(match wanted {
         Wanted::Only { known, .. } => known.len(),
@@ -338,15 +338,15 @@ fn check_known(name: &str, known: &'static [&'static str]) -> Result<(), DecodeE
     Err(DecodeError::of(name, faults::unknown(name, known)))
 }
 
-/// Most values of a body: no JSON within its limit has more, beside what other fields have.
+/// Maximum values of a body: no JSON within its limit has more, in addition to the values of other fields.
 ///
 /// A value in memory takes up to a hundred times its bytes in a body, so the excess is not even read.
 const VALUES_MAX: usize = JSON_MAX_BYTES / 2 + 4096;
 
 /// Adds the body's members.
 ///
-/// Rejects a body that is not one object without repeated names, that is nested deeper than the limit, or
-/// that has more values than may be.
+/// Rejects a body that is not one object without repeated names, is nested deeper than the limit, or has too
+/// many values.
 fn read_body(body: &[u8], wanted: Wanted<'_>, entries: &mut Vec<Entry<'_>>) -> Result<(), DecodeError> {
     if body.iter().all(u8::is_ascii_whitespace) {
         return Ok(());
@@ -365,7 +365,7 @@ fn read_body(body: &[u8], wanted: Wanted<'_>, entries: &mut Vec<Entry<'_>>) -> R
             (Some(name), Some(fault)) => {
                 DecodeError { field: Some(name + &budget.failed_at()), detail: fault.to_owned() }
             }
-            // Not the JSON but the value is at fault: it has a member twice, or too many values.
+            // The JSON is valid, but the value is not: it repeats a member, or has too many values.
             (Some(name), None) if error.is_data() => {
                 DecodeError { field: Some(name), detail: error.to_string() }
             }
@@ -392,14 +392,14 @@ struct Members<'a, 'r> {
     wanted: Wanted<'a>,
     entries: &'a mut Vec<Entry<'r>>,
     budget: &'a Budget,
-    /// Why one was rejected.
+    /// Why a member was rejected.
     refusal: &'a mut Option<DecodeError>,
-    /// The one whose value could not be read.
+    /// The member whose value could not be read.
     reading: &'a mut Option<String>,
 }
 
 impl Members<'_, '_> {
-    /// Returns what becomes of the next member.
+    /// Returns how to treat the next member.
     fn used(&self, name: &str) -> Result<Use, DecodeError> {
         let used = self.wanted.used(name, self.entries)?;
         match self.entries.iter().find(|(given, _)| given == name) {
@@ -527,7 +527,7 @@ mod tests {
         }
     }
 
-    /// Null leaves a field out, whatever its type makes of null, but for one that null clears.
+    /// Null makes a field absent, whatever its type makes of null, except for a field that null clears.
     #[test]
     fn null_is_absent() {
         let all = r#"{"thread_id":null,"limit":null,"tag":null,"flag":null,"note":null}"#;
@@ -607,7 +607,7 @@ mod tests {
         assert!(probe(&[], &deep).unwrap_err().detail().contains("nested deeper"));
     }
 
-    /// A body is refused where it has too many values, and what follows is not read.
+    /// A body with too many values is rejected, and the rest of it is not read.
     #[test]
     fn values_beyond_the_most_are_not_read() {
         #[derive(Debug, Deserialize, JsonSchema)]
@@ -633,7 +633,7 @@ mod tests {
         }
     }
 
-    /// Fields by names that no operation has.
+    /// Returns fields with names that no operation has.
     fn unknown(count: usize) -> Vec<(String, String)> {
         (0..count).map(|number| (format!("titel_of_number_{number:06}"), "[1]".to_owned())).collect()
     }

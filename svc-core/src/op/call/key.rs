@@ -1,11 +1,12 @@
-//! Keys by which a request is known again (`Idempotency-Key`, draft-ietf-httpapi-idempotency-key-header).
+//! Keys by which the server recognises a repeated request (`Idempotency-Key`,
+//! draft-ietf-httpapi-idempotency-key-header).
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
 
-/// The most characters of a key.
+/// Maximum characters of a key.
 const LENGTH_MAX: usize = 255;
 
 /// A client's name for a request, by which the server recognises a repeat of it.
@@ -38,14 +39,14 @@ impl IdempotencyKey {
     }
 }
 
-/// Does not show the key, so that no log has it.
+/// Hides the key, so that it appears in no log.
 impl fmt::Debug for IdempotencyKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("IdempotencyKey")
     }
 }
 
-/// Returns what stands in quotes.
+/// Returns the text within quotes.
 fn unquoted(text: &str) -> Option<String> {
     let inner = text.strip_prefix('"')?.strip_suffix('"')?;
     let mut key = String::with_capacity(inner.len());

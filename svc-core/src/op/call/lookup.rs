@@ -1,7 +1,7 @@
-//! How a caller is found by its credential.
+//! Finding a caller by its credential.
 //!
-//! A credential is looked up inside the transaction of the function that it gives access to, so that no
-//! earlier decision can be stale. A lookup finds the dead too; [`Caller::check_live`] rejects them.
+//! A credential is looked up inside the transaction that it authorises, so no decision relies on stale data.
+//! A lookup also finds credentials that have ended; [`Caller::check_live`] rejects them.
 
 use serde::Deserialize;
 
@@ -14,7 +14,7 @@ use crate::store::{Conn, FromRow, ToParam, columns};
 use crate::time::Time;
 
 impl Caller {
-    /// Finds the caller that a credential identifies, dead or alive.
+    /// Finds the caller that a credential identifies, whether it is live or not.
     pub(crate) fn by_key(conn: &Conn, key: &CredentialKey) -> Result<Self> {
         match key {
             CredentialKey::Token(hash) => Self::by_secret(conn, hash),
@@ -35,7 +35,8 @@ impl Caller {
 
     /// Finds the caller that a browser's session acts as.
     ///
-    /// One that was made from a token is that token, as long as the token has the secret that it had then.
+    /// A session that was created from a token acts as that token, while the token keeps the secret that it
+    /// had then.
     fn by_session(conn: &Conn, id: SessionId) -> Result<Self> {
         let unknown = || unauthenticated("the session is unknown");
         let session: Session = found(conn, SESSION, &[&id])?.ok_or_else(unknown)?;
@@ -64,7 +65,8 @@ impl Caller {
         Ok(Self { revoked: caller.revoked || session.ended_at.is_some(), ..caller })
     }
 
-    /// Finds the caller that a share ticket lets in, by the hash of its secret: nobody, who sees one channel.
+    /// Finds the caller that a share ticket admits, by the hash of its secret: not a member, and limited to
+    /// one channel.
     fn by_ticket(conn: &Conn, hash: &[u8; 32]) -> Result<Self> {
         let unknown = || unauthenticated("the share ticket is unknown");
         let ticket: SharedChannel = found(conn, BY_TICKET, &[hash])?.ok_or_else(unknown)?;
@@ -95,7 +97,7 @@ impl Caller {
         Ok(Self { workspace_id, charged_to, sight: Sight::Public, capabilities, ..Self::nobody() })
     }
 
-    /// Returns the bearer of a token as it comes beside a session, which must be of the same member.
+    /// Returns the bearer of a token that comes beside a session, which must belong to the same member.
     fn beside(self, session: &Self, id: SessionId) -> Result<Self> {
         if (self.workspace_id, self.member) != (session.workspace_id, session.member) {
             return Err(unauthenticated("the token and the session are of different members"));
@@ -105,7 +107,7 @@ impl Caller {
     }
 }
 
-/// Selects the workspace that the workspace of a row is charged to, within the statement that reads the row.
+/// Selects the workspace to which a row's workspace is charged, within the statement that reads the row.
 macro_rules! charged_to {
     ($workspace:literal) => {
         concat!(
@@ -131,7 +133,7 @@ columns! {
     read {
         id,
         held: Capabilities = capabilities,
-        // The event that it was minted by, and whether the log may lack it because it was pruned. Events are
+        // The event that created the token, and whether the log may lack it because it was pruned. Events are
         // numbered from 1.
         minted: Option<String> =
             "(select e.payload from events e where e.workspace_id = t.workspace_id and e.lsn = t.lsn)",
@@ -139,8 +141,8 @@ columns! {
             select 1 from heads h where h.workspace_id = t.workspace_id and h.floor > t.lsn and t.lsn > 0)",
         member_id: MemberId,
         actor_id,
-        // Revoking a token also revokes all that were derived from it; revoking a grant or an installation,
-        // all of its tokens.
+        // Revoking a token also revokes all tokens derived from it; revoking a grant or an installation
+        // revokes all of its tokens.
         revoked: bool = "t.revoked_at is not null
            or (t.grant_id is not null and exists (
                select 1 from delegation_grants g where g.id = t.grant_id and g.revoked_at is not null))
@@ -170,12 +172,13 @@ columns! {
 
 /// Returns the capabilities in the row of a token, which must not exceed those that its event has granted.
 ///
-/// The log is proven, and the row is not: who can write to the database gives no token more than it had.
+/// The log is verified, the row is not: an attacker who can write to the database cannot extend a token's
+/// rights.
 fn granted(id: TokenId, held: Capabilities, minted: Option<&str>) -> Result<Capabilities> {
     #[derive(Deserialize)]
     struct Minted {
         token_id: TokenId,
-        /// By name: a newer version may know more.
+        /// Names, since a newer version may have more of them.
         capabilities: Vec<String>,
     }
     let minted = minted.and_then(|text| serde_json::from_str::<Minted>(text).ok());
@@ -196,9 +199,9 @@ struct Session {
     charged_to: WorkspaceId,
     member_id: MemberId,
     token_id: Option<TokenId>,
-    /// The hash that its token's secret had when the session was made.
+    /// The hash of its token's secret when the session was created.
     secret_hash: Option<[u8; 32]>,
-    /// What it can do, unless a token says that.
+    /// Its capabilities, unless a token determines them.
     capabilities: Option<Capabilities>,
     expires_at: Time,
     ended_at: Option<Time>,
@@ -221,7 +224,7 @@ columns! {
     }
 }
 
-/// What a share ticket shows, and whether it still does.
+/// The channel that a share ticket opens, and whether the ticket is live.
 struct SharedChannel {
     id: ShareTicketId,
     workspace_id: WorkspaceId,
@@ -238,7 +241,7 @@ columns! {
         charged_to = (charged_to!("s.workspace_id")),
         channel_id,
         expires_at,
-        // A ticket ends with its issuer, and one of an app with its installation.
+        // A ticket ends with its issuer, and an app's ticket with its installation.
         revoked = "s.revoked_at is not null or m.deactivated_at is not null or a.deactivated_at is not null
            or (s.installation_id is not null and exists (
                select 1 from app_installations i
@@ -253,7 +256,7 @@ const BY_TICKET: &str = concat!(
      where s.secret_hash = $1"
 );
 
-/// A person, as a request without authentication acts.
+/// The person that a request without authentication acts as.
 struct Person {
     id: MemberId,
     workspace_id: WorkspaceId,
@@ -272,7 +275,7 @@ columns! {
 
 const LIVE: &str = "select id, coalesce(charged_to, id) from workspaces where id = $1 and state = 'live'";
 
-/// Finds the first person: by the log of the first workspace, so that it stays the same one.
+/// Finds the first person by the log of the first workspace, so that the result never changes.
 const FIRST_PERSON: &str = concat!(
     "select ",
     person_columns!(),
@@ -297,7 +300,7 @@ const OF_SESSION: &str = concat!(
      where t.id = $1 and t.secret_hash = $2"
 );
 
-/// Returns the quota of an app's installation, towards which all of its tokens count.
+/// Returns the quota of an app's installation; all of its tokens count towards it.
 pub(super) fn quota_of(conn: &Conn, installation: InstallationId) -> Result<Option<i64>> {
     let row: Option<(Option<i64>,)> = found(conn, OF_INSTALLATION, &[&installation])?;
     Ok(row.and_then(|(quota,)| quota))
@@ -305,7 +308,7 @@ pub(super) fn quota_of(conn: &Conn, installation: InstallationId) -> Result<Opti
 
 const OF_INSTALLATION: &str = "select quota from app_installations where id = $1";
 
-/// Returns the row of a statement that finds at most one.
+/// Returns the row of a statement that finds one or none.
 fn found<T: FromRow>(conn: &Conn, sql: &'static str, params: &[&dyn ToParam]) -> Result<Option<T>> {
     conn.query(sql, params)?.first_mut().map(T::from_row).transpose()
 }

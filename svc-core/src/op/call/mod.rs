@@ -1,7 +1,7 @@
-//! From the bytes of a request to a typed call.
+//! Decodes the bytes of a request into a typed call.
 //!
-//! These are its head and input, the strict decoding of that input, and the caller that a credential
-//! identifies. Nothing here runs anything.
+//! The modules define its head and input, the strict decoding of that input, and the caller that a credential
+//! identifies. Nothing here runs an operation.
 
 pub(super) mod credential;
 pub(super) mod caller;

@@ -1,4 +1,4 @@
-//! What a credential's requests are charged to: its client, and the quotas of its tokens and installation.
+//! Clients and quotas that a credential's requests are charged to.
 
 use crate::error::{Error, Result};
 use crate::id::TokenId;
@@ -10,12 +10,13 @@ use crate::store::{Conn, FromRow};
 impl Caller {
     /// Returns what the requests of a credential are charged to.
     ///
-    /// A session is charged like the token that it was made from, and those of one member together. A token
-    /// is charged to those that it is derived from, and one of an app to its installation. A share ticket has
-    /// a client of its own: its bearers are not known, and take nothing from its issuer.
+    /// A session is charged like the token that created it; all other sessions of a member are charged
+    /// together. A token is charged to the tokens that it is derived from, and an app's token to its
+    /// installation. A share ticket is a separate client: its bearers are not known, and use nothing of its
+    /// issuer's quota.
     ///
-    /// The workspace is that of the credential, or for an imported one the first importer: a copy has no
-    /// limits of its own.
+    /// The workspace is that of the credential, or for an imported one the first importer's: a copy has no
+    /// separate limits.
     pub(crate) fn payer(&self, conn: &Conn) -> Result<Payer> {
         let workspace = self.charged_to;
         let token_id = match self.via {
@@ -26,7 +27,7 @@ impl Caller {
             _ => self.token_id,
         };
         match (token_id, self.member) {
-            // No credential was sent: whoever is at the address pays.
+            // No credential was sent: the address is charged.
             _ if self.via == Via::Anonymous => Ok(Payer { client: None, workspace, quotas: Vec::new() }),
             (Some(token_id), _) => {
                 let mut rows = conn.query(LINE, &[&token_id])?;
@@ -49,7 +50,7 @@ impl Caller {
     }
 }
 
-/// Selects a token and those that it is derived from, up to the minted one.
+/// Selects a token and the tokens that it is derived from, up to the minted one.
 const LINE: &str = "
     with recursive above (id, parent_id, quota, depth) as (
         select t.id, t.parent_id, t.quota, 0 from tokens t where t.id = $1
@@ -60,7 +61,8 @@ const LINE: &str = "
 
 /// Returns the quotas of a token, of those that it is derived from and of its installation, in this order.
 ///
-/// One that is also the next one's is left out: whatever counts towards it counts towards that one too.
+/// A quota that equals the next one's is omitted: each request that counts towards it counts towards that one
+/// too.
 fn own_quotas(line: &[(Client, Option<i64>)]) -> Vec<(Client, i64)> {
     let parents = line.iter().skip(1).map(|(_, quota)| *quota).chain([None]);
     let own = line.iter().zip(parents).filter(|((_, quota), parent)| quota != parent);

@@ -1,7 +1,7 @@
-//! A request as a shell hands it over: its head and its input.
+//! A request as a shell passes it: its head and its input.
 //!
-//! It is admitted by its head; the input is read after that. Shells frame bytes; everything else is decided
-//! here.
+//! The pipeline admits a request by its head; the shell reads the input after that. Shells frame bytes;
+//! everything else is decided here.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,16 +18,16 @@ use crate::op::call::key::IdempotencyKey;
 use crate::rate::Peer;
 use crate::spool::Upload;
 
-/// What is known of a request before its body is read.
+/// The part of a request that is known before its body is read.
 #[derive(Clone, Debug, Default)]
 pub struct RequestHead {
-    /// What it brings to say who sent it.
+    /// The credential that it brings.
     pub credential: Credential,
     /// The surface that it came in over.
     pub surface: Surface,
     /// The path as it was requested, for the audit row.
     pub path: String,
-    /// Who sent it, as far as the network tells.
+    /// The sender's address, as far as the network shows it.
     ///
     /// The rate limit counts a caller without a live credential by it.
     pub peer: Option<Peer>,
@@ -53,17 +53,17 @@ impl Input {
     }
 }
 
-/// What guards, the audit trail and the queues see of an input.
+/// The view of an input that guards, the audit trail and the queues have.
 pub(in crate::op) trait Shown {
     /// Returns its string fields whose names end in `_id`, and nothing else.
     fn ids(&self) -> Map<String, Value>;
 
-    /// Returns about how many bytes it has.
+    /// Returns its approximate size in bytes.
     fn bytes(&self) -> usize;
 }
 
 impl Input {
-    /// Returns the thread that it names, if it does.
+    /// Returns the thread that it names, if any.
     pub(in crate::op) fn thread_id(&self) -> Option<ThreadId> {
         #[derive(Deserialize)]
         struct Named {
@@ -78,7 +78,7 @@ impl Input {
 
 impl Shown for Input {
     fn ids(&self) -> Map<String, Value> {
-        // Only ids become values: those of a large body take many times its length.
+        // Only ids become values: the values of a large body would take many times its length.
         let body: BTreeMap<String, &RawValue> = serde_json::from_slice(&self.body).unwrap_or_default();
         let is_id = |(name, text): &(String, &RawValue)| is_id(name) && text.get().starts_with('"');
         let ids = body.into_iter().filter(is_id);
@@ -92,7 +92,7 @@ impl Shown for Input {
     }
 }
 
-/// An input of the type that the operation takes.
+/// An input of the operation's type.
 pub(in crate::op) struct Typed<'a, I>(pub &'a I);
 
 impl<I: Serialize> Shown for Typed<'_, I> {
@@ -105,7 +105,7 @@ impl<I: Serialize> Shown for Typed<'_, I> {
 
     fn bytes(&self) -> usize {
         let mut counted = Counted(0);
-        // What cannot be encoded is counted up to there; whatever encodes it next reports the error.
+        // An input that cannot be encoded is counted up to the error, which the next encoder reports.
         let _ = serde_json::to_writer(&mut counted, self.0);
         counted.0
     }
@@ -133,7 +133,7 @@ impl io::Write for Counted {
     }
 }
 
-/// One call of an operation, received entirely.
+/// One call of an operation, completely received.
 #[derive(Clone, Debug, Default)]
 pub struct Request {
     /// The credential, and where the request comes from.

@@ -1,4 +1,4 @@
-//! Text fields, which come from a path or a query and are parsed by the type that they are for.
+//! Text fields, which come from a path or a query and are parsed by their target type.
 
 use serde::de::{DeserializeSeed, Deserializer, IntoDeserializer, SeqAccess, Visitor};
 use serde::forward_to_deserialize_any;
@@ -7,10 +7,10 @@ use crate::error::Error;
 use crate::op::call::faults::{self, Fault};
 use crate::text::echo;
 
-/// Why an input was rejected, in words for the caller.
+/// Why an input was rejected, in a message for the caller.
 #[derive(Debug)]
 pub(super) struct DecodeError {
-    /// The field whose value was rejected, if it was one.
+    /// The field whose value was rejected, if any.
     pub field: Option<String>,
     pub detail: String,
 }

@@ -1,7 +1,7 @@
 //! Answers of changes, and how a repeat of a request is answered.
 //!
 //! A client that was cut off does not know whether its change was made. It sends the request again with the
-//! same key, and gets the answer again: what the change was about, as it is now.
+//! same key, and gets the answer again, with the current state of the object that was changed.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -16,23 +16,23 @@ use crate::op::run::context::Read;
 
 /// The output of a change with the input `I`.
 pub trait Answer<I>: Serialize + Sized {
-    /// The part of it that is stored for repeats: ids, numbers and times, never words or secrets.
+    /// The part of it that is stored for repeats: ids, numbers and times, never content or secrets.
     type Kept: Serialize + DeserializeOwned;
 
-    /// The codes with which a repeat can fail, besides those of every operation.
+    /// The codes with which a repeat can fail, in addition to those of every operation.
     const REFUSES: &'static [Code] = &[];
 
-    /// Returns what is stored of it; `None` if nothing was changed, so that a repeat runs the change.
+    /// Returns the stored part, or `None` if nothing was changed, so that a repeat runs the change.
     fn kept(&self) -> Option<Self::Kept>;
 
-    /// Returns the answer to a repeat: what the change was about, as it is now.
+    /// Returns the answer to a repeat, with the current state of the object that was changed.
     ///
-    /// Fails with 404 `not-found` if that is gone or hidden from the caller, with 409 `stale-claim` if it is
-    /// a claim that has ended, and with 409 `idempotency-replayed` if the answer had a secret.
+    /// Fails with 404 `not-found` if the object is gone or hidden from the caller, with 409 `stale-claim` if
+    /// it is a claim that has ended, and with 409 `idempotency-replayed` if the answer contained a secret.
     fn again(cx: &Read<'_>, input: &I, kept: Self::Kept) -> Result<Self>;
 }
 
-/// Returns the error for a repeat of a request whose answer had a secret: `id` is that of what was made.
+/// Returns the error for a repeat of a request whose answer contained a secret; `id` names the new object.
 pub fn secret_was_told(id: impl Serialize) -> Error {
     let told = "the answer to the first request with this key had a secret, which is shown once";
     Error::new(Code::IdempotencyReplayed, told).with("id", id)
@@ -40,7 +40,7 @@ pub fn secret_was_told(id: impl Serialize) -> Error {
 
 /// The output of any operation that changes something, with the input `I`.
 ///
-/// It is an [`Answer`], or on a route with rules of its own something whose requests have no keys.
+/// It is an [`Answer`], or, on a route with special rules, an output whose requests have no keys.
 pub trait Returned<I>: OutputType {
     /// Returns how its requests are repeated, if they may have a key.
     fn repeats() -> Option<Repeats>;
@@ -56,7 +56,7 @@ where
     }
 }
 
-/// Says of inputs and outputs that the requests have no keys.
+/// Declares that requests with these inputs and outputs have no keys.
 macro_rules! without_keys {
     ($($input:ty => $output:ty),+ $(,)?) => {
         $(impl $crate::op::Returned<$input> for $output {
@@ -71,13 +71,13 @@ pub(crate) use without_keys;
 /// How the requests of an operation are compared and repeated.
 #[derive(Clone, Copy)]
 pub struct Repeats {
-    /// The codes with which a repeat can fail, besides those of every operation.
+    /// The codes with which a repeat can fail, in addition to those of every operation.
     pub(in crate::op) refuses: &'static [Code],
-    /// Returns the decoded input of a request as bytes, which are the same for the same input.
+    /// Returns the decoded input of a request as bytes, equal for equal inputs.
     pub(in crate::op) request: fn(&Input, Asks) -> Result<Vec<u8>>,
-    /// Returns what is stored of an output, as JSON.
+    /// Returns the stored part of an output, as JSON.
     pub(in crate::op) kept: fn(&dyn Output) -> Result<Option<String>>,
-    /// Returns the answer to a repeat by what was stored.
+    /// Returns the answer to a repeat from the stored part.
     pub(in crate::op) again: fn(&Read<'_>, &Input, Asks, &str) -> Result<BoxedOutput>,
 }
 
@@ -105,7 +105,7 @@ impl Repeats {
     }
 }
 
-/// Decodes an input beside which something may be asked of its answer.
+/// Decodes an input that may come with limits for its answer.
 fn decoded<I: InputType>(input: &Input, asks: Asks) -> Result<I> {
     decode_listing(input, &mut Listing::of(Surface::Rest, asks))
 }

@@ -1,4 +1,4 @@
-//! How the answers of an operation are made shorter: lean, and within a number of bytes.
+//! How the answers of an operation are shortened: lean, and within a number of bytes.
 
 use std::sync::OnceLock;
 
@@ -15,44 +15,44 @@ use crate::op::declare::told;
 use crate::schema;
 
 impl Operation {
-    /// Lets its callers ask for an answer with less or more `detail`, which every list has.
+    /// Lets callers choose the level of `detail` of an answer, as every list does.
     pub fn detailed(mut self) -> Self {
         self.run.lean = Some(OnceLock::new());
         self
     }
 
-    /// Says that its answers are short, although their schema does not say how many items they have: these
-    /// are in the code.
+    /// Declares that its answers are short, although their schema does not limit the number of items: the
+    /// code does.
     pub fn short(mut self) -> Self {
         self.run.bounds.short = true;
         self
     }
 
-    /// Says that its answers are never cut: who asks for one wants all of it.
+    /// Declares that its answers are never cut: their callers need them whole.
     pub fn whole(mut self) -> Self {
         self.run.bounds.whole = true;
         self
     }
 
-    /// Lets its callers read the member `text` of its answer from a character on.
+    /// Lets callers read the member `text` of its answer from a given character on.
     pub fn reads_on(mut self, text: &'static str) -> Self {
         self.run.bounds.reads_on = Some(text);
         self
     }
 
-    /// Returns whether its answers are cut where they are too long.
+    /// Returns whether its answers are cut if they are too long.
     ///
-    /// A file is not, and SCIM has counts of its own.
+    /// Files are never cut, and SCIM has its own counts.
     pub(in crate::op) fn is_cut(&self) -> bool {
         !self.run.bounds.whole && !self.http().returns_file && self.http().frame != Some(Frame::Scim)
     }
 
-    /// Returns the text that its callers may read on, if there is one.
+    /// Returns the text that callers may continue reading, if there is one.
     pub fn text_read_on(&self) -> Option<&'static str> {
         self.run.bounds.reads_on
     }
 
-    /// Returns what a request may ask of its answer besides.
+    /// Returns the limits for its answer that a request may set.
     pub(in crate::op) fn asks(&self) -> Asks {
         let has_max_bytes = || {
             self.is_cut()
@@ -72,28 +72,29 @@ impl Operation {
         self.run.bounds.shape.get_or_init(|| Shape::of(&self.full_schema()))
     }
 
-    /// Returns how many bytes its answers have at most by their schema; the largest number if nothing says.
+    /// Returns the maximum bytes of its answers by their schema, or `usize::MAX` if the schema does not limit
+    /// them.
     pub fn longest_answer(&self) -> usize {
         told::most("", &self.full_schema())
     }
 
-    /// Returns how many bytes remain of its answers at most when they were cut as far as they can be.
+    /// Returns the maximum bytes of its answers after they were cut as far as possible.
     pub fn shortest_answer(&self) -> usize {
         told::least(&self.full_schema())
     }
 
-    /// Returns what of its answers nothing bounds: the strings whose lengths are not known, and the objects
-    /// that have two texts to read on.
+    /// Returns the unbounded parts of its answers: strings of unknown length, and objects with two texts to
+    /// continue reading.
     pub fn unbounded_parts(&self) -> Vec<String> {
         told::unbounded(&self.full_schema())
     }
 
-    /// Returns whether its callers may ask for an answer with less or more detail.
+    /// Returns whether callers may choose the level of detail of its answers.
     pub fn is_detailed(&self) -> bool {
         self.run.lean.is_some()
     }
 
-    /// Returns how its answers become lean, if they may.
+    /// Returns how its answers become lean, if that is allowed.
     pub(in crate::op) fn lean(&self) -> Option<&Lean> {
         self.run.lean.as_ref().map(|lean| lean.get_or_init(|| Lean::of(&self.full_schema())))
     }
@@ -109,7 +110,7 @@ impl Operation {
         schema
     }
 
-    /// Returns the same for an answer that was not cut.
+    /// Returns the schema of an answer that was not cut.
     fn full_schema(&self) -> Value {
         let schema = schema::inlined_output(self.docs().output);
         if self.effect() == Effect::Wait {

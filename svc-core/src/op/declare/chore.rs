@@ -1,9 +1,9 @@
 //! Chores: periodic work that every process that can write does without a request.
 //!
-//! A chore works in short steps, so that others have their turn in between. Work that only one process at
-//! a time should do is done under a lease, a database row per chore, which other processes respect for a few
-//! seconds only: it is renewed while there is work, released at the end, and expires when its holder is gone.
-//! The scheduler decides when chores run.
+//! A chore works in short steps, so that others have their turn in between. If only one process at a time
+//! should do the work, it holds a lease: a database row per chore, which other processes respect for a few
+//! seconds only. The process renews the lease while there is work and releases it at the end; the lease
+//! expires when the process is gone. The scheduler decides when chores run.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -22,15 +22,15 @@ use crate::op::run::settings::Settings;
 use crate::sync::lock;
 use crate::time::{Clock, Monotonic, Time};
 
-/// The longest lease that a chore may have: how long its work stops when a leader dies.
+/// Maximum lease of a chore: how long its work stops when a leader dies.
 pub(in crate::op) const LEASE_MAX: Duration = Duration::from_secs(15);
 
-/// How much later than one full lease from now a lease may end and still be respected.
+/// Maximum excess over one full lease from now that a lease may have and still be respected.
 ///
 /// Clocks differ a little, but a holder whose clock was days ahead must not stop the chore.
 const CLOCKS_DIFFER: Duration = Duration::from_secs(1);
 
-/// Which processes run a chore.
+/// The processes that run a chore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
     /// Every process, independently.
@@ -55,13 +55,13 @@ pub type ChoreFn = Box<dyn Fn(&Round<'_>) -> Result<Step> + Send + Sync>;
 pub struct Chore {
     /// The name of the chore, and of its lease.
     pub name: &'static str,
-    /// The time between its rounds; none if the operator has disabled it.
+    /// Returns the time between its rounds, or `None` if the operator has disabled it.
     pub every: fn(&Settings) -> Option<Duration>,
-    /// How long its lease lasts without renewal; at most 15 s.
+    /// How long its lease lasts without renewal; maximum 15 s.
     pub lease: Duration,
-    /// Which processes run it.
+    /// The processes that run it.
     pub who: Who,
-    /// Runs one step, which takes a second at most.
+    /// Runs one step, which takes no more than a second.
     pub run: ChoreFn,
 }
 
@@ -95,14 +95,14 @@ pub struct Round<'a> {
     dispatch: &'a Arc<Dispatch>,
     chore: &'a Chore,
     leases: &'a Leases,
-    /// The time until the lease of another process ends at the latest, if there is one.
+    /// The latest time until the lease of another process ends, if there is one.
     busy: Cell<Option<Duration>>,
 }
 
 /// The outcome of an attempt to take a lease.
 enum Taken {
     Ours,
-    /// Another process has it, for at most this long.
+    /// Another process has it, for no longer than this.
     Busy(Duration),
 }
 
@@ -115,7 +115,7 @@ impl<'a> Round<'a> {
         (self.chore.run)(self)
     }
 
-    /// Returns for how long another process may continue to lead, if one was found to lead.
+    /// Returns for how long another process may continue to lead, if this round found one that leads.
     pub(crate) fn busy(&self) -> Option<Duration> {
         self.busy.get()
     }
@@ -129,7 +129,7 @@ impl<'a> Round<'a> {
         self.dispatch
     }
 
-    /// Reads as the service itself, to find out what there is to do.
+    /// Reads as the service itself, to find out whether there is work.
     pub fn read<T: Send + 'static>(
         &self,
         run: impl FnMut(&Read<'_>) -> Result<T> + Send + 'static,
@@ -137,9 +137,9 @@ impl<'a> Round<'a> {
         self.dispatch.read_as_instance(run)
     }
 
-    /// Takes the right to do the work; none if another process has it.
+    /// Takes the right to do the work, or returns `None` if another process has it.
     ///
-    /// To be called only once it is known that there is work, so that idle processes write nothing.
+    /// Call it only once it is known that there is work, so that idle processes write nothing.
     pub fn lead(&self) -> Result<Option<Lead<'_, 'a>>> {
         if self.chore.who == Who::OneLeader
             && let Taken::Busy(span) = self.take_lease()?
@@ -172,8 +172,8 @@ impl Lead<'_, '_> {
     /// Changes something in `workspace`, as the service itself.
     ///
     /// Renews the lease first if that is due, and fails with 503 `unavailable` if another process has taken
-    /// it. Fails with 404 `not-found` if the workspace is not live any more: what periodic work has found
-    /// due may have been erased since, and nothing follows the end of its log.
+    /// it. Fails with 404 `not-found` if the workspace is no longer live: it may have been erased since the
+    /// work was found, and nothing follows the end of its log.
     pub fn write<T: Send + 'static>(
         &self,
         workspace: WorkspaceId,
@@ -186,7 +186,7 @@ impl Lead<'_, '_> {
         })
     }
 
-    /// Renews the lease if two thirds of it or less are left.
+    /// Renews the lease if two thirds of it or less remain.
     fn renew(&self) -> Result<()> {
         let (round, chore) = (self.round, self.round.chore);
         if chore.who == Who::EveryProcess {

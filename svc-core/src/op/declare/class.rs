@@ -1,36 +1,36 @@
-//! Classes of columns: what each holds.
+//! Classes of columns: the kind of data in each.
 
-/// What a column holds.
+/// The kind of data in a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// An id of something of the workspace. A copy has another one.
+    /// An id of an object of the workspace. A copy has another one.
     Id,
     /// An id of a row of the same table that may come later.
     LaterId,
     /// A number, such as a position in the workspace's log, which a copy keeps.
     Int,
-    /// A position in the instance's log, which is that of another instance elsewhere.
+    /// A position in the instance's log, which means nothing on another instance.
     InstancePosition,
     Time,
     Bool,
     /// Text that is part of the record, or JSON as text.
     Text,
-    /// What somebody has said, as text: evidence without words does not have it.
+    /// Free text of members: evidence without content omits it.
     Words,
-    /// Words that are sealed under the key of a message.
+    /// Content that is sealed under the key of a message.
     Sealed,
-    /// The hash of an event, or that an event names.
+    /// The hash of an event, or a hash that an event names.
     Hash,
-    /// A digest of other columns, by which a row is found again.
+    /// A digest of other columns, by which a row is found.
     Digest,
-    /// What proves who somebody is, or opens what is sealed. It never leaves the instance.
+    /// A credential, or a key of sealed content. It never leaves the instance.
     Secret,
-    /// What the instance makes by itself. It never leaves it either.
+    /// Data that the instance derives. It never leaves the instance either.
     Derived,
 }
 
 impl Class {
-    /// Returns whether an export has it.
+    /// Returns whether an export contains it.
     pub(crate) fn is_exported(self) -> bool {
         !matches!(self, Self::InstancePosition | Self::Secret | Self::Derived)
     }

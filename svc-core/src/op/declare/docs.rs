@@ -10,13 +10,13 @@ use crate::schema::SchemaOf;
 pub struct Docs {
     /// A short name for people.
     pub title: &'static str,
-    /// When a model uses it, and which other tool it uses instead elsewhere.
+    /// When a model uses it, and which other tool to use in other cases.
     ///
-    /// Its tool says this in place of the first sentence of the documentation.
+    /// The tool's description has this in place of the first sentence of the documentation.
     pub when: &'static str,
-    /// The part of the service that it belongs to.
+    /// The area of the service that it belongs to.
     pub area: &'static str,
-    /// The codes with which it can fail, besides those of every operation.
+    /// The codes with which it can fail, in addition to those of every operation.
     pub refuses: &'static [Code],
     pub(in crate::op) example: Option<fn(&Fixture) -> Value>,
     pub(crate) input: SchemaOf,

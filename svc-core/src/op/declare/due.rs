@@ -1,7 +1,7 @@
-//! Chores that settle what is due: things of workspaces that end at a time of their own.
+//! Chores that settle due rows: objects of workspaces that end at a stored time.
 //!
-//! A round goes through what is due in the order of its ends, once, so that each has its turn whatever fails
-//! before it. Every read takes a thing that is due for ended before it is settled.
+//! A round goes through the due objects once, in the order of their ends, so that each has its turn even if
+//! others fail before it. Every read treats a due object as ended before it is settled.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -18,22 +18,22 @@ use crate::op::run::context::Write;
 use crate::sync::lock;
 use crate::time::Time;
 
-/// Maximum number of things per step.
+/// Maximum number of objects per step.
 const OF_ONE_STEP: i64 = 200;
-/// The lease on the chore: two rounds, after which another process takes over from one that has died.
+/// The lease on the chore: two rounds, after which another process replaces one that has died.
 const LEASE: Duration = Duration::from_secs(2 * REAP_TICK_SECS.unsigned_abs());
 
-/// What is due, and how it is settled.
+/// How due objects are found and settled.
 pub(crate) struct Due {
-    /// Selects end, id and workspace of the first `$4` things that have ended by `$1` and come after the end
+    /// Selects end, id and workspace of the first `$4` objects that have ended by `$1` and come after the end
     /// `$2` and the id `$3`, in that order.
     pub next: &'static str,
-    /// Settles things of the caller's workspace, those of them that are still due.
+    /// Settles those objects of the caller's workspace that are still due.
     pub settle: fn(&mut Write<'_>, &[Uuid]) -> Result<()>,
 }
 
 impl Due {
-    /// Returns the chore that settles them; its rounds are those of the reaper.
+    /// Returns the chore that settles them, at the reaper's interval.
     pub fn chore(self, name: &'static str) -> Chore {
         let progress = Mutex::new(Progress::default());
         Chore {
@@ -54,9 +54,9 @@ impl Due {
         }
     }
 
-    /// Runs one step, and returns how far the round has come; none at its end.
+    /// Runs one step, and returns the progress of the round, or `None` at its end.
     ///
-    /// A workspace where it fails does not affect others, and is reported at the end.
+    /// A failure in one workspace does not affect others, and is reported at the end.
     fn settle_some(
         &self,
         name: &'static str,
@@ -84,11 +84,11 @@ impl Due {
     }
 }
 
-/// How far a round has come.
+/// The progress of a round.
 struct Progress {
-    /// The end and the id of the last thing that it has looked at.
+    /// The end and the id of the last object that it has visited.
     last: (Time, Uuid),
-    /// What has failed in it.
+    /// The failure to report at the end.
     failed: Option<Error>,
 }
 

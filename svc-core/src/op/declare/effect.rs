@@ -1,6 +1,7 @@
-//! What calling an operation changes: which calls are recorded, repeated or asked about follows from that.
+//! The effect of calling an operation: it determines which calls are recorded, repeated or need a
+//! confirmation.
 
-/// What calling an operation changes.
+/// The effect of calling an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Changes nothing.

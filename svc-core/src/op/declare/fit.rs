@@ -1,10 +1,12 @@
-//! Answers that fit: what an answer is within a number of bytes.
+//! Answers that fit: cuts an answer to a number of bytes.
 //!
-//! A client drops an answer that is too long for it, and what was in it is lost: a lease, say. So an answer
-//! is made to fit. A page ends early, with a cursor. A text is cut, and its object says where the rest of it
-//! begins. A list without a cursor is cut, and JSON of callers is left out as a whole; `omitted` says how
-//! much that is. What an object is known and held by stays: ids, times, a lease, a title, a pin.
+//! A client drops an answer that is too long for it, and loses the data in it, for example a lease. So an
+//! answer is made to fit. A page ends early, with a cursor. A text is cut, and its object says where the rest
+//! of it begins. A list without a cursor is cut, and callers' JSON is omitted as a whole; `omitted` counts
+//! both. The members that identify an object stay: ids, times, a lease, a title, a pin.
 //!
+//! The cut answer is made from the encoded answer, by the schema of the output, so no output needs a second
+//! type.
 //! It is made of the encoded answer, by the schema of the output, so that no output has a second type.
 
 use std::collections::BTreeMap;
@@ -22,31 +24,31 @@ use crate::error::{Error, Result};
 use crate::page::{Bounds, CURSORS, Cursor};
 use crate::schema;
 
-/// Members that say up to which position a page goes.
+/// Members that hold the last position of a page.
 const POSITIONS: &[&str] = &["after_id", "after_lsn"];
 
-/// Members that stay as they are.
+/// Members that are never cut.
 const KEPT: &[&str] = &["pin"];
 
-/// Bytes for what an object says of a text that was cut, of a member that was left out, and of all of them.
+/// Bytes for the note about a cut text, an omitted member, or all of them.
 const TRUNCATED_BYTES: usize = 48;
 const OMITTED_BYTES: usize = 16;
 
-/// How the answers of an operation are made to fit into so many bytes.
+/// How the answers of an operation are cut to a number of bytes.
 #[derive(Default)]
 pub(crate) struct Bounded {
-    /// They are short, whatever their schema says.
+    /// Answers are short, whatever their schema says.
     pub short: bool,
-    /// They are never cut.
+    /// Answers are never cut.
     pub whole: bool,
-    /// The text that a caller may read from a character on.
+    /// The text that a caller may read from a given character on.
     pub reads_on: Option<&'static str>,
     pub shape: OnceLock<Shape>,
-    /// Whether its callers may ask for another number of bytes.
+    /// Whether callers may request another number of bytes.
     pub has_max_bytes: OnceLock<bool>,
 }
 
-/// What an answer is made of, as far as it is cut.
+/// The structure of an answer, as far as it is cut.
 #[derive(Debug)]
 pub(crate) enum Shape {
     /// Lists without a schema are cut, and other JSON without one is whole or null.
@@ -55,14 +57,14 @@ pub(crate) enum Shape {
         nullable: bool,
     },
     List(Box<Shape>),
-    /// It is whole or null.
+    /// The value is whole or null.
     Whole,
-    /// It stays, unless it is a long text.
+    /// The value stays, unless it is a long text.
     Plain,
 }
 
 impl Shape {
-    /// Reads from the schema of an answer what is cut.
+    /// Derives from the schema of an answer which parts may be cut.
     pub fn of(schema: &Value) -> Self {
         let nullable = is_nullable(schema);
         let merged = schema::one_object(schema.clone());
@@ -85,12 +87,12 @@ impl Shape {
         }
     }
 
-    /// The shape of an object without a schema.
+    /// Returns the shape of an object without a schema.
     pub fn unknown() -> Self {
         Self::Object { members: BTreeMap::new(), nullable: false }
     }
 
-    /// Returns an answer that fits, which the full one does not.
+    /// Cuts an answer that is too long.
     pub fn fit(&self, full: &[u8], bounds: Bounds) -> Result<Vec<u8>> {
         let full: &RawValue = serde_json::from_slice(full).map_err(Error::internal)?;
         match self {
@@ -102,9 +104,9 @@ impl Shape {
     }
 }
 
-/// Returns the answer without the part of its text that comes before the offset.
+/// Returns the answer without the part of its text before the offset.
 ///
-/// Of a page, that is the text of its first item.
+/// In a page, that is the text of its first item.
 pub(crate) fn read_on(full: &[u8], text: &str, offset: usize) -> Result<Vec<u8>> {
     let mut answer: Map<String, Value> = serde_json::from_slice(full).map_err(Error::internal)?;
     let object = match answer.get_mut(ITEMS).and_then(Value::as_array_mut) {
@@ -118,7 +120,7 @@ pub(crate) fn read_on(full: &[u8], text: &str, offset: usize) -> Result<Vec<u8>>
     serde_json::to_vec(&answer).map_err(Error::internal)
 }
 
-/// How a part of an object is made shorter.
+/// How a part of an object is shortened.
 #[derive(Clone, Copy)]
 enum Cut<'a> {
     Whole,
@@ -128,7 +130,7 @@ enum Cut<'a> {
 }
 
 impl<'a> Cut<'a> {
-    /// Returns how a member is cut, if it is.
+    /// Returns how a member is cut, or `None` if it is not.
     fn of(name: &str, value: &RawValue, shape: Option<&'a Shape>) -> Option<Self> {
         match (value.get().as_bytes().first()?, shape) {
             (b'{' | b'[' | b'"', Some(Shape::Whole)) => Some(Self::Whole),
@@ -144,7 +146,7 @@ impl<'a> Cut<'a> {
         }
     }
 
-    /// Returns how many bytes are kept for what is said of a cut.
+    /// Returns how many bytes are reserved for the note about a cut.
     fn said_of(self, name: &str) -> usize {
         match self {
             Self::Text => TRUNCATED_BYTES,
@@ -167,13 +169,13 @@ impl Part<'_> {
     }
 }
 
-/// An object that is made to fit.
+/// An object while it is cut.
 struct Object<'a> {
     members: Members<'a>,
     shapes: &'a BTreeMap<String, Shape>,
 }
 
-/// What an object says of its cuts.
+/// The notes of an object about its cuts.
 #[derive(Default)]
 struct Said<'a> {
     next_offset: Option<usize>,
@@ -188,7 +190,7 @@ impl<'a> Object<'a> {
         Ok(Self { members: parse(full)?, shapes })
     }
 
-    /// Returns it in at most so many bytes, or in as few as possible. Its text begins at a character.
+    /// Returns it in `budget` bytes, or in as few as possible. Its text begins at a character.
     fn fit(&self, budget: usize, offset: usize) -> Result<Vec<u8>> {
         let cursors: Vec<&RawValue> = match self.members.get(CURSORS) {
             Some(cursors) => parse(cursors)?,
@@ -231,7 +233,7 @@ impl<'a> Object<'a> {
 }
 
 impl<'a> Part<'a> {
-    /// Makes it fit into its share, and says what was left out.
+    /// Shortens it to its share, and notes what was omitted.
     fn shorten(
         &mut self,
         share: usize,
@@ -284,7 +286,8 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Returns the longest beginning of a text that has at most so many bytes as JSON, and its characters.
+/// Returns the longest prefix of a text that has no more than `most` bytes as JSON, and its number of
+/// characters.
 fn beginning(text: &str, most: usize) -> (&str, usize) {
     let (mut bytes, mut kept) = (2_usize, 0_usize);
     for (place, c) in text.char_indices() {
@@ -301,10 +304,10 @@ fn beginning(text: &str, most: usize) -> (&str, usize) {
     (text, kept)
 }
 
-/// Returns how many items of a list are kept, and the list of these.
+/// Returns the number of items of a list that are kept, and the list of these.
 ///
-/// They are the first, or the last ones. If not even one is short enough, that one is cut; a page has it
-/// however long it is then, and with the text from a character on.
+/// The first items are kept, or the last ones. If even a single one is too long, that one is cut; a page
+/// keeps it at any length, with its text from a character on.
 fn some_of(
     items: &[&RawValue],
     shape: &Shape,
@@ -353,7 +356,7 @@ fn some_of(
     Ok((kept, out))
 }
 
-/// Writes an object with what it says of its cuts.
+/// Writes an object with the notes about its cuts.
 fn write(parts: &[Part<'_>], said: Said<'_>) -> Result<Vec<u8>> {
     let mut out = vec![b'{'];
     let mut member = |name: &str, value: &[u8]| {
@@ -365,10 +368,10 @@ fn write(parts: &[Part<'_>], said: Said<'_>) -> Result<Vec<u8>> {
         out.extend_from_slice(value);
         Ok::<(), Error>(())
     };
-    // The position of a page is its cursor, too, in a list that is read by position.
+    // The position of a page is also its cursor, in a list that is read by position.
     let position =
         said.cursor.and_then(|cursor| parse::<Cursor>(cursor).ok()).map(|Cursor(at)| at.to_string());
-    // Some may have been left out before.
+    // Some may have been omitted before.
     let before = parts.iter().find(|part| part.name == NEWEST_OMITTED);
     let before = before.and_then(|part| parse::<usize>(part.full).ok()).unwrap_or_default();
     for part in parts {
@@ -414,7 +417,7 @@ mod tests {
         serde_json::from_slice(&fitted).unwrap()
     }
 
-    /// Returns a number of an answer; zero if it is absent.
+    /// Returns a number of an answer, or zero if it is absent.
     fn count(number: Option<&Value>) -> usize {
         number.map_or(0, |number| number.as_u64().unwrap().try_into().unwrap())
     }
@@ -427,7 +430,7 @@ mod tests {
         json!({"type": "object", "properties": members})
     }
 
-    /// The schema of something like a thread's context.
+    /// Returns a schema similar to that of a thread's context.
     fn pack() -> Value {
         let message =
             object(json!({"id": word(36), "body": {"type": "string"}, "metadata": {"type": "object"},
@@ -456,7 +459,7 @@ mod tests {
         serde_json::to_value(Cursor(i64::try_from(place).unwrap())).unwrap()
     }
 
-    /// Any text, up to about as many characters.
+    /// Generates any text, up to about this many characters.
     fn texts(most: usize) -> impl Strategy<Value = String> {
         let alphabet = prop_oneof!["[a-z ]{1,9}", "[é漢\u{1f600}]{1,9}", "[\"\\\\\n\u{1}\u{7f}]{1,9}"];
         (alphabet, 0..most).prop_map(|(some, length)| some.chars().cycle().take(length).collect())
@@ -489,7 +492,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(60))]
 
-        /// Whatever is in it, it fits, says what was left out, and keeps what it is known by.
+        /// Any pack fits, says what was omitted, and keeps the members that identify it.
         #[test]
         fn any_pack_fits(
             messages in messages(),
@@ -526,7 +529,7 @@ mod tests {
             prop_assert!(is_whole || short["result"].is_null());
         }
 
-        /// A page has one item at least, and its cursor is that of the last.
+        /// A page has one item or more, and its cursor is that of the last.
         #[test]
         fn any_page_fits_and_goes_on(messages in messages(), most in LEAST..90_000) {
             prop_assume!(!messages.is_empty());
@@ -546,7 +549,7 @@ mod tests {
             }
         }
 
-        /// What no schema describes fits, too, as the problems of refusals do.
+        /// JSON that no schema describes fits too, such as the problems of refusals.
         #[test]
         fn any_problem_fits(
             conflicts in proptest::collection::vec(texts(500), 0..99),
@@ -560,7 +563,7 @@ mod tests {
             prop_assert_eq!(kept + omitted, conflicts.len());
         }
 
-        /// Parts of a text are the text.
+        /// Reading a text in parts gives the whole text.
         #[test]
         fn a_text_is_read_part_by_part(body in texts(20_000)) {
             let shape = Shape::of(&page()["properties"]["items"]["items"]);

@@ -1,15 +1,15 @@
-//! Frames: what surrounds the rows of the table that are no operations of the API.
+//! Frames: the wire format of rows of the table that are not operations of the API.
 //!
 //! Such a row has a typed function like every operation, and goes through the same dispatch: admission, the
-//! pipeline, audit. But what is on the wire around its input and its output is prescribed by somebody else,
-//! or made for browsers: a form, a cookie, the media type of another protocol. A frame says which; a shell
-//! that serves HTTP implements it. Framed rows are routes, and in the OpenAPI document; they are neither
-//! tools nor in the contract of operations.
+//! pipeline, audit. But another specification or a browser's needs define the format around its input and
+//! output: a form, a cookie, the media type of another protocol. The frame names that format; a shell that
+//! serves HTTP implements it. Framed rows are routes and appear in the OpenAPI document; they are neither
+//! tools nor part of the contract of operations.
 
 use crate::capability::Needs;
 use crate::op::call::caller::Surface;
 
-/// The frame of a route that is no operation.
+/// The frame of a route that is not an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame {
     /// JSON whose field `token` is the credential, and a cookie in the response.
@@ -18,32 +18,32 @@ pub enum Frame {
     Session,
     /// A link to the identity provider: a cookie, and a redirect that takes the browser there.
     OidcLogin,
-    /// The way back from the identity provider: its query and that cookie, and a redirect into the service.
+    /// The callback from the identity provider: its query and that cookie, and a redirect into the service.
     OidcCallback,
-    /// RFC 6749's token endpoint: a form or JSON, and the client's credentials in there or by HTTP Basic.
+    /// RFC 6749's token endpoint: a form or JSON, with the client's credentials in it or in HTTP Basic.
     AppToken,
-    /// What a share ticket shows, for a reader that is no member.
+    /// The content that a share ticket opens, for a reader that is not a member.
     Share,
-    /// RFC 7644: the resources of SCIM, and its own errors.
+    /// RFC 7644: the resources of SCIM, with its error format.
     Scim,
     /// JSON by the session of a browser, or the page of the board with the same status.
     Approval,
-    /// JSON by the session of a browser, for what the board draws.
+    /// JSON by the session of a browser, for the board.
     Markdown,
-    /// RFC 8058: a link in a mail, which is all that it takes. A form with a button, and any body at all.
+    /// RFC 8058: a link in a mail, which is the whole input. A form with a button, and any body.
     Unsubscribe,
-    /// The files of the board, which the shell has: the same for everybody.
+    /// The files of the board, which the shell contains: the same for everyone.
     Board,
 }
 
-/// Which credentials in the head of a request count; any other is as if it had not been sent.
+/// The credentials in the head of a request that count; others are ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Takes {
-    /// None: the credential, if there is one, is in the body.
+    /// No credential of the head: the credential, if there is one, is in the body.
     Nothing,
-    /// What the Authorization header has, and no cookie.
+    /// The Authorization header, and no cookie.
     Authorization,
-    /// What the Authorization header has, and the session cookie.
+    /// The Authorization header and the session cookie.
     All,
 }
 
@@ -88,7 +88,7 @@ impl Frame {
         }
     }
 
-    /// Returns the media type of a success that is no redirect.
+    /// Returns the media type of a success that is not a redirect.
     pub fn answers(self) -> &'static str {
         match self {
             Self::SignIn
@@ -129,7 +129,7 @@ impl Frame {
         }
     }
 
-    /// Returns what contracts call the credential of a row with these needs.
+    /// Returns the name in contracts for the credential of a row with these needs.
     pub fn credential(self, needs: Needs) -> String {
         match (self.takes(), needs) {
             (Takes::Nothing, _) => "none".to_owned(),

@@ -1,4 +1,4 @@
-//! Operations out of functions.
+//! Builds operations from functions.
 //!
 //! [`read`], [`wait`], [`write`], [`idempotent`] and [`destructive`] make an operation of one function. The
 //! [`Builder`], which [`reading`] or [`changing`] begins, makes the others: it has a method for each step
@@ -34,7 +34,7 @@ pub fn read<I: InputType, O: OutputType>(
         .declare::<O>(move |input, ()| Job::Read(Box::new(move |cx| Ok(Box::new(run(cx, &input)?)))))
 }
 
-/// Declares an operation that waits until something has happened, or returns `{"timed_out": true}`.
+/// Declares an operation that waits until an event has occurred, or returns `{"timed_out": true}`.
 ///
 /// The function may record in its input how far it has read.
 pub fn wait<I: InputType + LongPoll, O: OutputType>(
@@ -96,12 +96,12 @@ pub fn changing<I: InputType, O: 'static>(
 
 /// An operation while it is declared: its effect, and the steps before its function.
 ///
-/// `P` is what these steps prepare for the function: nothing, or `With` a value.
+/// `P` is the value that these steps prepare for the function: nothing, or `With` a value.
 #[must_use = "the function is missing"]
 pub struct Builder<E, I, O, P> {
     key: Key,
     effect: Effect,
-    /// Where the input has its file, if it takes one.
+    /// Returns where the input has its file, if it takes one.
     file: Option<FileOf<I>>,
     prepare: Prepare<I, P>,
     wants: fn(&I) -> Wants,
@@ -110,7 +110,7 @@ pub struct Builder<E, I, O, P> {
 
 type Prepare<I, P> = Box<dyn Fn(&mut I, &Shared, Time) -> Result<P> + Send + Sync>;
 
-/// A value that the function gets beside its input.
+/// A value that the function receives in addition to its input.
 pub struct With<P>(P);
 
 /// The function of the operation reads.
@@ -128,7 +128,7 @@ impl<E, I: InputType, O: 'static> Builder<E, I, O, ()> {
 
     /// Does the part of the work that needs no database, once, before the call is queued.
     ///
-    /// The result is kept for every run of the function.
+    /// Every run of the function receives the result.
     pub fn prepare<P: 'static>(
         self,
         prepare: fn(&I, &Shared, Time) -> Result<P>,
@@ -136,9 +136,9 @@ impl<E, I: InputType, O: 'static> Builder<E, I, O, ()> {
         self.prepared(move |input, shared, now| prepare(input, shared, now))
     }
 
-    /// Takes a file, and reads it before the call is queued, for as long as that takes.
+    /// Takes a file, and reads it before the call is queued, without a time limit.
     ///
-    /// The result is kept for every run of the function.
+    /// Every run of the function receives the result.
     pub fn file<P: 'static>(
         mut self,
         prepare: fn(&I, &Spooled, &Shared, Time) -> Result<P>,
@@ -186,9 +186,10 @@ impl<I: InputType, O: Serialize + Send + 'static, P: Send + 'static> Builder<Rea
         })
     }
 
-    /// Reads one page at a time, and returns the output once all are read. The pages share what was prepared.
+    /// Reads one page at a time, and returns the output once all are read. The pages share the prepared
+    /// value.
     ///
-    /// Each page has its own transaction, in which the caller is authenticated again, so that nothing else
+    /// Each page has its own transaction, which authenticates the caller again, so that no other request
     /// waits for the end; a page that failed may be read again. A workspace has one long read at a time, for
     /// a limited time.
     pub fn in_pages(self, page: fn(&Read<'_>, &I, &mut P) -> Result<Option<O>>) -> Operation
@@ -198,10 +199,10 @@ impl<I: InputType, O: Serialize + Send + 'static, P: Send + 'static> Builder<Rea
         self.pages::<O>(Job::Long, page)
     }
 
-    /// Reads as [`Builder::in_pages`] does, but one of its pages may take as long as it takes.
+    /// Reads as [`Builder::in_pages`] does, but a single page has no time limit.
     ///
-    /// It is for what has to be of one moment. Scans of a workspace wait for each other, and nothing else
-    /// does.
+    /// For reads that need one consistent snapshot. Scans of a workspace wait for each other, and no other
+    /// request waits for them.
     pub fn scan(self, page: fn(&Read<'_>, &I, &mut P) -> Result<Option<O>>) -> Operation
     where
         O: JsonSchema,
@@ -224,10 +225,10 @@ impl<I: InputType, O: Serialize + Send + 'static, P: Send + 'static> Builder<Rea
 }
 
 impl<I: InputType, P: Send + 'static> Builder<Reads, I, Content, With<P>> {
-    /// Returns a file, which is written one page at a time, for as long as it takes. It holds an `S`.
+    /// Returns a file, which is written one page at a time, without a time limit. It holds an `S`.
     ///
-    /// A workspace has one such file made at a time. A page that failed may be read again, so each begins
-    /// where the one before ended.
+    /// A workspace has one such file in progress at a time. A page that failed may be read again, so each
+    /// begins where the previous one ended.
     pub fn download<S: JsonSchema>(
         self,
         page: fn(&Read<'_>, &I, &mut P) -> Result<Option<Content>>,
@@ -239,7 +240,7 @@ impl<I: InputType, P: Send + 'static> Builder<Reads, I, Content, With<P>> {
 }
 
 impl<I: InputType, O: Returned<I>, P: Send + 'static> Builder<Changes, I, O, P> {
-    /// Says what the input needs before the change is queued.
+    /// Declares what the input needs before the change is queued.
     pub fn wants(mut self, wants: fn(&I) -> Wants) -> Self {
         self.wants = wants;
         self
@@ -259,10 +260,10 @@ impl<I: InputType, O: Returned<I>, P: Send + 'static> Builder<Changes, I, O, P> 
 }
 
 impl<I: InputType, O: Returned<I>> Builder<Changes, I, O, ()> {
-    /// Reads what takes long and needs no lock, or the workspace of a change without a credential.
+    /// Reads data that takes long and needs no lock, or finds the workspace of a change without a credential.
     ///
-    /// That is done in a reader's transaction, before the change is queued. Only what the function's own
-    /// transaction finds counts, so the result has what that can be compared with.
+    /// The read runs in a reader's transaction, before the change is queued. Only data that the function's
+    /// transaction reads is authoritative, so the result contains keys to compare with it.
     pub fn preflight<P: Found + Send + 'static>(
         self,
         read: fn(&Read<'_>, &I) -> Result<P>,
@@ -278,15 +279,15 @@ impl<I: InputType, O: Returned<I>> Builder<Changes, I, O, ()> {
     /// Changes something in any number of bounded steps.
     ///
     /// A step that returns `None` is committed, and others have their turn before the next one, which finds
-    /// in the database what is left to do. It must leave a state that is right without the steps that follow,
-    /// which may never come. One that failed may be taken again.
+    /// the remaining work in the database. It must leave a valid state even if the later steps never run. A
+    /// step that failed may run again.
     pub fn in_steps(self, step: fn(&mut Write<'_>, &I) -> Result<Option<O>>) -> Operation {
         self.change(move |cx, input, ()| step(cx, input).map(progress))
     }
 
     /// Changes something in steps that share an `S`, such as ids and numbers.
     ///
-    /// It outlives a crash if the request has a key: its repeat goes on from there.
+    /// `S` survives a crash if the request has a key: a repeat of the request continues from there.
     pub fn in_resumed_steps<S>(self, step: fn(&mut Write<'_>, &I, &mut S) -> Result<Option<O>>) -> Operation
     where
         S: Default + Serialize + DeserializeOwned + 'static,
@@ -300,13 +301,13 @@ impl<I: InputType, O: Returned<I>> Builder<Changes, I, O, ()> {
         })
     }
 
-    /// Changes something in one transaction, and some of its refusals are recorded in the log.
+    /// Changes something in one transaction; some of its refusals are recorded in the log.
     pub fn records_refusals(self, run: fn(&mut Write<'_>, &I) -> Result<O, Refused>) -> Operation {
         self.change(move |cx, input, ()| run(cx, input).map_or_else(Refused::progress, |it| Ok(done(it))))
     }
 }
 
-/// The same with what was prepared.
+/// The same methods with the prepared value.
 impl<I: InputType, O: Returned<I>, P: Send + 'static> Builder<Changes, I, O, With<P>> {
     pub fn run(self, run: fn(&mut Write<'_>, &I, &P) -> Result<O>) -> Operation {
         self.change(move |cx, input, With(prepared)| run(cx, input, prepared).map(done))
@@ -323,7 +324,7 @@ impl<I: InputType, O: Returned<I>, P: Send + 'static> Builder<Changes, I, O, Wit
     }
 }
 
-/// A change that a read comes before.
+/// A change with a read before it.
 #[must_use = "the function is missing"]
 pub struct AfterPreflight<I, O, P> {
     change: Builder<Changes, I, O, ()>,
@@ -331,7 +332,7 @@ pub struct AfterPreflight<I, O, P> {
 }
 
 impl<I: InputType, O: Returned<I>, P: Found + Send + 'static> AfterPreflight<I, O, P> {
-    /// Changes something in one transaction, by what the read has found.
+    /// Changes something in one transaction, based on the result of the read.
     ///
     /// If that is a workspace, the function acts there with [`Write::within`].
     pub fn run(self, run: fn(&mut Write<'_>, &I, &P) -> Result<O>) -> Operation {

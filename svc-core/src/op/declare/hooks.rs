@@ -1,9 +1,9 @@
 //! Hooks: functions of a feature that lower layers call.
 //!
-//! A guard may reject a change before it begins, a projector follows the events of a change inside its
-//! transaction, a condition returns what is missing before a thread may move, and a cleaner removes what
-//! hangs on messages that are withdrawn or purged. No caller names a hook, so the lower layers need not know
-//! which features have one.
+//! A guard may reject a change before it begins, a projector processes the events of a change inside its
+//! transaction, a condition returns the unmet requirements of a thread's move, and a cleaner removes rows
+//! that refer to messages which are withdrawn or purged. No caller names a hook, so the lower layers need not
+//! know which features have one.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -22,7 +22,7 @@ use crate::op::run::permit::DestroyPermit;
 /// The part of a call that a guard may base its decision on.
 #[derive(Clone, Debug, Default)]
 pub struct GuardedCall {
-    /// The way it came in.
+    /// The surface that it came in over.
     pub surface: Surface,
     /// The input's fields whose names end in `_id`, by name.
     pub(in crate::op) ids: Map<String, Value>,
@@ -35,73 +35,73 @@ impl GuardedCall {
     }
 }
 
-/// Called inside the transaction of every requested change, before its function; rejects it with an error.
+/// Runs inside the transaction of every requested change, before its function; rejects it with an error.
 ///
-/// What the service does by itself passes no guard.
+/// Changes by the service itself pass no guard.
 pub type Guard = fn(&Read<'_>, &Operation, &GuardedCall) -> Result<()>;
 
-/// Follows events inside the transaction that emitted them.
+/// Processes events inside the transaction that emitted them.
 ///
 /// It is called with events of the kinds it names and of one workspace, in the order of the log, and acts in
 /// that workspace. The events that it emits are projected in turn.
 pub type Project = fn(&mut Write<'_>, &[Recorded]) -> Result<()>;
 
-/// A projector and the kinds it follows.
+/// A projector and its kinds of events.
 pub(in crate::op) struct Projector {
     pub kinds: Vec<&'static str>,
     pub run: Project,
 }
 
-/// Ends some of what a deactivated member still has. Returns whether there may be more.
+/// Ends some of what a deactivated member still holds. Returns whether there may be more.
 pub(crate) type EndSome = fn(&mut Write<'_>, MemberId) -> Result<bool>;
 
 impl Write<'_> {
-    /// Ends some of what a deactivated member still has. Returns whether there may be more.
+    /// Ends some of what a deactivated member still holds. Returns whether there may be more.
     pub(crate) fn end_some(&mut self, member: MemberId) -> Result<bool> {
         self.table().ends_some().map_or(Ok(false), |end_some| end_some(self, member))
     }
 }
 
-/// Keeps members online who are connected to this process.
+/// Keeps members online while they are connected to this process.
 pub(crate) type KeepOnline = fn(&mut Write<'_>, &[Uuid]) -> Result<()>;
 
-/// Removes what a table has of messages that are purged, before their rows go, or that are withdrawn.
+/// Removes the rows of a table about messages that are withdrawn, or purged, before the messages' rows.
 pub(crate) type Clean = fn(&mut Write<'_>, &DestroyPermit<'_>, &[MessageId]) -> Result<()>;
 
-/// For a table whose rows outlive the words of a message.
+/// For a table whose rows outlive the content of a message.
 pub(crate) const KEEP: Clean = |_, _, _| Ok(());
 
-/// What becomes of the rows of a table that name a message when that is withdrawn, and when it is purged.
+/// How the rows of a table that name a message are treated when it is withdrawn, and when it is purged.
 pub(in crate::op) struct Cleaner {
     pub table: &'static str,
-    /// None if they stay.
+    /// `None` if they stay.
     pub at_withdrawal: Option<Clean>,
     pub at_purge: Clean,
 }
 
-/// What must hold before a thread may make a move.
+/// A requirement before a thread may make a move.
 #[derive(Clone, Copy, Debug)]
 pub struct Condition {
-    /// The condition's name, as it appears in the error.
+    /// The name of the condition in errors.
     pub name: &'static str,
     /// The name of the move's action, such as `close`.
     pub action: &'static str,
-    /// Returns what is missing for this thread; nothing if it may move.
+    /// Returns the unmet requirements of this thread; empty if it may move.
     pub unmet: fn(&Read<'_>, ThreadId) -> Result<Vec<Unmet>>,
 }
 
-/// One thing that is missing before a thread may move.
+/// One unmet requirement of a thread's move.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unmet {
-    /// What is missing, for people.
+    /// The requirement, for people.
     pub detail: String,
-    /// The ids of what it is about, such as child threads; empty when there is nothing to name.
+    /// The ids of the objects that it concerns, such as child threads; may be empty.
     pub ids: Vec<String>,
 }
 
 /// Calls projectors with the events that the job has emitted.
 ///
-/// The events that they emit themselves are projected in turn, until there are no new ones.
+/// The events that they emit are projected in turn, until there are no new ones.
 pub(in crate::op) fn project(cx: &mut Write<'_>) -> Result<()> {
     let mut seen = 0;
     loop {

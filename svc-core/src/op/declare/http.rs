@@ -1,4 +1,4 @@
-//! Where HTTP serves an operation: its method, its paths, and the status of its success.
+//! The HTTP endpoint of an operation: its method, its paths, and the status of its success.
 
 use crate::op::declare::frame::Frame;
 
@@ -30,11 +30,11 @@ impl Method {
 pub enum Success {
     /// 200.
     Ok,
-    /// 201: something new has an address.
+    /// 201: a new object has an address.
     Created,
     /// 204: there is nothing to return.
     NoContent,
-    /// 303: the browser goes on to another address, with a GET.
+    /// 303: the browser continues at another address, with a GET.
     SeeOther,
 }
 
@@ -50,7 +50,7 @@ impl Success {
     }
 }
 
-/// Where HTTP serves it.
+/// The HTTP endpoint of an operation.
 pub struct Http {
     pub method: Method,
     /// The main path template.
@@ -66,7 +66,7 @@ pub struct Http {
     pub returns_file: bool,
     /// A client that prefers HTML to JSON gets its output as a page.
     pub is_page: bool,
-    /// What surrounds it on the wire, if it is no operation of the API.
+    /// Its wire format, if it is not an operation of the API.
     pub frame: Option<Frame>,
 }
 

@@ -1,4 +1,4 @@
-//! What a prepared call runs: a function bound to its input, and what it returns.
+//! The job of a prepared call: a function bound to its input, and its result.
 
 use std::any::Any;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use crate::log::event::Subject;
 use crate::op::call::request::Input;
 use crate::op::run::context::{Read, Write};
 
-/// The type of an operation's input.
+/// A type of an operation's input.
 pub trait InputType: DeserializeOwned + JsonSchema + Send + Sync + 'static {}
 
 impl<T: DeserializeOwned + JsonSchema + Send + Sync + 'static> InputType for T {}
 
-/// The type of an operation's output.
+/// A type of an operation's output.
 pub trait OutputType: Serialize + JsonSchema + Send + 'static {}
 
 impl<T: Serialize + JsonSchema + Send + 'static> OutputType for T {}
@@ -62,10 +62,10 @@ pub(crate) type ReadJob = ReadingJob<BoxedOutput>;
 pub(crate) type WaitJob = ReadingJob<Poll<BoxedOutput>>;
 pub(crate) type LongJob = ReadingJob<Option<BoxedOutput>>;
 pub(crate) type WriteJob = Box<dyn FnMut(&mut Write<'_>) -> Result<Progress> + Send>;
-/// A bounded step that comes before a change. It returns whether there may be more to do first.
+/// A bounded step before a change. It returns whether there may be more to do first.
 pub(crate) type FirstSteps = fn(&mut Write<'_>) -> Result<bool>;
 
-/// Returns a change with the steps that come before it, if there are any.
+/// Returns a change with the steps before it, if there are any.
 pub(in crate::op) fn after_first(first: Option<FirstSteps>, mut job: WriteJob) -> WriteJob {
     match first {
         Some(first) => Box::new(move |cx| if first(cx)? { Ok(Progress::Again(None)) } else { job(cx) }),
@@ -73,23 +73,23 @@ pub(in crate::op) fn after_first(first: Option<FirstSteps>, mut job: WriteJob) -
     }
 }
 
-/// A bound change, by what a read before it has found.
+/// A bound change, based on the result of a read.
 pub(crate) struct Preflight {
-    /// The workspace that it belongs to, if no credential says that.
+    /// The workspace that it belongs to, if no credential determines that.
     pub home: Option<WorkspaceId>,
     pub job: WriteJob,
-    /// About how many bytes it holds besides the request.
+    /// Approximate bytes that it holds in addition to the request.
     pub bytes: usize,
 }
 
-/// What a read finds for a change, and is kept while that is queued.
+/// The result of a read for a change, kept while the change is queued.
 pub trait Found {
-    /// Returns about how many bytes it holds.
+    /// Returns its approximate size in bytes.
     fn bytes(&self) -> usize {
         0
     }
 
-    /// Returns the workspace that the change belongs to, if no credential says that.
+    /// Returns the workspace that the change belongs to, if no credential determines that.
     fn home(&self) -> Option<WorkspaceId> {
         None
     }
@@ -111,16 +111,16 @@ impl<T: Found> Found for Option<T> {
     }
 }
 
-/// How far a change has come that can be committed.
+/// The progress of a change that can be committed.
 pub(crate) enum Progress {
-    /// It is done.
+    /// The change is done.
     Done(BoxedOutput),
-    /// It was done before: what was kept of its answer.
+    /// The change was done before; contains the stored part of its answer.
     Repeated(String),
-    /// A part is done, and there is more to do: it runs again, in a later batch, with what its steps share,
-    /// as JSON.
+    /// A step is done, and there is more to do: it runs again, in a later batch, with the state that its
+    /// steps share, as JSON.
     Again(Option<String>),
-    /// It is refused, and what it has emitted tells of that.
+    /// The change is refused, and its events report that.
     Refused(Error),
 }
 
@@ -131,7 +131,7 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// Creates a refusal that counts: what the function has emitted, or noted of it, is committed.
+    /// Creates a refusal whose events and notes are committed.
     ///
     /// The function has changed nothing else.
     pub fn recorded(error: Error) -> Self {
@@ -154,17 +154,17 @@ impl From<Error> for Refused {
 /// A bound request, ready for a core thread.
 pub(crate) enum Job {
     Read(ReadJob),
-    /// Returns none while there are more pages to read.
+    /// Returns `None` while there are more pages to read.
     Long(LongJob),
-    /// The same, with a page that takes as long as it takes.
+    /// The same, with a page that has no time limit.
     Scan(LongJob),
-    /// The same, for as long as it takes, one for a workspace at a time.
+    /// The same without a time limit, one per workspace at a time.
     Download(LongJob),
     Write {
         job: WriteJob,
         wants: Wants,
     },
-    /// A change for which a read finds something first.
+    /// A change with a read before it.
     Preflight(ReadingJob<Preflight>),
     Wait {
         job: WaitJob,
@@ -175,19 +175,19 @@ pub(crate) enum Job {
     },
 }
 
-/// What a change needs before it is queued.
+/// The needs of a change before it is queued.
 ///
-/// It is derived from the input alone, before the caller is authenticated.
+/// They are derived from the input alone, before the caller is authenticated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wants {
-    /// The workspaces in whose logs it writes, besides the caller's own.
+    /// The workspaces whose logs it writes, in addition to the caller's workspace.
     ///
     /// Their heads are locked together with that one's, in the order of ids.
     pub workspaces: Vec<WorkspaceId>,
     /// Whether it takes the next thread of a queue.
     pub takes_next: bool,
-    /// What it fails with if the instance has a row with the id of one that it inserts. Default: it is a
-    /// fault of the service.
+    /// The code of its failure if the instance already has a row with an id that it inserts. Default: a fault
+    /// of the service.
     pub if_present: Option<Code>,
 }
 
@@ -203,20 +203,20 @@ impl Wants {
     }
 }
 
-/// What a wait's function returns.
+/// The result of a wait's function.
 #[derive(Debug)]
 pub enum Poll<T> {
-    /// It has happened.
+    /// The awaited event has occurred.
     Ready(T),
     /// Not yet: poll again when a matching event arrives.
     Pending,
-    /// Not in the part that was read, and there is more: poll again soon.
+    /// The awaited event is not in the part that was read, and there is more: poll again soon.
     ///
-    /// Returned as it is if the timeout expires.
+    /// Returned unchanged if the timeout expires.
     More(T),
 }
 
-/// Counts the things that an event at this subject brought and that are still available.
+/// Counts the objects that an event at this subject added and that are still available.
 ///
 /// For operations whose waits compete for them.
 pub type Supply = fn(&Read<'_>, &Subject) -> Result<usize>;
@@ -225,28 +225,29 @@ pub type Supply = fn(&Read<'_>, &Subject) -> Result<usize>;
 pub trait LongPoll {
     /// Returns the events that cause another poll.
     fn filter(&self) -> EventFilter;
-    /// Returns how long to wait at most.
+    /// Returns the maximum time to wait.
     fn timeout(&self) -> Duration;
-    /// Returns what counts the things that an event brought, for operations whose waits compete for them.
+    /// Returns the function that counts the objects that an event added, for operations whose waits compete
+    /// for them.
     ///
-    /// That many of the waits are woken, in the order of their arrival; a second later others are, as long as
-    /// there are things still available.
+    /// That many of the waits are woken, in the order in which they began; a second later others are, as long
+    /// as objects are still available.
     fn supply(&self) -> Option<Supply> {
         None
     }
 }
 
-/// What happened, or that nothing did in time; on the wire one object or the other.
+/// The awaited result, or a timeout; on the wire one object or the other.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum WaitOutput<O> {
-    /// It has happened.
+    /// The awaited event has occurred.
     Ready(O),
     /// The timeout expired first.
     TimedOut(TimedOut),
 }
 
-/// What a wait returns when its time is over.
+/// The result of a wait whose time is over.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct TimedOut {
     /// True, and alone, when the time was over.

@@ -1,10 +1,10 @@
-//! Lean answers: what an answer is without what says nothing.
+//! Lean answers: an answer without members that carry no information.
 //!
-//! A lean answer leaves out members that are null, false or empty, those that only a full one has or that
-//! repeat another of the same object, and ids that follow from what the request has named. The pin of a claim
-//! stays, because its holder proves with it which event made the claim. A lean answer is made of the
-//! encoded full answer, by the schema of the output and of each event's kind, so that no output has a second
-//! type. What callers have stored as JSON of their own is returned as it is.
+//! A lean answer omits members that are null, false or empty, those that only a full one has or that repeat
+//! another of the same object, and ids that follow from those in the request. The pin of a claim stays,
+//! because its holder proves with it which event created the claim. A lean answer is made from the encoded
+//! full answer, by the schema of the output and of each event's kind, so no output needs a second type.
+//! Callers' own JSON is returned unchanged.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -18,41 +18,41 @@ use serde_json::{Map, Value};
 use crate::error::{Error, Result};
 use crate::schema;
 
-/// Members that only a full answer has: they repeat what others say, or serve who verifies a log.
+/// Members that only a full answer has: they repeat others, or serve a client that verifies a log.
 const ONLY_FULL: &[&str] =
     &["workspace_id", "uri", "prev_hash", "content_hash", "claim_pinned_hash", "content_sha256"];
 
-/// Members that a lean answer has as they are, although what they consist of is in [`ONLY_FULL`].
+/// Members that a lean answer keeps whole, although their own members are in [`ONLY_FULL`].
 const WHOLE: &[&str] = &["pin"];
 
-/// Members that are left out if they are equal to another of the same object.
+/// Members that are omitted if they are equal to another of the same object.
 const REPEATED: &[(&str, &str)] = &[("id", "lsn"), ("subject_id", "actor_id"), ("created_by", "owner_id")];
 
-/// The member of an event whose content was hashed, that which says of which kind it is, and what a lean
-/// payload lacks.
+/// The member of an event with its hashed content, the member with its kind, and the members of a payload
+/// that its lean form omits.
 const PAYLOAD: &str = "payload";
 const KIND: &str = "kind";
 const OF_PAYLOAD: &[&str] = &[CHAIN, "$type", "sealed"];
 /// The member of a payload that repeats the columns of the event.
 const CHAIN: &str = "$chain";
-/// Who did it, which every payload has besides the fields of its kind.
+/// The attribution, which every payload has in addition to the fields of its kind.
 const ATTRIBUTION: &str = "attribution";
 
-/// The member of a list that it always has.
+/// The member that a list always has.
 const ITEMS: &str = "items";
 
 /// How the answers of an operation become lean.
 pub(crate) enum Lean {
-    /// They do not: the JSON is a caller's own.
+    /// They stay as they are: the JSON belongs to a caller.
     Verbatim,
-    /// As the payload of an event, which its kind determines.
+    /// Like the payload of an event, whose kind determines it.
     Payload,
     Object(BTreeMap<String, Lean>),
     List(Box<Lean>),
 }
 
 impl Lean {
-    /// Reads how answers become lean from the schema of the full ones.
+    /// Derives the lean form of answers from the schema of the full ones.
     pub fn of(schema: &Value) -> Self {
         let merged = schema::one_object(schema.clone());
         if let Some(members) = merged.get("properties").and_then(Value::as_object) {
@@ -72,7 +72,7 @@ impl Lean {
         }
     }
 
-    /// Reads the same for the payloads of a kind of event, from the schema of the kind's own fields.
+    /// Derives the lean form of the payloads of a kind of event, from the schema of that kind's fields.
     pub fn of_payload(schema: &Value) -> Self {
         let mut members = match Self::of(schema) {
             Self::Object(members) => members,
@@ -82,7 +82,7 @@ impl Lean {
         Self::Object(members)
     }
 
-    /// Returns a lean answer to what was asked.
+    /// Returns the lean answer to a request.
     pub fn answer(&self, full: &[u8], asked: &Asked<'_>) -> Result<Vec<u8>> {
         let full: &RawValue = serde_json::from_slice(full).map_err(Error::internal)?;
         let mut out = Vec::with_capacity(full.get().len());
@@ -126,7 +126,7 @@ impl Lean {
         }
     }
 
-    /// Takes out of a schema what a lean answer need not have: its required members.
+    /// Removes from a schema the requirements that a lean answer need not meet: its required members.
     pub fn relax(schema: &mut Value) {
         match schema {
             Value::Object(members) => {
@@ -144,18 +144,18 @@ impl Lean {
     }
 }
 
-/// What was asked, as far as a lean answer depends on it.
+/// The part of a request that determines its lean answer.
 pub(crate) struct Asked<'a> {
-    /// The ids that the request has named.
+    /// The ids that the request names.
     pub named: &'a Map<String, Value>,
     /// Returns how the payloads of a kind of event become lean.
     pub payload_of: &'a dyn Fn(&str) -> Option<&'a Lean>,
 }
 
 impl Asked<'_> {
-    /// Whether the request determines the id that is the member `name`.
+    /// Returns whether the request determines the id that is the member `name`.
     ///
-    /// It has named the id, or the thread that all these things are in, and a thread has one channel.
+    /// It names the id, or the thread that all these objects are in, since a thread has one channel.
     fn implies(&self, all: &Members<'_>, name: &str) -> bool {
         let is_named = |name: &str| {
             let named = self.named.get(name).and_then(Value::as_str);
@@ -164,10 +164,11 @@ impl Asked<'_> {
         is_named(name) || (name == "channel_id" && is_named("thread_id"))
     }
 
-    /// Writes the payload of an event with these members; of a kind that is not known, without what
-    /// is empty.
+    /// Writes the payload of an event with these members; if its kind is not known, only without empty
+    /// members.
     ///
-    /// It says which thread or channel the event is about, which a full one does in what is left out here.
+    /// It says which thread or channel the event is about, which the full event says in members that are
+    /// omitted here.
     fn payload(&self, event: &Members<'_>, full: &RawValue, out: &mut Vec<u8>) -> Result<()> {
         let lean = event.word(KIND).and_then(self.payload_of).unwrap_or(&Lean::Verbatim);
         let mut left = Vec::new();
@@ -189,7 +190,7 @@ impl Asked<'_> {
         Ok(())
     }
 
-    /// Returns what the event of a payload is about, unless the request or the payload itself says so.
+    /// Returns the subject of a payload's event, unless the request or the payload itself names it.
     fn place(&self, payload: &RawValue) -> Result<Option<(&'static str, String)>> {
         let payload: Members<'_> = parse(payload)?;
         let Some(chain) = payload.get(CHAIN) else { return Ok(None) };
@@ -205,7 +206,7 @@ fn says_nothing(name: &str, value: &RawValue) -> bool {
     (is_empty && name != ITEMS) || ONLY_FULL.contains(&name)
 }
 
-/// Writes the members of an object for which `write` writes a value that is not empty.
+/// Writes those members of an object for which `write` writes a value that is not empty.
 fn object(
     full: &RawValue,
     out: &mut Vec<u8>,
@@ -240,7 +241,7 @@ pub(super) fn parse<'a, T: Deserialize<'a>>(json: &'a RawValue) -> Result<T> {
 /// The members of an object, in their order.
 pub(super) struct Members<'a>(Vec<(Name<'a>, &'a RawValue)>);
 
-/// The name of a member, which is copied only if something in it is escaped.
+/// The name of a member, which is copied only if it contains an escape.
 #[derive(Deserialize)]
 struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 

@@ -1,5 +1,5 @@
-//! What a feature declares: operations, samples, guards, projectors, conditions, chores, ways out and
-//! parts.
+//! Declarations of a feature: operations, samples, guards, projectors, conditions, chores, delivery channels
+//! and health checks.
 //!
 //! The table holds those of all features. Nothing here runs; signatures of functions name the contexts of
 //! `run`.

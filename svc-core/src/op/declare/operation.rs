@@ -1,8 +1,8 @@
-//! An operation of the table: everything that is declared about it.
+//! An operation of the table: its complete declaration.
 //!
 //! The generics end here: from a typed function an operation keeps a step that prepares a call on the
-//! caller's side, and which yields a *job* that a core thread runs, and may run again. There are two ways
-//! into that step: with the input of a request, which is decoded, and with an input of its type, by a
+//! caller's side and yields a *job*, which a core thread runs, and may run again. The step has two entries:
+//! with the input of a request, which is decoded, and with an input of its type, by a
 //! [`TypedOperation`](crate::op::TypedOperation).
 
 use std::any::{Any, TypeId};
@@ -32,15 +32,15 @@ use crate::time::Time;
 
 /// Decodes the input of a request and prepares its job.
 ///
-/// What may be asked of the answer besides is read into the [`Listing`].
+/// Limits for the answer are decoded into the [`Listing`].
 type PrepareCall = Box<dyn Fn(&Input, &mut Listing, &Shared, Time) -> Result<Job> + Send + Sync>;
 
 /// Prepares the job of a call with a decoded input.
 type PrepareTyped<I> = Box<dyn Fn(I, &Shared, Time) -> Result<Job> + Send + Sync>;
 
-/// One operation: everything that is declared about it, each thing once.
+/// One operation: its complete declaration.
 ///
-/// Whoever declares one says each thing with a method of its own; whoever reads it asks for a group.
+/// A declaration sets each value with a method; readers get them in groups.
 #[must_use = "an operation is served once it is in the table"]
 pub struct Operation {
     name: &'static str,
@@ -50,18 +50,18 @@ pub struct Operation {
     docs: Docs,
 }
 
-/// What its caller needs, and what the service itself sees as the caller.
+/// The requirements for its caller, and the view of the service itself as the caller.
 pub struct Access {
     pub needs: Needs,
-    /// It is the member's own affair: a delegate and the service itself are rejected.
+    /// Only the member may call it: a delegate and the service itself are rejected.
     pub personal: bool,
     /// A frozen member may call it although it changes something.
     pub open_to_frozen: bool,
-    /// The name of the audit row that it leaves although it changes nothing.
+    /// The name of the audit row that it writes although it changes nothing.
     pub audited: Option<&'static str>,
-    /// It leaves no audit row although it changes something.
+    /// It writes no audit row although it changes something.
     pub unaudited: bool,
-    /// It leaves none if its function says that it has changed nothing of note.
+    /// It writes no audit row if its function reports no change of note.
     pub unaudited_if_unchanged: bool,
     pub(crate) sight_of_instance: Sight,
 }
@@ -69,19 +69,19 @@ pub struct Access {
 pub(crate) struct Run {
     pub effect: Effect,
     pub quick: bool,
-    /// Preparing its calls takes long enough to keep a thread busy.
+    /// Preparing its calls takes long enough to occupy a thread.
     pub prepared_apart: bool,
-    /// What it ends or removes can be put back.
+    /// Another call can restore the object that it ends or removes.
     pub reversible: bool,
-    /// It reaches somebody outside of the service.
+    /// It reaches people or systems outside of the service.
     pub reaches_out: bool,
-    /// Steps that come before the change.
+    /// Steps before the change.
     pub first: Option<FirstSteps>,
-    /// A further check before its file arrives.
+    /// A further check before its file is received.
     pub before_file: Option<BeforeFile>,
-    /// How its answers become lean, if a caller may ask for that.
+    /// How its answers become lean, if a caller may request that.
     pub lean: Option<OnceLock<Lean>>,
-    /// How its answers are made to fit into so many bytes.
+    /// How its answers are cut to a number of bytes.
     pub bounds: Bounded,
     /// How its requests are repeated, if they may have a key.
     pub repeats: Option<Repeats>,
@@ -95,7 +95,7 @@ pub(crate) struct Run {
 /// The name of an operation, and the type that it is called by within the process.
 pub(super) type Key = (&'static str, TypeId);
 
-/// Returns where an input has its file.
+/// Returns the file in an input.
 pub(super) type FileOf<I> = fn(&mut I) -> &mut Option<Upload>;
 
 impl Operation {
@@ -171,7 +171,7 @@ impl Operation {
         self
     }
 
-    /// Says when a model uses it, and which other tool it uses in a case that is near.
+    /// Says when a model uses it, and which other tool it uses in a similar case.
     pub fn when(mut self, when: &'static str) -> Self {
         self.docs.when = when;
         self
@@ -207,7 +207,7 @@ impl Operation {
         self
     }
 
-    /// Serves another path as well.
+    /// Serves another path too.
     pub fn alias(mut self, path: &'static str) -> Self {
         self.http.aliases.push(path);
         self
@@ -225,10 +225,10 @@ impl Operation {
         self
     }
 
-    /// Makes it the member's own affair.
+    /// Restricts it to the member itself.
     ///
-    /// A delegate and the service itself are rejected with 403 `forbidden`, before the input is looked at,
-    /// and so is an input whose `member_id` is another member's. Its audit rows name no ids.
+    /// A delegate and the service itself are rejected with 403 `forbidden` before the input is read, and so
+    /// is an input whose `member_id` is another member's. Its audit rows name no ids.
     pub fn personal(mut self) -> Self {
         self.access.personal = true;
         self
@@ -246,21 +246,21 @@ impl Operation {
         self
     }
 
-    /// Leaves no audit row, although it changes something: what it writes is of no workspace's history, and
-    /// goes by itself.
+    /// Writes no audit row, although it changes something: its rows belong to no workspace's history, and
+    /// expire.
     pub fn unaudited(mut self) -> Self {
         self.access.unaudited = true;
         self
     }
 
-    /// Leaves no audit row of a call that has changed nothing of note, which its function says by
+    /// Writes no audit row for a call that has changed nothing of note, which its function reports by
     /// `Write::unchanged`.
     pub fn unaudited_if_unchanged(mut self) -> Self {
         self.access.unaudited_if_unchanged = true;
         self
     }
 
-    /// Makes it a route that is no operation of the API, with this around its input and output on the wire.
+    /// Makes it a route outside of the API, with this frame around its input and output.
     pub fn framed(mut self, frame: Frame) -> Self {
         (self.http.frame, self.http.rest_only) = (Some(frame), true);
         self
@@ -278,7 +278,7 @@ impl Operation {
         self
     }
 
-    /// Succeeds with 303: its frame sends the browser on to another address.
+    /// Succeeds with 303: its frame redirects the browser to another address.
     pub fn redirects(mut self) -> Self {
         self.http.success = Success::SeeOther;
         self
@@ -290,13 +290,14 @@ impl Operation {
         self
     }
 
-    /// Fails before the file arrives where `check` does, so that no file is sent in vain.
+    /// Runs `check` before the file is received, so that a client does not send a file that would be
+    /// rejected.
     pub fn before_file(mut self, check: BeforeFile) -> Self {
         self.run.before_file = Some(check);
         self
     }
 
-    /// Serves its output as a page, too: to a client of REST that prefers HTML to JSON.
+    /// Also serves its output as a page, to REST clients that prefer HTML to JSON.
     pub fn as_page(mut self) -> Self {
         self.http.is_page = true;
         self
@@ -305,13 +306,13 @@ impl Operation {
     /// Marks it as one that reads only a few rows by their keys.
     ///
     /// If that needs no network, it runs on the caller's thread with the connection of an idle reader, which
-    /// is cheaper than handing over so little work.
+    /// is cheaper than passing so little work to another thread.
     pub fn quick(mut self) -> Self {
         self.run.quick = true;
         self
     }
 
-    /// Prepares its calls on a thread of their own, a few at a time, since that takes long.
+    /// Prepares its calls on a separate thread, a few at a time, since that takes long.
     pub fn prepared_apart(mut self) -> Self {
         self.run.prepared_apart = true;
         self
@@ -319,33 +320,33 @@ impl Operation {
 
     /// Lets the service itself, and an administrator of the machine, see every channel of the workspace.
     ///
-    /// By default they see none, whatever they may do.
+    /// By default they see none, whatever their rights.
     pub fn whole_for_instance(mut self) -> Self {
         self.access.sight_of_instance = Sight::Whole;
         self
     }
 
-    /// Says that what it ends or removes can be put back by another call.
+    /// Declares that another call can restore the object that it ends or removes.
     pub fn reversible(mut self) -> Self {
         self.run.reversible = true;
         self
     }
 
-    /// Says which bounded steps come before the change, each in a batch of its own while there may be more.
+    /// Sets the bounded steps before the change. Each runs in a separate batch, as long as there may be more.
     ///
-    /// They are right without the change, which may be refused or never come.
+    /// Their results are valid without the change, which may be refused or never come.
     pub(crate) fn after(mut self, first: FirstSteps) -> Self {
         self.run.first = Some(first);
         self
     }
 
-    /// Says that it reaches somebody outside of the service.
+    /// Declares that it reaches people or systems outside of the service.
     pub fn reaches_out(mut self) -> Self {
         self.run.reaches_out = true;
         self
     }
 
-    /// Declares the codes with which it can fail, besides those of every operation.
+    /// Declares the codes with which it can fail, in addition to those of every operation.
     pub fn refuses(mut self, codes: &'static [Code]) -> Self {
         self.docs.refuses = codes;
         self
@@ -357,7 +358,7 @@ impl Operation {
         self
     }
 
-    /// Prepares the job of a call whose input is an `I`, the type that it takes.
+    /// Prepares the job of a call with an input of the operation's type.
     pub(in crate::op) fn prepare<I: 'static>(&self, input: I, shared: &Shared, now: Time) -> Result<Job> {
         let prepare = self.run.prepare_typed.downcast_ref::<PrepareTyped<I>>();
         let prepare = prepare.ok_or_else(|| Error::internal(format!("{self:?} takes another input")))?;
@@ -371,7 +372,8 @@ impl Operation {
 
     /// Returns whether it is open to an anonymous caller, who only reads.
     ///
-    /// What any credential may do belongs to whoever holds one, so it is closed to a caller without one.
+    /// An operation that any credential may call is closed to a caller without one, since it serves the
+    /// credential's owner.
     pub fn is_open_to_anonymous(&self) -> bool {
         match self.access().needs {
             Needs::Nothing => true,
@@ -380,7 +382,7 @@ impl Operation {
         }
     }
 
-    /// Whether it is about one thread, whose id its path names.
+    /// Returns whether it is about one thread, whose id its path names.
     pub(in crate::op) fn is_about_a_thread(&self) -> bool {
         self.http.path.contains("{thread_id}")
     }
@@ -390,22 +392,22 @@ impl Operation {
         self.name
     }
 
-    /// Returns where HTTP serves it.
+    /// Returns its HTTP endpoint.
     pub fn http(&self) -> &Http {
         &self.http
     }
 
-    /// Returns what its caller needs.
+    /// Returns the requirements for its caller.
     pub fn access(&self) -> &Access {
         &self.access
     }
 
-    /// Returns what the documentation shows of it.
+    /// Returns its documentation.
     pub fn docs(&self) -> &Docs {
         &self.docs
     }
 
-    /// Returns what it changes.
+    /// Returns its effect.
     pub fn effect(&self) -> Effect {
         self.run.effect
     }
@@ -426,7 +428,7 @@ impl Operation {
         schema
     }
 
-    /// Returns the same schema with the annotations, of which its tool is made.
+    /// Returns the same schema with the annotations from which its tool is built.
     pub(in crate::op) fn annotated_input_schema(&self) -> Value {
         let mut schema = schema::annotated_input(self.docs.input);
         self.asks().describe(&mut schema);

@@ -1,9 +1,8 @@
-//! The parts of the service as its operator sees them: whether each works, and how much there is of what it
-//! limits.
+//! Health checks: whether each component of the service works, and how full the component is.
 //!
-//! Readiness reports whether the parts work, `get_operator_status` both. Features declare their parts. A
-//! shell is none, since it comes and goes while the service is open; what it serves is seen through
-//! [`Gauges`].
+//! Readiness reports whether the components work, `get_operator_status` reports both. Features declare their
+//! health checks. A shell has none, since it comes and goes while the service is open; [`Gauges`] shows its
+//! load.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, Weak};
@@ -15,72 +14,72 @@ use crate::error::Result;
 use crate::op::run::context::Read;
 use crate::sync::lock;
 
-/// A part of the service.
+/// A component of the service, and its health check.
 pub struct Part {
-    /// Its name in responses, of which there is only one.
+    /// Its unique name in responses.
     pub name: &'static str,
-    /// What is wrong with it.
+    /// The check that finds out whether it works.
     pub health: Health,
-    /// How much there is of what it limits, if it limits something.
+    /// The number of its items and their limit, if it has a limit.
     pub status: Option<PartStatus>,
 }
 
-/// Says what is wrong with a part as this process sees it, if anything is.
+/// Describes a problem of a component as this process sees it, if there is one.
 type ProcessCheck = Box<dyn Fn() -> Option<String> + Send + Sync>;
 
-/// Says how much there is of what a part limits.
+/// Returns the number of a component's items and their limit.
 pub type PartStatus = Box<dyn Fn() -> Depth + Send + Sync>;
 
-/// How it is known whether a part works.
+/// How the service checks whether a component works.
 pub enum Health {
     /// There is nothing to check.
     Unchecked,
-    /// By asking the database; the description of what is wrong, if anything is.
+    /// By a query; returns a description of the problem, if there is one.
     InDatabase(fn(&Read<'_>) -> Result<Option<String>>),
-    /// From this process alone, however the database is.
+    /// From this process alone, independently of the database.
     InProcess(ProcessCheck),
-    /// It works always, but there may be something to say of it, from this process alone.
+    /// It always works, but this process may have a remark about it.
     Remarkable(ProcessCheck),
 }
 
-/// How much there is of something, and how much there may be.
+/// The number of items, and their limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Depth {
-    /// How many there are now.
+    /// The current number.
     pub count: u64,
-    /// How many there may be at once; null if there is no limit.
+    /// Maximum number at the same time; null if there is no limit.
     pub limit: Option<u64>,
 }
 
 impl Depth {
-    /// Returns that of `count` things, of which there may be `limit`.
+    /// Returns the depth of `count` items with the limit `limit`.
     pub fn new(count: usize, limit: Option<usize>) -> Self {
         let number = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
         Self { count: number(count), limit: limit.map(number) }
     }
 
-    /// Returns that of these things and those together.
+    /// Returns the sum of two depths.
     fn plus(self, other: Self) -> Self {
         let limit = self.limit.zip(other.limit).map(|(a, b)| a.saturating_add(b));
         Self { count: self.count.saturating_add(other.count), limit }
     }
 }
 
-/// What serves requests to the service from outside of this process.
+/// A shell: it serves requests to the service from outside of this process.
 pub trait Shell: Send + Sync {
     /// Returns whether it is about to stop.
     fn is_draining(&self) -> bool;
 
-    /// Returns how much there is of what it limits, by the names that responses have.
+    /// Returns the depths of its bounded resources, by their names in responses.
     fn depths(&self) -> Vec<(&'static str, Depth)>;
 }
 
-/// The numbers of the shells that serve a service, read when somebody asks.
+/// The depths of the shells that serve a service, read on request.
 #[derive(Clone, Default)]
 pub struct Gauges(Arc<Mutex<Vec<Weak<dyn Shell>>>>);
 
 impl Gauges {
-    /// Adds a shell, for as long as it exists.
+    /// Adds a shell, for its lifetime.
     pub fn add(&self, shell: Weak<dyn Shell>) {
         let mut shells = lock(&self.0);
         shells.retain(|known| known.strong_count() > 0);
@@ -92,7 +91,7 @@ impl Gauges {
         self.shells().iter().any(|shell| shell.is_draining())
     }
 
-    /// Returns how much there is of what the shells limit; those of one name together.
+    /// Returns the depths of the shells' resources, summed by name.
     pub fn depths(&self) -> BTreeMap<&'static str, Depth> {
         let mut all: BTreeMap<&'static str, Depth> = BTreeMap::new();
         for (name, depth) in self.shells().iter().flat_map(|shell| shell.depths()) {

@@ -1,4 +1,4 @@
-//! The proof of a table: which columns the events of the log determine, so that they can be compared with it.
+//! The proof of a table: the columns that the events of the log determine, so that both can be compared.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,8 @@ use super::class::Class;
 use super::records::{Records, Scope};
 
 impl Records {
-    /// Declares the columns that events determine of its rows, which they name by `key`: `svc verify --state`
-    /// compares these with the log. Their classes were declared before.
+    /// Declares the columns of its rows that events determine; events name the rows by `key`. `svc verify
+    /// --state` compares these columns with the log. Their classes were declared before.
     #[must_use]
     pub(crate) fn proven(mut self, key: &'static str, columns: &'static str) -> Self {
         self.proof.key = key;
@@ -18,24 +18,25 @@ impl Records {
         self
     }
 
-    /// Declares a column that events determine by what it stands for: `read` selects that from the row `t`.
+    /// Declares a column whose value events determine in another form: `read` selects that form from the row
+    /// `t`.
     ///
-    /// Of words it is read as they are: a number is their length, and a truth whether they are there.
+    /// Content in the column is converted: a number is its length, and a boolean whether it is present.
     #[must_use]
     pub(crate) fn proven_as(mut self, column: &'static str, class: Class, read: &'static str) -> Self {
         self.proof.proven.insert(column, (class, read));
         self
     }
 
-    /// Says that a row goes with the one that `column` names in `table`, which may go without an event of its
-    /// own.
+    /// Declares that a row is removed with the one that `column` names in `table`, which may be removed
+    /// without an event about the row.
     #[must_use]
     pub(crate) fn goes_with(mut self, column: &'static str, table: &'static str) -> Self {
         self.proof.goes_with.push((column, table));
         self
     }
 
-    /// Says that a purge removes its rows, and not only their words.
+    /// Declares that a purge removes its rows, and not only their content.
     #[must_use]
     pub(crate) fn purged_whole(mut self) -> Self {
         self.proof.purged_whole = true;
@@ -49,7 +50,7 @@ impl Records {
         self
     }
 
-    /// Returns the column that names the workspace of a row; `None` if another row does.
+    /// Returns the column that names the workspace of a row, or `None` if another row does.
     pub(crate) fn workspace_column(&self) -> Option<&'static str> {
         match self.scope {
             Scope::Of(column) => Some(column),
@@ -57,7 +58,7 @@ impl Records {
         }
     }
 
-    /// Returns whether events determine something of its rows.
+    /// Returns whether events determine any of its columns.
     pub fn is_proven(&self) -> bool {
         !self.proof.key.is_empty()
     }

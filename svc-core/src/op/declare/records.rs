@@ -1,7 +1,8 @@
-//! Records: what each table holds, column by column.
+//! Records: the columns of each table, with their classes.
 //!
-//! A feature declares its tables once. What an export has of them, how an import writes them, and what goes
-//! when a workspace is erased follow from that. A test compares the declarations with both schemas.
+//! A feature declares its tables once. The declaration determines what an export contains of them, how an
+//! import writes them, and what is removed when a workspace is erased. A test compares the declarations with
+//! both schemas.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
@@ -16,46 +17,46 @@ use crate::op::run::context::Write;
 use crate::op::run::permit::DestroyPermit;
 use crate::store::{Engine, Scan, Value, interned};
 
-/// Which rows of a table are those of a workspace.
+/// The rows of a table that belong to a workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     /// Those with its id in this column.
     Of(&'static str),
-    /// Those whose column names a row of another table that is.
+    /// Those whose column names a row of another table that belongs to it.
     Through(&'static str, &'static str),
-    /// None: they are of the instance.
+    /// None: they belong to the instance.
     Instance,
 }
 
-/// Where the rows of a table go when their workspace does.
+/// The destinations to which the rows of a table may move with their workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Goes {
-    /// Anywhere.
+    /// Any instance.
     Anywhere,
-    /// Where the workspace is restored, but not into a copy of it.
+    /// An instance where the workspace is restored, but not a copy of it.
     WhereRestored,
-    /// Nowhere: they are of this instance alone.
+    /// No other: the rows belong to this instance alone.
     Nowhere,
 }
 
-/// When the rows of a table go if their workspace is erased.
+/// When the rows of a table are removed if their workspace is erased.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ends {
-    /// At once: they let somebody in.
+    /// At once: they grant access.
     Access,
-    /// Before all others that are left: they open words.
+    /// Before all remaining others: they unseal content.
     Keys,
     /// Before those that they refer to.
     InTurn,
 }
 
-/// How rows of a workspace are removed, some at a time.
+/// How rows of a workspace are removed, a few at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Removal {
-    /// `remove` removes at most `$2` rows of the workspace `$1`.
+    /// `remove` removes up to `$2` rows of the workspace `$1`.
     Own { remove: &'static str },
-    /// `next` returns the position of the last of the next `$3` things of the workspace `$1` after `$2`, and
-    /// `remove` removes at most `$4` rows of those after `$2` up to `$3`.
+    /// `next` returns the position of the last of the next `$3` objects of the workspace `$1` after `$2`, and
+    /// `remove` removes up to `$4` rows of those after `$2` up to `$3`.
     Through { next: &'static str, remove: &'static str },
 }
 
@@ -63,7 +64,7 @@ pub(crate) enum Removal {
 pub struct RowColumns<'r>(pub(crate) &'r BTreeMap<&'static str, Value>);
 
 impl RowColumns<'_> {
-    /// Returns a text; none if it is null.
+    /// Returns a text, or `None` if it is null.
     pub fn text(&self, column: &str) -> Option<&str> {
         match self.0.get(column) {
             Some(Value::Text(text)) => Some(text),
@@ -71,7 +72,7 @@ impl RowColumns<'_> {
         }
     }
 
-    /// Returns a number; 0 if it is null.
+    /// Returns a number, or 0 if it is null.
     pub fn int(&self, column: &str) -> i64 {
         match self.0.get(column) {
             Some(Value::Int(number)) => *number,
@@ -79,7 +80,7 @@ impl RowColumns<'_> {
         }
     }
 
-    /// Returns an id; none if it is null.
+    /// Returns an id, or `None` if it is null.
     pub fn id(&self, column: &str) -> Option<Uuid> {
         match self.0.get(column) {
             Some(Value::Uuid(id)) => Some(*id),
@@ -91,16 +92,16 @@ impl RowColumns<'_> {
 /// Returns the digest of a row.
 pub type DigestOf = fn(&RowColumns<'_>) -> Result<[u8; 32]>;
 
-/// Returns the ids that a row of a workspace stands for, and that follow from its columns.
+/// Returns the ids that are derived from the columns of a workspace's row.
 pub type DerivedIds = fn(WorkspaceId, &RowColumns<'_>) -> Result<Vec<Uuid>>;
 
-/// Purges the words of rows of the caller's workspace after a position up to another one, of some of them.
+/// Purges the content of some rows of the caller's workspace, from a position up to another one.
 ///
-/// Returns how many rows had some, and the position that it has come to; none if nothing is left.
+/// Returns how many rows had content, and the position that it has reached, or `None` if no row is left.
 pub(crate) type PurgeWords =
     fn(&mut Write<'_>, &DestroyPermit<'_>, (i64, i64), i64) -> Result<Option<(i64, i64)>>;
 
-/// Returns what a purge that finds the next rows by itself has done, after it has purged so many.
+/// Returns the result of a purge that finds the next rows by itself, after it has purged `rows` rows.
 pub(crate) fn purged(rows: u64) -> Result<Option<(i64, i64)>> {
     let rows = i64::try_from(rows).map_err(Error::internal)?;
     Ok((rows > 0).then_some((rows, 0)))
@@ -113,13 +114,13 @@ pub struct Records {
     pub(crate) scope: Scope,
     pub(crate) goes: Goes,
     ends: Ends,
-    /// The columns by which rows are ordered, which no two rows share.
+    /// The columns that order the rows; no two rows have equal values in them.
     order: &'static str,
     after: Vec<&'static str>,
     /// By name.
     pub(crate) columns: BTreeMap<&'static str, Class>,
     pub(crate) digests: Vec<(&'static str, DigestOf)>,
-    /// The statement that inserts a row, once it was asked for.
+    /// The statement that inserts a row, after its first use.
     insert: OnceLock<&'static str>,
     pub(crate) derived_ids: Option<DerivedIds>,
     purges: Option<PurgeWords>,
@@ -129,18 +130,18 @@ pub struct Records {
     pub(crate) proof: Proof,
 }
 
-/// Which columns of a table the events of the log determine.
+/// The columns of a table that the events of the log determine.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Proof {
-    /// The columns by which events name a row; none if they determine nothing of the table.
+    /// The columns by which events name a row; empty if they determine nothing of the table.
     pub key: &'static str,
     /// The columns that events determine, and how each is read from the row `t`.
     pub proven: BTreeMap<&'static str, (Class, &'static str)>,
     /// The columns that no event determines, and why.
     pub unproven: Vec<(&'static str, &'static str)>,
-    /// The columns that name rows without which its rows go, and the tables of those.
+    /// The columns that name rows with which the row is removed, and the tables of those.
     pub goes_with: Vec<(&'static str, &'static str)>,
-    /// Whether a purge removes its rows, and not only their words.
+    /// Whether a purge removes its rows, and not only their content.
     pub purged_whole: bool,
 }
 
@@ -170,56 +171,56 @@ impl Records {
         Self { scope: Scope::Of("workspace_id"), goes: Goes::Anywhere, order, ..Self::of_instance(table) }
     }
 
-    /// Says that the rows are those of a workspace by what their column `column` names of `parent`.
+    /// Declares that the rows belong to the workspace of the row that their `column` names in `parent`.
     #[must_use]
     pub fn through(mut self, column: &'static str, parent: &'static str) -> Self {
         self.scope = Scope::Through(column, parent);
         self.after(parent)
     }
 
-    /// Says that the workspace's id is in this column.
+    /// Declares the column with the workspace's id.
     #[must_use]
     pub fn by_workspace_in(mut self, column: &'static str) -> Self {
         self.scope = Scope::Of(column);
         self
     }
 
-    /// Says that its rows refer to those of another table.
+    /// Declares that its rows refer to those of another table.
     #[must_use]
     pub fn after(mut self, table: &'static str) -> Self {
         self.after.push(table);
         self
     }
 
-    /// Says that it is restored, but does not go into copies.
+    /// Declares that it is restored, but not copied.
     #[must_use]
     pub fn only_restored(mut self) -> Self {
         self.goes = Goes::WhereRestored;
         self
     }
 
-    /// Says that it never leaves the instance.
+    /// Declares that it never leaves the instance.
     #[must_use]
     pub fn stays(mut self) -> Self {
         self.goes = Goes::Nowhere;
         self
     }
 
-    /// Says that its rows let somebody in: when a workspace is erased, they go at once.
+    /// Declares that its rows grant access: erasing a workspace removes them at once.
     #[must_use]
     pub fn first_to_go(mut self) -> Self {
         self.ends = Ends::Access;
         self
     }
 
-    /// Says that its rows open words: when a workspace is erased, they go before all others that are left.
+    /// Declares that its rows unseal content: erasing a workspace removes them before all remaining others.
     #[must_use]
     pub fn keys(mut self) -> Self {
         self.ends = Ends::Keys;
         self
     }
 
-    /// Declares columns with words, and how they are purged.
+    /// Declares columns with content, and how they are purged.
     #[must_use]
     pub(crate) fn words(mut self, names: &'static str, purge: PurgeWords) -> Self {
         self.purges = Some(purge);
@@ -233,21 +234,21 @@ impl Records {
         self.with(Class::Digest, name)
     }
 
-    /// Says which ids are those of nothing that has a row, but follow from columns of this table's rows.
+    /// Declares ids that belong to no row, but are derived from columns of this table's rows.
     #[must_use]
     pub fn derives_ids(mut self, ids: DerivedIds) -> Self {
         self.derived_ids = Some(ids);
         self
     }
 
-    /// Says that members of the JSON in a text column are ids of the workspace's things.
+    /// Declares that members of the JSON in a text column are ids of the workspace's objects.
     #[must_use]
     pub fn ids_within(mut self, column: &'static str, members: &'static [&'static str]) -> Self {
         self.ids_within.push((column, members));
         self
     }
 
-    /// Says what an import does after it has inserted a row.
+    /// Sets a function that an import calls after it has inserted a row.
     #[must_use]
     pub(crate) fn after_import(mut self, run: fn(&mut Write<'_>, &RowColumns<'_>) -> Result<()>) -> Self {
         self.after_import = Some(run);
@@ -275,7 +276,7 @@ macro_rules! classes {
 }
 
 classes! {
-    /// Declares columns with ids of the workspace's things.
+    /// Declares columns with ids of the workspace's objects.
     ids Id
     /// Declares columns with ids of rows of the same table that may come later.
     later_ids LaterId
@@ -289,13 +290,13 @@ classes! {
     bools Bool
     /// Declares columns with text that is part of the record.
     texts Text
-    /// Declares columns with sealed words.
+    /// Declares columns with sealed content.
     sealed Sealed
     /// Declares columns with hashes of other columns.
     hashes Hash
     /// Declares columns with secrets.
     secrets Secret
-    /// Declares columns that the instance makes by itself.
+    /// Declares columns that the instance derives.
     derived Derived
 }
 
@@ -310,37 +311,37 @@ impl Records {
         self.columns.iter().map(|(name, class)| (*name, *class))
     }
 
-    /// Returns the columns that no two rows share, by which they are ordered.
+    /// Returns the columns that order the rows; no two rows have equal values in them.
     pub fn key(&self) -> impl Iterator<Item = &'static str> {
         self.order.split(' ')
     }
 
-    /// Returns how the words of its rows are purged, if they have some that are not those of messages.
+    /// Returns how content in its rows is purged, if they have any that is not content of messages.
     pub(crate) fn purges(&self) -> Option<PurgeWords> {
         self.purges
     }
 
-    /// Returns whether its rows go into a copy of their workspace.
+    /// Returns whether its rows are copied with their workspace.
     pub(crate) fn is_copied(&self) -> bool {
         self.goes == Goes::Anywhere
     }
 
-    /// Returns whether its rows are ever in an export.
+    /// Returns whether an export may contain its rows.
     pub fn leaves(&self) -> bool {
         self.goes != Goes::Nowhere
     }
 
-    /// Returns whether its rows let somebody in.
+    /// Returns whether its rows grant access.
     pub(crate) fn is_of_access(&self) -> bool {
         self.ends == Ends::Access
     }
 
-    /// Returns whether its rows open words.
+    /// Returns whether its rows unseal content.
     pub(crate) fn is_of_keys(&self) -> bool {
         self.ends == Ends::Keys
     }
 
-    /// Returns whether its rows are those of workspaces.
+    /// Returns whether its rows belong to workspaces.
     pub fn is_of_workspaces(&self) -> bool {
         self.scope != Scope::Instance
     }
@@ -350,12 +351,13 @@ impl Records {
         self.columns.iter().map(|(name, class)| (*name, *class)).filter(|(_, class)| class.is_exported())
     }
 
-    /// Returns what selects which rows are those of the workspace `$1`, after `from {table} t`.
+    /// Returns the SQL condition that selects the rows of the workspace `$1`, after `from {table} t`.
     pub(crate) fn condition(&self) -> String {
         match self.scope {
             Scope::Of(column) => format!("t.{column} = $1"),
             Scope::Through(column, parent) => {
-                // Many tables have few rows or none, and then the many of a parent are not listed.
+                // Many tables have few rows or none, and then the query need not list the many rows of a
+                // parent.
                 format!(
                     "t.{column} in (select p.id from {parent} p \
                      where p.workspace_id = $1 and exists (select 1 from {}))",
@@ -381,7 +383,7 @@ impl Records {
         self.scan_with(&[])
     }
 
-    /// As [`Records::scan`], with other columns of the rows behind them.
+    /// Returns a scan as [`Records::scan`] does, with other columns of the rows after them.
     pub(crate) fn scan_with(&self, others: &[&'static str]) -> Scan {
         let names = self.exported().map(|(name, _)| name).chain(others.iter().copied());
         let columns: Vec<String> = names.map(|name| format!("t.{name}")).collect();
@@ -421,11 +423,11 @@ impl Records {
         interned(format!("delete from {} as t where {}", self.table, self.condition()))
     }
 
-    /// Returns how the rows of a workspace are removed, some at a time.
+    /// Returns how the rows of a workspace are removed, a few at a time.
     pub(crate) fn removal(&self) -> Removal {
         let table = self.table;
         let key = self.order.replace(' ', ", ");
-        // The key of a row is its own within its workspace, or within what it belongs to, only.
+        // The key of a row is unique only within its workspace, or within its parent.
         let some = |within: &str, most: &str| {
             interned(format!(
                 "delete from {table} where {within} and ({key}) in \
@@ -452,7 +454,7 @@ impl Records {
     }
 }
 
-/// Puts the tables into an order in which each comes after those that it refers to.
+/// Sorts the tables so that each comes after those that it refers to.
 pub(crate) fn in_order(declared: Vec<Records>) -> Result<Vec<Records>> {
     let names: BTreeSet<&str> = declared.iter().map(|records| records.table).collect();
     if names.len() != declared.len() {

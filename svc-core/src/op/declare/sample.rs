@@ -1,9 +1,9 @@
-//! Samples: what a prepared world holds, so that the examples of operations have something to name.
+//! Samples: the objects of a prepared world, which the examples of operations name.
 //!
-//! A feature declares its samples beside its operations, as data: a name, and the calls that make it. Tests
-//! make the samples of the table, in its order, in a world that set-up has founded, and send every example
-//! through every transport. The documentation shows ids that follow from the names alone, so that another
-//! sample changes none of them.
+//! A feature declares its samples beside its operations, as data: a name, and the calls that create it. Tests
+//! create the samples of the table, in its order, in a world that set-up has created, and send every example
+//! through every transport. The ids in the documentation are derived from the names alone, so another sample
+//! changes none of them.
 
 use std::collections::BTreeMap;
 
@@ -13,16 +13,16 @@ use uuid::Uuid;
 
 use crate::hash::sha256;
 
-/// The samples that set-up founds, before any call.
+/// The samples that set-up creates, before any call.
 const FOUNDED: [&str; 4] = ["workspace", "admin", "agent", "agent_token"];
-/// Where the id of a new object stands in the output of most operations.
+/// The path of a new object's id in the output of most operations.
 const ID: &str = "/id";
 /// The time in the ids of the documentation.
 const DOCUMENTED_MILLIS: u64 = 0x0199_0000_0000;
-/// What stands in an input in place of the id of a sample that is not there, before its name.
+/// The prefix of the text that replaces the id of a missing sample in an input; the sample's name follows.
 const MISSING: &str = "no sample is named ";
 
-/// Who makes a call of a sample.
+/// The member that makes a call of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Maker {
     /// The human admin, who holds every capability.
@@ -31,7 +31,7 @@ pub enum Maker {
     Agent,
 }
 
-/// One thing in a prepared world: its name, and the calls that make it.
+/// One object in a prepared world: its name, and the calls that create it.
 #[derive(Debug)]
 pub struct Sample {
     name: &'static str,
@@ -39,19 +39,19 @@ pub struct Sample {
     calls: Vec<SampleCall>,
 }
 
-/// A call that makes a sample, or brings it into its state.
+/// A call that creates a sample, or changes its state.
 #[derive(Clone, Copy, Debug)]
 pub struct SampleCall {
     /// The name of the operation.
     pub operation: &'static str,
-    /// Who calls it.
+    /// The caller.
     pub by: Maker,
-    /// Its input, from the samples that are there. From the second call on the sample itself is one of them.
+    /// Its input, from the existing samples. From the second call on the sample itself is one of them.
     pub input: fn(&Fixture) -> Value,
 }
 
 impl Sample {
-    /// Declares the sample `name`, which the admin makes by calling `operation`.
+    /// Declares the sample `name`, which the admin creates by calling `operation`.
     pub fn new(name: &'static str, operation: &'static str, input: fn(&Fixture) -> Value) -> Self {
         Self { name, id_at: ID, calls: Vec::new() }.then(operation, input)
     }
@@ -63,7 +63,7 @@ impl Sample {
         self
     }
 
-    /// Sets who makes the call that was added last.
+    /// Sets the caller of the last added call.
     #[must_use]
     pub fn by(mut self, maker: Maker) -> Self {
         if let Some(call) = self.calls.last_mut() {
@@ -72,7 +72,7 @@ impl Sample {
         self
     }
 
-    /// Sets where the id stands in the output of the first call, as a JSON pointer.
+    /// Sets the path of the id in the output of the first call, as a JSON pointer.
     #[must_use]
     pub fn id_at(mut self, pointer: &'static str) -> Self {
         self.id_at = pointer;
@@ -102,7 +102,7 @@ pub struct Fixture(BTreeMap<String, Uuid>);
 impl Fixture {
     /// Returns the id of a sample, for an input.
     ///
-    /// Without that sample it returns a text that is no id. Building a table finds these.
+    /// For a missing sample it returns a text that is not an id. Building a table finds these.
     pub fn id(&self, name: &str) -> Value {
         match self.get(name) {
             Some(id) => id.to_string().into(),
@@ -125,7 +125,7 @@ impl Fixture {
         self.0.insert(name.to_owned(), id);
     }
 
-    /// Returns what set-up founds, with the ids of the documentation.
+    /// Returns the samples that set-up creates, with the ids of the documentation.
     pub(super) fn founded() -> Self {
         let mut founded = Self::default();
         FOUNDED.iter().for_each(|name| founded.document(name));
@@ -145,7 +145,7 @@ fn missing_in_text(text: &str) -> Option<&str> {
     name.split(|c: char| !(c.is_alphanumeric() || c == '_')).next()
 }
 
-/// Returns the name of a sample that an input names and that was not there.
+/// Returns the name of a missing sample that an input names.
 pub(super) fn missing_in(input: &Value) -> Option<&str> {
     match input {
         Value::String(text) => missing_in_text(text),

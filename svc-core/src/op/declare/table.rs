@@ -1,6 +1,6 @@
 //! The table: every operation, kind of event, hook and sample, from an explicit list of features.
 //!
-//! Building it checks what a compiler cannot; a table that builds is one that the shells can serve.
+//! Building it checks conditions that a compiler cannot check; the shells can serve any table that builds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
@@ -17,7 +17,7 @@ use crate::op::declare::records::{self, Records};
 use crate::op::declare::sample::{Fixture, Sample, missing_in};
 use crate::op::declare::way::Way;
 
-/// What a feature adds to the service.
+/// The declarations that a feature adds to the service.
 #[derive(Default)]
 pub struct Feature {
     operations: Vec<Operation>,
@@ -41,7 +41,7 @@ impl Feature {
         Self::default()
     }
 
-    /// Adds operations of the part `area` of the service.
+    /// Adds operations of the area `area` of the service.
     #[must_use]
     pub fn operations(mut self, area: &'static str, operations: Vec<Operation>) -> Self {
         self.operations.extend(operations.into_iter().map(|operation| operation.in_area(area)));
@@ -78,7 +78,7 @@ impl Feature {
         self
     }
 
-    /// Adds ways on which what members are told leaves the service.
+    /// Adds delivery channels, by which notifications of members leave the service.
     #[must_use]
     pub fn ways(mut self, ways: Vec<Way>) -> Self {
         self.ways.extend(ways);
@@ -92,20 +92,20 @@ impl Feature {
         self
     }
 
-    /// Adds what becomes of the rows of a table that name messages, when these are purged.
+    /// Sets how a purge of messages treats the rows of a table that name them.
     #[must_use]
     pub(crate) fn cleaner(mut self, table: &'static str, run: Clean) -> Self {
         self.cleaners.push(Cleaner { table, at_withdrawal: None, at_purge: run });
         self
     }
 
-    /// Adds what becomes of the rows of a table that name messages, when these are withdrawn or purged.
+    /// Sets how a withdrawal or purge of messages treats the rows of a table that name them.
     #[must_use]
     pub(crate) fn cleaner_at_withdrawal(self, table: &'static str, run: Clean) -> Self {
         self.cleaners(table, run, run)
     }
 
-    /// Adds what becomes of the rows of a table that name messages, when these are withdrawn and when they
+    /// Sets how the rows of a table that name messages are treated when these are withdrawn, and when they
     /// are purged.
     #[must_use]
     pub(crate) fn cleaners(mut self, table: &'static str, at_withdrawal: Clean, at_purge: Clean) -> Self {
@@ -113,37 +113,37 @@ impl Feature {
         self
     }
 
-    /// Sets what ends some of what a member has before it is deactivated.
+    /// Sets the function that ends some of what a member holds, before the member is deactivated.
     #[must_use]
     pub(crate) fn ends_some(mut self, run: EndSome) -> Self {
         self.ends_some = Some(run);
         self
     }
 
-    /// Sets what keeps members online who are connected to the process.
+    /// Sets the function that keeps members online while they are connected to the process.
     #[must_use]
     pub(crate) fn keeps_online(mut self, run: KeepOnline) -> Self {
         self.keeps_online = Some(run);
         self
     }
 
-    /// Adds a sample to what a prepared world holds.
+    /// Adds a sample to the prepared world.
     ///
-    /// It may use those that this feature added before, and those of features listed before.
+    /// It may use samples that this feature added before, and those of features listed before.
     #[must_use]
     pub fn sample(mut self, sample: Sample) -> Self {
         self.samples.push(sample);
         self
     }
 
-    /// Adds declarations of what tables hold.
+    /// Adds declarations of tables.
     #[must_use]
     pub fn records(mut self, records: Vec<Records>) -> Self {
         self.records.extend(records);
         self
     }
 
-    /// Adds a part, whose health or number the operator sees.
+    /// Adds a health check, whose result and depth the operator sees.
     #[must_use]
     pub fn part(mut self, part: Part) -> Self {
         self.parts.push(part);
@@ -151,12 +151,12 @@ impl Feature {
     }
 }
 
-/// All operations and kinds of events, sorted by name; hooks, samples and parts in the order of their
+/// All operations and kinds of events, sorted by name; hooks, samples and health checks in the order of their
 /// features.
 pub struct Table {
     operations: BTreeMap<&'static str, Arc<Operation>>,
     events: BTreeMap<&'static str, EventKind>,
-    /// How the payloads of each kind of event become lean, once one did.
+    /// How the payloads of each kind of event become lean, computed on first use.
     lean_payloads: BTreeMap<&'static str, OnceLock<Lean>>,
     guards: Vec<Guard>,
     projectors: Vec<Projector>,
@@ -226,7 +226,7 @@ impl Table {
         Ok(table)
     }
 
-    /// Checks the hooks, once everything that they refer to is known.
+    /// Checks the hooks, once all objects that they refer to are known.
     fn check_hooks(&self) -> Result<()> {
         let kinds = self.projectors.iter().flat_map(|projector| &projector.kinds);
         if let Some(kind) = kinds.into_iter().find(|kind| !self.events.contains_key(**kind)) {
@@ -352,37 +352,37 @@ impl Table {
         self.chores.iter()
     }
 
-    /// Returns the way named `name`.
+    /// Returns the delivery channel named `name`.
     pub(crate) fn way(&self, name: &str) -> Option<&Way> {
         self.ways.iter().find(|way| way.name == name)
     }
 
-    /// Returns the parts that features have declared.
+    /// Returns the health checks that features have declared.
     pub(crate) fn parts(&self) -> impl Iterator<Item = &Part> {
         self.parts.iter()
     }
 
-    /// Returns what each table holds, in an order in which each comes after those that it refers to.
+    /// Returns the declaration of each table, sorted so that each comes after those that it refers to.
     pub fn records(&self) -> &[Records] {
         &self.records
     }
 
-    /// Returns the conditions of every action: what must hold before a thread may move.
+    /// Returns the conditions of every action that must hold before a thread may move.
     pub fn conditions(&self) -> impl Iterator<Item = &Condition> {
         self.conditions.iter()
     }
 
-    /// Returns what becomes of the rows that name messages when these are withdrawn or purged.
+    /// Returns how the rows that name messages are treated when these are withdrawn or purged.
     pub(in crate::op) fn cleaners(&self) -> impl Iterator<Item = &Cleaner> {
         self.cleaners.iter()
     }
 
-    /// Returns what ends some of what a member has before it is deactivated.
+    /// Returns the function that ends some of what a member holds, before the member is deactivated.
     pub(in crate::op) fn ends_some(&self) -> Option<EndSome> {
         self.ends_some
     }
 
-    /// Returns what keeps members online who are connected to the process.
+    /// Returns the function that keeps members online while they are connected to the process.
     pub(in crate::op) fn keeps_online(&self) -> Option<KeepOnline> {
         self.keeps_online
     }
@@ -403,7 +403,7 @@ impl Table {
     }
 }
 
-/// Checks what must be true of every operation.
+/// Checks the conditions that every operation must meet.
 fn check(operation: &Operation) -> Result<()> {
     let defect = |what: &str| Err(Error::internal(format!("the operation {} {what}", operation.name())));
     if operation.docs().title.is_empty()
@@ -436,8 +436,8 @@ fn check(operation: &Operation) -> Result<()> {
     Ok(())
 }
 
-/// Returns the variables of a path template: the names in braces, of which the last may be the whole rest of
-/// the path, `{*name}`.
+/// Returns the variables of a path template: the names in braces. The last one may stand for the whole rest
+/// of the path, `{*name}`.
 pub fn path_variables(path: &str) -> impl Iterator<Item = &str> {
     let braced = path.split('/').filter_map(|segment| segment.strip_prefix('{')?.strip_suffix('}'));
     braced.map(|name| name.trim_start_matches('*'))

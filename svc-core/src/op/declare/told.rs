@@ -1,44 +1,44 @@
-//! What an answer that was cut says of it, and how long answers can be: by the schema of an output.
+//! The notes of an answer about its cuts, and how long answers can be: both by the schema of an output.
 //!
-//! Both are read from the schema alone, so that each operation has them as soon as it is declared.
+//! They are derived from the schema alone, so each operation has them as soon as it is declared.
 
 use serde_json::{Map, Value, json};
 
 use crate::limits::ANSWER_MCP_BYTES;
 use crate::schema::{self, alternatives, is_kind};
 
-/// Members that are texts to be read on where they were cut. An object has one of them.
+/// Members that are texts which a caller may continue reading after a cut. An object has one of them.
 pub(super) const TEXTS: &[&str] =
     &["body", "value", "text", "definition", "question", "detail", "reason", "purpose", "topic", "pointer"];
 
-/// Members that are whole or null, although their schema says what they consist of.
+/// Members that are whole or null, although their schema describes their contents.
 pub(super) const WHOLE: &[&str] = &["footprint", "description"];
 
 /// Members that are lists of such values.
 pub(super) const WHOLE_ITEMS: &[&str] = &["content"];
 
-/// The list whose newest items, which are its last, stay, and the member that counts the others.
+/// The list that keeps its newest items, which are its last, and the member that counts the others.
 pub(super) const NEWEST: &str = "messages";
 pub(super) const NEWEST_OMITTED: &str = "messages_omitted";
 
-/// The members of a page: its items, and where the next one begins.
+/// The members of a page: its items, and the start of the next one.
 pub(super) const ITEMS: &str = "items";
 pub(super) const NEXT_CURSOR: &str = "next_cursor";
 
-/// What an object says of its text if that was cut, and of what was left out of it.
+/// The notes of an object about a cut of its text, and about omitted members.
 pub(super) const TRUNCATED: &str = "truncated";
 pub(super) const NEXT_OFFSET: &str = "next_offset";
 pub(super) const OMITTED: &str = "omitted";
 
 /// Bytes up to which a text is not cut.
 pub(super) const TEXT_MIN: usize = 256;
-/// Bytes up to which any other string is not.
+/// Bytes up to which any other string is not cut.
 pub(super) const WORD_MAX: usize = 2_500;
 
-/// Bytes for the cursor of a page and the positions up to which it goes.
+/// Bytes for the cursor of a page and its last positions.
 pub(super) const CURSOR_BYTES: usize = 120;
 
-/// Adds to the schema of an answer what it has when it was cut.
+/// Adds to the schema of an answer the notes about its cuts.
 pub(crate) fn describe(schema: &mut Value) {
     each_part(schema, &mut |part| describe(part));
     let Some(Value::Object(members)) = schema.get_mut("properties") else { return };
@@ -63,7 +63,7 @@ pub(crate) fn describe(schema: &mut Value) {
     }
 }
 
-/// Returns the names of the schemas of what is within an answer, without what is whole or null there.
+/// Returns the names of the schemas within an answer, except within values that are whole or null.
 pub(crate) fn parts_named(schema: &Value) -> Vec<String> {
     let mut named = Vec::new();
     let mut cut = schema.clone();
@@ -74,7 +74,7 @@ pub(crate) fn parts_named(schema: &Value) -> Vec<String> {
     named
 }
 
-/// Visits the schemas within a schema, without those of what is whole or null.
+/// Visits the schemas within a schema, except those of values that are whole or null.
 fn each_part(schema: &mut Value, visit: &mut dyn FnMut(&mut Value)) {
     let Some(keywords) = schema.as_object_mut() else { return };
     for (keyword, value) in keywords {
@@ -107,7 +107,7 @@ fn is_list(schema: &Value) -> bool {
     schema.get("items").is_some()
 }
 
-/// Whether a member is whole or null.
+/// Returns whether a member is whole or null.
 fn is_whole(name: &str, schema: &Value) -> bool {
     WHOLE.contains(&name) || is_open(schema)
 }
@@ -123,7 +123,7 @@ fn allow_null(schema: &mut Value) {
     }
 }
 
-/// Whether a schema says nothing of what a value consists of.
+/// Returns whether a schema does not describe the contents of a value.
 pub(super) fn is_open(schema: &Value) -> bool {
     let Some(keywords) = schema.as_object() else { return true };
     let says_kind = keywords.get("type").is_some_and(|kind| !is_kind(kind, "object"));
@@ -133,7 +133,7 @@ pub(super) fn is_open(schema: &Value) -> bool {
     }
 }
 
-/// Whether a schema allows null.
+/// Returns whether a schema allows null.
 pub(super) fn is_nullable(schema: &Value) -> bool {
     match schema.get("type") {
         Some(kind) => is_kind(kind, "null"),
@@ -141,7 +141,7 @@ pub(super) fn is_nullable(schema: &Value) -> bool {
     }
 }
 
-/// Bytes of strings whose schema does not say how long they are, by the names of their members.
+/// Bytes of strings whose schema does not limit their length, by the names of their members.
 const LENGTHS: &[(&str, usize)] = &[
     ("$type", 100),
     ("action", 100),
@@ -194,23 +194,23 @@ const LENGTHS: &[(&str, usize)] = &[
     ("version", 40),
 ];
 
-/// Bytes of a character in JSON at the most: one that is escaped.
+/// Maximum bytes of a character in JSON: one that is escaped.
 const CHARACTER_BYTES: usize = 6;
-/// Bytes of a string that has a pattern alone, such as a hash or a cursor.
+/// Bytes of a string that only a pattern limits, such as a hash or a cursor.
 const PATTERN_BYTES: usize = 130;
 
-/// Whether a member is a text that may be cut.
+/// Returns whether a member is a text that may be cut.
 fn is_text(name: &str, schema: &Value) -> bool {
     let is_string = schema.get("type").is_some_and(|kind| is_kind(kind, "string"));
     is_string && TEXTS.contains(&name) && most(name, schema) > TEXT_MIN
 }
 
-/// Returns how many bytes a value has at most by its schema; the largest number if it may have any.
+/// Returns the maximum bytes of a value by its schema, or `usize::MAX` if it is not limited.
 pub(crate) fn most(name: &str, schema: &Value) -> usize {
     sized(name, schema, &|_, _, most| most)
 }
 
-/// Returns how many bytes remain of a value at most when it was cut as far as it can be.
+/// Returns the maximum bytes of a value that was cut as far as possible.
 pub(crate) fn least(schema: &Value) -> usize {
     let items = |schema: &Value| schema.get("properties")?.get(NEXT_CURSOR)?.get("type").cloned();
     let of_page = items(schema).map(|_| {
@@ -237,7 +237,7 @@ fn is_object(schema: &Value) -> bool {
     schema.get("properties").is_some() || alternatives(schema).any(is_object)
 }
 
-/// Returns the size of a value by its schema, with what `of` makes of the size of each value in it.
+/// Returns the size of a value by its schema; `of` maps the size of each value in it.
 fn sized(name: &str, schema: &Value, of: &dyn Fn(&str, &Value, usize) -> usize) -> usize {
     let largest =
         |options: &Vec<Value>| options.iter().map(|it| it.to_string().len()).max().unwrap_or_default();
@@ -293,7 +293,8 @@ fn string_bytes(name: &str, schema: &Value) -> usize {
     }
 }
 
-/// Returns the strings of an answer whose lengths nothing says, and its objects with two texts to read on.
+/// Returns the strings of an answer with an unlimited length, and its objects with two texts to continue
+/// reading.
 pub(crate) fn unbounded(schema: &Value) -> Vec<String> {
     let mut found = Vec::new();
     let none = Map::new();
@@ -318,7 +319,7 @@ pub(crate) fn unbounded(schema: &Value) -> Vec<String> {
     found
 }
 
-/// Whether an answer may have more bytes than one over MCP has unless it is asked otherwise.
+/// Returns whether an answer may exceed the default size of answers over MCP.
 pub(crate) fn may_be_long(schema: &Value) -> bool {
     most("", schema) > ANSWER_MCP_BYTES
 }

@@ -1,7 +1,7 @@
 //! Operations by type, for callers within the process.
 //!
-//! A typed operation is a constant beside its function and is declared with it: so what a caller passes and
-//! gets back are the types of that function, and no JSON is made or parsed between the two.
+//! A typed operation is a constant beside its function and is declared with it, so callers pass and receive
+//! the types of that function, and no JSON is made or parsed in between.
 
 use std::any::TypeId;
 use std::marker::PhantomData;
@@ -39,7 +39,7 @@ impl<I, O> TypedOperation<I, O> {
 }
 
 impl<I: 'static, O: 'static> TypedOperation<I, O> {
-    /// Returns the name, and the type that the operation is called by.
+    /// Returns the name, and the type by which the operation is called.
     pub(super) fn key(self) -> Key {
         (self.name, TypeId::of::<Self>())
     }

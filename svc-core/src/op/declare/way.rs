@@ -1,9 +1,10 @@
-//! Ways out: how what members are told leaves the service.
+//! Delivery channels: they send notifications of members out of the service.
 //!
-//! A way takes what is due as parcels, each with all that one member has due on it at that moment. Taking
-//! leases the rows behind a parcel by moving their due ahead, so a parcel is with one process at a time, and
-//! one whose process dies is taken again. The network is left to the shell that serves the service; what came
-//! of it is settled in a transaction. No words wait outside of the rows that a withdrawal removes.
+//! A channel takes due notifications in batches, each with all that one member has due on it at that moment.
+//! Taking leases the rows behind a batch by moving their due time ahead, so a batch is with one process at a
+//! time, and another process takes it again if that one dies. The shell that serves the service does the
+//! network part; the result is settled in a transaction. No content waits outside of the rows that a
+//! withdrawal removes.
 
 use std::any::Any;
 use std::time::Duration;
@@ -14,23 +15,23 @@ use crate::id::{MemberId, WorkspaceId};
 use crate::op::run::context::{Read, Write};
 use crate::time::Time;
 
-/// A way out.
+/// A delivery channel.
 #[derive(Clone, Copy)]
 pub struct Way {
     /// Its name, by which a sender finds it.
     pub name: &'static str,
-    /// Where what is to be sent waits.
+    /// The queue of notifications to send.
     pub queue: Queue,
-    /// Whether a piece is still to be sent.
+    /// Whether a notification is still to be sent.
     pub is_current: IsCurrent,
-    /// Settles a parcel.
+    /// Settles a batch.
     pub settle: Settle,
 }
 
-/// Where what is to be sent on a way waits.
+/// The queue of a delivery channel.
 #[derive(Clone, Copy)]
 pub enum Queue {
-    /// In rows of the feature's own.
+    /// Rows of the feature.
     Own(OwnQueue),
 }
 
@@ -38,35 +39,36 @@ pub enum Queue {
 #[derive(Clone, Copy)]
 pub struct OwnQueue {
     /// Selects the next `$3` workspaces after `$2` that have something waiting, by id: the id, the workspace
-    /// that is charged, and whether it is live and something is due at `$1`.
+    /// that is charged, and whether it is live and a notification is due at `$1`.
     pub workspaces: &'static str,
-    /// Selects the id of at most `$3` members of the workspace `$1` that have something due at `$2`, those
-    /// first that have waited longest.
+    /// Selects the ids of up to `$3` members of the workspace `$1` with notifications due at `$2`, those that
+    /// have waited longest first.
     pub members: &'static str,
-    /// Takes what a member has due.
+    /// Takes a member's due notifications.
     pub take: Take,
-    /// Puts off what a member has due, which could not be taken.
+    /// Postpones a member's due notifications, after a failure to take them.
     pub put_off: PutOff,
 }
 
-/// Makes what a member of the caller's workspace has due by now due at another time.
+/// Moves the due notifications of a member of the caller's workspace to another time.
 ///
-/// It reads nothing of what the member has said, which may be what cannot be read.
+/// It reads no content, since content may be the part that cannot be read.
 pub type PutOff = fn(&mut Write<'_>, MemberId, Time) -> Result<()>;
 
-/// Takes what a member of the caller's workspace has due, and leases it; none if nothing is to be sent now.
+/// Takes and leases the due notifications of a member of the caller's workspace; `None` if nothing is to be
+/// sent now.
 ///
 /// The caller is the service itself.
 pub type Take = fn(&mut Write<'_>, MemberId) -> Result<Option<Parcel>>;
 
-/// Returns whether the piece at this place is still to be sent: a parcel has several, and what they tell of
-/// may be read or withdrawn while those before are sent.
+/// Returns whether the notification at this index is still to be sent: its message may be read or withdrawn
+/// while the earlier ones of the batch are sent.
 pub type IsCurrent = fn(&Read<'_>, &Parcel, usize) -> Result<bool>;
 
-/// Records what became of each piece of a parcel, in their order.
+/// Records the result of each notification of a batch, in their order.
 pub type Settle = fn(&mut Write<'_>, &Parcel, &[Arrival]) -> Result<()>;
 
-/// What one member has due on one way.
+/// A delivery batch: the notifications that one member has due on one channel.
 pub struct Parcel {
     way: &'static str,
     workspace_id: WorkspaceId,
@@ -76,7 +78,7 @@ pub struct Parcel {
 }
 
 impl Parcel {
-    /// Creates a parcel of pieces, which are sent one by one.
+    /// Creates a batch of notifications, which are sent one by one.
     pub fn new<T: Send + Sync + 'static>(
         way: &'static str,
         workspace_id: WorkspaceId,
@@ -86,7 +88,7 @@ impl Parcel {
         Self { way, workspace_id, member_id, count: pieces.len(), pieces: Box::new(pieces) }
     }
 
-    /// Returns the name of its way.
+    /// Returns the name of its channel.
     pub fn way(&self) -> &'static str {
         self.way
     }
@@ -101,17 +103,17 @@ impl Parcel {
         self.member_id
     }
 
-    /// Returns its pieces, whose type is that of its way.
+    /// Returns its notifications, whose type is that of its channel.
     pub fn pieces<T: 'static>(&self) -> &[T] {
         self.pieces.downcast_ref::<Vec<T>>().map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Returns how many pieces it has.
+    /// Returns the number of its notifications.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Fails unless there is an arrival for each piece.
+    /// Fails unless there is a result for each notification.
     pub(crate) fn check(&self, arrivals: &[Arrival]) -> Result<()> {
         if arrivals.len() == self.count {
             return Ok(());
@@ -126,28 +128,28 @@ impl std::fmt::Debug for Parcel {
     }
 }
 
-/// What became of a piece.
+/// The delivery result of a notification.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Arrival {
     /// It was accepted.
     Accepted,
-    /// It may be accepted later, not before this time has passed if there is one.
+    /// It may be accepted later, but not before the given delay, if there is one.
     Later {
-        /// What the receiver said, or what was in the way.
+        /// The receiver's response, or the reason for the failure.
         detail: String,
-        /// What the receiver has asked for.
+        /// The delay that the receiver has requested.
         after: Option<Duration>,
     },
     /// It will not be accepted, but others may be.
     Dropped {
-        /// What the receiver said.
+        /// The receiver's response.
         detail: String,
     },
-    /// Nothing that is sent there will be accepted.
+    /// The receiver will not accept any notification.
     Refused {
-        /// What the receiver said.
+        /// The receiver's response.
         detail: String,
     },
-    /// It was not sent, because one before it could not be, or it was no longer to be sent.
+    /// It was not sent, because an earlier one could not be, or because it was no longer due.
     NotTried,
 }

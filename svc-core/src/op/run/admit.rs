@@ -1,5 +1,4 @@
-//! Admission: what it is, and how it is given by a credential that is not cached, which is looked up in the
-//! database.
+//! Admission, and the database lookup that admits a credential which is not cached.
 
 use std::sync::Arc;
 
@@ -16,7 +15,8 @@ use crate::rate::{Charged, Client, Holder, Peer, Standing};
 use crate::store::executor::{ReadTask, Reader, Source, Task};
 use crate::time::Time;
 
-/// An admitted request: its credential was live and had the capability a moment ago, and it has been counted.
+/// An admitted request: its credential was live and had the capability a moment ago, and the request has been
+/// counted.
 ///
 /// Starting an operation requires it, and checks the credential and the capability again.
 #[derive(Clone, Debug)]
@@ -28,22 +28,22 @@ pub struct Admission {
     pub(super) client: Option<Client>,
     pub(super) standings: Arc<[Standing]>,
     pub(super) is_follow_up: bool,
-    /// Whether what it asks for is no operation, although one answers it.
+    /// Whether the request calls no operation, although one answers it.
     pub(super) asks_otherwise: bool,
 }
 
 impl Admission {
-    /// Returns the client that the request is charged to; none if it came from within this process.
+    /// Returns the client that the request is charged to, or `None` if it came from within this process.
     pub fn client(&self) -> Option<Client> {
         self.client
     }
 
-    /// Returns who holds what the request takes of a ceiling; `None` if it came from within this process.
+    /// Returns the holder of the request's share of a ceiling, or `None` if it came from within this process.
     pub fn holder(&self) -> Option<Holder> {
         self.client.map(|client| Holder { client, workspace: self.access.charged_to() })
     }
 
-    /// Returns what is left of the limits that the request counts against, if its caller is known.
+    /// Returns the remaining quotas that the request counts against, if its caller is known.
     pub fn standings(&self) -> &[Standing] {
         &self.standings
     }
@@ -55,14 +55,14 @@ impl Admission {
 
     /// Returns an admission for a further request of a connection.
     ///
-    /// The connection was counted, and recorded, when it began.
+    /// The connection was counted and recorded when it began.
     pub fn follow_up(&self) -> Self {
         Self { is_follow_up: true, ..self.clone() }
     }
 
-    /// Returns the admission of a request that calls no operation, although one is run to answer it.
+    /// Returns the admission of a request that calls no operation, although one answers it.
     ///
-    /// Audit rows name no operation then.
+    /// Audit rows then name no operation.
     pub fn without_operation(self) -> Self {
         Self { asks_otherwise: true, ..self }
     }
@@ -91,13 +91,13 @@ impl Admission {
     }
 }
 
-/// Bytes of a path that are kept for the audit row; no operation's path is as long.
+/// Bytes of a path that are kept for the audit row; every operation's path is shorter.
 const PATH_MAX: usize = 1024;
 
-/// Receives an admission. Called on a core thread: it must only hand it on.
+/// Receives an admission. Called on a core thread: it must only pass it on.
 pub(crate) type Admitted = Box<dyn FnOnce(std::result::Result<Admission, NotAdmitted>) + Send>;
 
-/// Why a request was not admitted, and what its caller is told of its limits all the same.
+/// Why a request was not admitted, and the remaining quotas that it counted against.
 #[derive(Clone, Debug)]
 pub struct NotAdmitted {
     error: Error,
@@ -114,7 +114,7 @@ impl NotAdmitted {
         self.error.code()
     }
 
-    /// Returns what is left of the limits that the request counts against, if its caller is known.
+    /// Returns the remaining quotas that the request counts against, if its caller is known.
     pub fn standings(&self) -> &[Standing] {
         &self.standings
     }
@@ -137,7 +137,7 @@ pub(super) struct AdmitCall {
     /// The call, whose caller is not known yet.
     pub(super) call: Call,
     pub(super) key: CredentialKey,
-    /// The flaw of its token, if the text of that cannot be one.
+    /// The flaw of its token, if its text cannot be a token.
     pub(super) flaw: Option<&'static str>,
     pub(super) peer: Option<Peer>,
     pub(super) charged: Option<Charged>,
@@ -147,7 +147,7 @@ pub(super) struct AdmitCall {
 }
 
 impl AdmitCall {
-    /// Admits or rejects the request by what was found, after the transaction.
+    /// Admits or rejects the request by the result of the lookup, after the transaction.
     fn admit(&mut self) -> Result<()> {
         let (limits, needs, charged) = (&self.call.dispatch.limits, self.call.needs, self.charged.take());
         let mut gate = Gate { limits, needs, peer: self.peer, now: self.now(), charged };
@@ -183,7 +183,7 @@ impl ReadTask<ReaderCache> for AdmitCall {
 }
 
 impl Task for AdmitCall {
-    /// It does not wait behind callers without a credential: only some lookups are queued at a time, and
+    /// It does not wait behind callers without a credential: only a few lookups are queued at a time, and
     /// addresses take turns before that.
     fn source(&self) -> Source {
         Source { workspace: None, client: self.peer.map(Client::Peer) }

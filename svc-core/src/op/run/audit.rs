@@ -1,6 +1,6 @@
 //! The audit rows that dispatch writes by itself.
 //!
-//! There is one `mutation` for each change that has no named row of its own, and one `authorization.decision`
+//! It writes one `mutation` for each change without a separate named row, and one `authorization.decision`
 //! for each request with a delegated token.
 
 use serde_json::{Map, Value, json};
@@ -8,22 +8,22 @@ use serde_json::{Map, Value, json};
 use crate::op::call::caller::Surface;
 use crate::op::declare::operation::Operation;
 
-/// What an audit row records about the request, kept while the job is queued.
+/// The data about a request for its audit row, kept while the job is queued.
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
     pub surface: Surface,
     operation: &'static str,
     path: String,
-    /// The path as it is declared, without ids.
+    /// The path template, without ids.
     template: &'static str,
     status: u16,
     ids: Option<Map<String, Value>>,
 }
 
 impl Origin {
-    /// Returns the origin of a request for `operation`, or for none in particular.
+    /// Returns the origin of a request for `operation`, or for no particular one.
     ///
-    /// `ids` are those that the request names, if its path does not name them.
+    /// `ids` are the ids in the request, if its path does not name them.
     pub fn of(
         operation: Option<&Operation>,
         surface: Surface,
@@ -47,14 +47,14 @@ impl Origin {
 
     fn operation(&self) -> String {
         match self.surface {
-            // A list of tools, say, or what could not be read.
+            // A list of tools, for example, or a request that could not be read.
             Surface::Mcp if self.operation.is_empty() => "mcp".to_owned(),
             Surface::Mcp => format!("tools/call:{}", self.operation),
             _ => self.operation.to_owned(),
         }
     }
 
-    /// Returns the metadata of the generic row: without ids, if it must be `discreet`.
+    /// Returns the metadata of the generic row, without ids if it must be `discreet`.
     pub fn mutation(&self, discreet: bool) -> Value {
         let names_ids = self.ids.is_none();
         let mut metadata = json!({

@@ -1,4 +1,4 @@
-//! An admitted request inside the core: its credential, its caller, and what must be recorded when it ends.
+//! An admitted request inside the core: its credential, its caller, and the data to record when it ends.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -24,14 +24,14 @@ use crate::store::executor::{Reader, Source};
 use crate::store::{Conn, Engine};
 use crate::time::{Clock, Time};
 
-/// What a request is admitted by.
+/// The basis on which a request is admitted.
 #[derive(Clone, Debug)]
 pub(crate) enum AdmittedBy {
     /// A credential. Its workspace never changes.
     Known(Arc<KnownCredential>),
     /// No credential.
     Nobody,
-    /// The service itself, or an administrator of the machine, on a workspace.
+    /// The service itself, or an administrator of the machine, in a workspace.
     Instance(OwnWork),
 }
 
@@ -55,11 +55,11 @@ impl AdmittedBy {
     }
 }
 
-/// Work of the service itself on a workspace, and the workspace that is charged for it.
+/// Work of the service itself in a workspace, and the workspace that is charged for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OwnWork {
     pub workspace: WorkspaceId,
-    /// The workspace that is charged for the work; the instance if the service does it for itself.
+    /// The workspace that is charged for the work; the instance if the service does it for its own needs.
     pub charged_to: WorkspaceId,
 }
 
@@ -67,12 +67,12 @@ impl OwnWork {
     /// Work on the instance.
     pub const INSTANCE: Self = Self::on(WorkspaceId::INSTANCE);
 
-    /// Work that must not wait behind the requests of the workspace that it is about.
+    /// Work that must not wait behind the requests of the workspace that it concerns.
     pub const fn on(workspace: WorkspaceId) -> Self {
         Self { workspace, charged_to: WorkspaceId::INSTANCE }
     }
 
-    /// Work in the workspace of a caller, who causes it: it is charged like the caller's requests.
+    /// Work in the workspace of the caller that causes it: it is charged like the caller's requests.
     pub fn caused_by(caller: &Caller) -> Self {
         Self { workspace: caller.workspace_id, charged_to: caller.charged_to }
     }
@@ -90,30 +90,30 @@ impl AdmittedBy {
 pub(in crate::op) struct Call {
     pub dispatch: Arc<Dispatch>,
     pub access: AdmittedBy,
-    /// The client that the request is charged to; none for the service itself.
+    /// The client that the request is charged to; `None` for the service itself.
     pub client: Option<Client>,
     pub needs: Needs,
     pub work: Work,
     pub origin: Origin,
-    /// About how many bytes the request holds while it is in progress.
+    /// Approximate bytes that the request holds while it is in progress.
     pub bytes: usize,
     /// Set once no caller waits for the reply.
     pub abandoned: Arc<AtomicBool>,
-    /// No decision is recorded, even if it is delegated.
+    /// Whether no decision is recorded, even if the request is delegated.
     ///
     /// One has been recorded for the connection that it belongs to.
     pub is_follow_up: bool,
-    /// The workspace that it was found to belong to, if no credential says that.
+    /// The workspace that a preflight found, if no credential determines one.
     pub home: Option<WorkspaceId>,
     /// The caller as the last run found it, live or not.
     pub entered: Option<Entered>,
-    /// The idempotency key, and what is compared with its row.
+    /// The idempotency key, and the data to compare with its row.
     pub keyed: Option<Keyed>,
     /// The state that its committed steps share, as JSON.
     pub begun: Option<String>,
 }
 
-/// What a request runs.
+/// The work of a request.
 pub(in crate::op) enum Work {
     /// An operation, and the part of the call that guards receive.
     Operation(Arc<Operation>, hooks::GuardedCall),
@@ -129,7 +129,7 @@ pub(in crate::op) struct Entered {
     pub caller: Caller,
     /// The position that the log of a member's workspace has reached there.
     pub lsn: Option<i64>,
-    /// The epoch of what decides who may do and see what there.
+    /// The epoch of the rules that decide what a caller may do and see there.
     pub epoch: i64,
     pub now: Time,
 }
@@ -154,7 +154,7 @@ impl Call {
         }
     }
 
-    /// Forgets what an earlier run has found.
+    /// Discards the results of an earlier run.
     pub fn begin(&mut self) {
         self.entered = None;
         if let Some(keyed) = &mut self.keyed {
@@ -162,14 +162,14 @@ impl Call {
         }
     }
 
-    /// Records that the function runs, and so may refuse the request.
+    /// Records that the function runs, so that a refusal may come from it.
     pub fn has_run(&mut self) {
         if let Some(keyed) = &mut self.keyed {
             keyed.has_run = true;
         }
     }
 
-    /// Returns whom it runs for in the queues of the executor.
+    /// Returns the source of the request in the queues of the executor.
     pub fn source(&self) -> Source {
         match &self.access {
             AdmittedBy::Instance(own) if own.charged_to == WorkspaceId::INSTANCE => Source::SERVICE,
@@ -206,7 +206,7 @@ impl Call {
         caller.check_right(self.needs)
     }
 
-    /// Returns the caller as it was found last: in a transaction, or on admission if none has begun.
+    /// Returns the caller as last found: in a transaction, or on admission if none has begun.
     fn known_caller(&self) -> Option<&Caller> {
         match (&self.entered, &self.access) {
             (Some(entered), _) => Some(&entered.caller),
@@ -215,14 +215,14 @@ impl Call {
         }
     }
 
-    /// Whether the operation is a member's own affair.
+    /// Returns whether only the member itself may call the operation.
     pub fn is_personal(&self) -> bool {
         matches!(&self.work, Work::Operation(operation, _) if operation.access().personal)
     }
 
-    /// Rejects whoever is not the member itself, if the operation is a member's own affair.
+    /// Rejects a caller that is not the member itself, if the operation requires that.
     ///
-    /// An input that names another member is rejected whether there is such a member or not.
+    /// An input that names another member is rejected whether that member exists or not.
     pub fn check_personal(&self) -> Result<()> {
         let Work::Operation(_, named) = &self.work else { return Ok(()) };
         if !self.is_personal() {
@@ -292,7 +292,7 @@ impl Call {
         Ok(Entered { caller, lsn, epoch: epochs.access, now: batch.now() })
     }
 
-    /// Returns what the service itself sees: what the operation declares, or nothing without one.
+    /// Returns the sight of the service itself: the operation's declaration, or nothing without an operation.
     fn sight_of_instance(&self) -> Sight {
         match &self.work {
             Work::Operation(operation, _) => operation.access().sight_of_instance,
@@ -309,7 +309,7 @@ impl Call {
 
     /// Writes the audit rows of a change that is about to be committed, or of its refusal.
     ///
-    /// A refusal is no mutation. `refused` is the name of its problem.
+    /// A refusal leaves no `mutation`. `refused` is the name of its problem.
     pub fn audit(
         &self,
         cx: &mut Write<'_>,
@@ -362,15 +362,15 @@ impl Call {
 
     /// Records the decision about a delegated wait that is being parked.
     ///
-    /// It is recorded once, however long the wait lasts and whatever ends it. `done` is called with an error
-    /// if it cannot be.
+    /// It is recorded once, whatever the length and the end of the wait. `done` is called with an error if
+    /// that fails.
     pub fn record_parked(&mut self, done: impl FnOnce(Result<()>) + Send + 'static) {
         self.record(None, done);
         self.is_follow_up = true;
     }
 
-    /// Records a request that changed nothing: the decision about a delegated one, and one that leaves an
-    /// audit row all the same.
+    /// Records a request that changed nothing, if it is delegated or its operation leaves an audit row
+    /// nevertheless.
     fn record(&self, refused: Option<&'static str>, done: impl FnOnce(Result<()>) + Send + 'static) {
         let audited = match &self.work {
             Work::Operation(row, _) if refused.is_none() => row.access().audited,
@@ -397,7 +397,8 @@ impl Call {
     }
 }
 
-/// Copies of a request's body that are in memory at once: as received, decoded, sealed, and in an event.
+/// Copies of a request's body that are in memory at the same time: as received, decoded, sealed, and in an
+/// event.
 pub(super) const COPIES: usize = 4;
 
 /// Loads a credential's caller and caches it.
@@ -413,14 +414,14 @@ fn load(reader: &Reader<ReaderCache>, workspace: WorkspaceId, key: &CredentialKe
 /// Returns the position that the log of the caller's workspace has reached, if the caller is a member.
 pub(super) fn log_lsn(conn: &Conn, batch: &RefCell<Batch>, caller: &Caller) -> Result<Option<i64>> {
     if caller.workspace_id == WorkspaceId::INSTANCE && caller.via == Via::Anonymous {
-        // It has no workspace, and the head of the instance's log is locked only by who writes there.
+        // It has no workspace, and only a writer of the instance's log locks its head.
         return Ok(None);
     }
     let lsn = batch.borrow_mut().head(conn, caller.workspace_id)?.lsn;
     Ok(caller.is_member().then_some(lsn))
 }
 
-/// Invalidates what the reader has cached of a workspace if it has changed since.
+/// Invalidates the reader's cache of a workspace if the workspace has changed since.
 ///
 /// Returns the position that the log of the workspace has reached.
 fn check_cache(reader: &Reader<ReaderCache>, clock: &Clock, workspace: WorkspaceId) -> Result<i64> {
@@ -450,8 +451,8 @@ fn check_cache(reader: &Reader<ReaderCache>, clock: &Clock, workspace: Workspace
 
 const HEAD_SQLITE: &str = "select lsn, epoch, rules_epoch from heads where workspace_id = $1";
 
-/// Selects the database's time too, which all servers use, and returns a row even if there is no log: then
-/// the epochs are those of none.
+/// Also selects the database's time, which all servers use, and returns a row even if there is no log, with
+/// the position 0 and epochs that match no cache.
 const HEAD_POSTGRES: &str = "
     select cast(extract(epoch from clock_timestamp()) * 1000000 as bigint),
            coalesce(h.lsn, 0), coalesce(h.epoch, -1), coalesce(h.rules_epoch, -1)

@@ -66,12 +66,12 @@ impl<'a> Read<'a> {
         Self { conn: &reader.conn, caller, charged_to, now, shared, cache: CacheRef::Reader(&reader.cache) }
     }
 
-    /// Charges what the transaction leaves on the disk to another workspace than that of the caller.
+    /// Charges the files that the transaction leaves on the disk to another workspace than the caller's.
     pub(crate) fn charging(self, charged_to: WorkspaceId) -> Self {
         Self { charged_to, ..self }
     }
 
-    /// Returns the workspace that a file is charged to; `None` for an administrator of the machine.
+    /// Returns the workspace that a file is charged to, or `None` for an administrator of the machine.
     pub(crate) fn charged_to(&self) -> Option<WorkspaceId> {
         (self.caller.via != Via::Instance).then_some(self.charged_to)
     }
@@ -96,7 +96,7 @@ impl<'a> Read<'a> {
         &self.shared.sealer
     }
 
-    /// Returns what session cookies are signed with, if browsers can sign in.
+    /// Returns the key that signs session cookies, if browsers can sign in.
     pub(crate) fn session_key(&self) -> Option<&SessionKey> {
         self.shared.session_key.as_ref()
     }
@@ -116,7 +116,7 @@ impl<'a> Read<'a> {
         Rows::read(self.conn, sql, params)
     }
 
-    /// Returns the first rows of a statement, as many as a page holds, for a response that is no page.
+    /// Returns the first rows of a statement, as many as a page holds, for a response without pages.
     pub fn first_rows<T: FromRow>(&self, sql: &'static str, params: &[&dyn ToParam]) -> Result<Vec<T>> {
         let mut rows = self.conn.query_within(limits::PAGE_BYTES, sql, params)?;
         rows.iter_mut().map(T::from_row).collect()
@@ -132,7 +132,8 @@ impl<'a> Read<'a> {
         self.conn.visit(sql, params, each)
     }
 
-    /// Visits the first rows of a statement in place, until they weigh `bytes` or the visitor breaks.
+    /// Visits the first rows of a statement in place, up to `bytes` bytes of rows or until the visitor
+    /// breaks.
     pub(crate) fn visit_within(
         &self,
         bytes: usize,
@@ -185,7 +186,7 @@ impl<'a> Read<'a> {
 
     /// Returns the position that the log of the caller's workspace has reached for this transaction.
     ///
-    /// A writer's job has what it and those before it in its batch have appended.
+    /// For a writer's job it includes the events of the job and of those before it in its batch.
     pub(crate) fn lsn(&self) -> Result<i64> {
         let workspace = self.caller.workspace_id;
         match &self.cache {
@@ -205,21 +206,21 @@ impl<'a> Read<'a> {
         }
     }
 
-    /// Returns the epoch of what decides who sees what in the caller's workspace.
+    /// Returns the epoch of the rules that decide what is visible to callers in the caller's workspace.
     ///
-    /// What was decided in another transaction still holds if that had the same epoch.
+    /// A decision of another transaction still holds if that had the same epoch.
     pub(crate) fn epoch(&self) -> i64 {
         self.cache.with(|cache| cache.epochs(self.caller.workspace_id).access)
     }
 
-    /// Returns what the connection has cached of the caller's workspace under `key`.
+    /// Returns the connection's cache entry of the caller's workspace under `key`.
     pub fn cached<T: Cached>(&self, key: &impl CacheKey) -> Option<T> {
         self.cache.with(|cache| cache.get(self.caller.workspace_id, key))
     }
 
-    /// Returns what is cached under `key`, or else what `load` returns, which it then caches.
+    /// Returns the entry cached under `key`, or else the result of `load`, which it then caches.
     ///
-    /// Only for what is made from rows every change of which emits an event that
+    /// Only for data from rows whose every change emits an event that
     /// [invalidates](crate::EventKind::invalidates) it.
     pub fn cached_or_load<T: Cached>(
         &self,
@@ -271,8 +272,8 @@ impl<'a> Read<'a> {
 
     /// Records that an object in this channel was loaded.
     ///
-    /// The first one that a change loads is what it is about, and determines where its audit row belongs. If
-    /// any is in a direct message, the row says neither where nor what.
+    /// The first object that a change loads is its subject, and determines the place of its audit row. If any
+    /// object is in a direct message, the row names neither a place nor ids.
     pub(crate) fn loaded_in(&self, channel: ChannelId, is_dm: bool) {
         if let CacheRef::Writer(batch) = &self.cache {
             let mut batch = batch.borrow_mut();
@@ -281,22 +282,22 @@ impl<'a> Read<'a> {
         }
     }
 
-    /// Returns what must hold before a thread may make the move named `action`.
+    /// Returns the conditions before a thread may make the move named `action`.
     pub fn conditions(&self, action: &str) -> impl Iterator<Item = &'a Condition> {
         self.shared.table.conditions().filter(move |condition| condition.action == action)
     }
 
-    /// Returns what each table holds, in an order in which each comes after those that it refers to.
+    /// Returns the declaration of each table, sorted so that each comes after those that it refers to.
     pub(crate) fn records(&self) -> &'a [Records] {
         self.shared.table.records()
     }
 
-    /// Returns the parts of the service.
+    /// Returns the health checks of the service.
     pub(crate) fn parts(&self) -> impl Iterator<Item = &'a Part> {
         self.shared.table.parts()
     }
 
-    /// Returns the numbers of the shells that serve the service.
+    /// Returns the depths of the shells that serve the service.
     pub(crate) fn gauges(&self) -> &'a Gauges {
         &self.shared.gauges
     }
@@ -306,7 +307,7 @@ impl<'a> Read<'a> {
     }
 }
 
-/// A transaction that may change things.
+/// A transaction that may change data.
 pub struct Write<'a> {
     read: Read<'a>,
     batch: &'a RefCell<Batch>,
@@ -333,12 +334,12 @@ impl<'a> Write<'a> {
         Self { read: Read { conn, caller, charged_to, now, shared, cache }, batch, begun: None }
     }
 
-    /// Goes on from what the committed steps of the request share, as JSON.
+    /// Continues from the state that the committed steps of the request share, as JSON.
     pub(crate) fn after(self, begun: Option<&'a str>) -> Self {
         Self { begun, ..self }
     }
 
-    /// Returns what the committed steps of the request share, if there are any.
+    /// Returns the state that the committed steps of the request share, if there is one.
     pub(crate) fn begun<S: DeserializeOwned>(&self) -> Result<Option<S>> {
         self.begun.map(serde_json::from_str).transpose().map_err(Error::internal)
     }
@@ -404,7 +405,7 @@ impl<'a> Write<'a> {
 
     /// Appends an event to a workspace other than the caller's: one that is being created.
     ///
-    /// The event invalidates, for every connection, the cached entries that its kind says.
+    /// The event invalidates, for every connection, the cached entries that its kind determines.
     pub fn emit_in<E: Event>(
         &mut self,
         workspace: WorkspaceId,
@@ -423,9 +424,10 @@ impl<'a> Write<'a> {
         Ok(recorded)
     }
 
-    /// Invalidates what any connection, of any server, has cached of the caller's workspace.
+    /// Invalidates every connection's cache of the caller's workspace, on every server.
     ///
-    /// An event says by its kind what it invalidates; this is for what ends without one, as a session does.
+    /// The kind of an event determines what it invalidates; this is for objects that end without an event,
+    /// such as a session.
     pub(crate) fn invalidate(&mut self, cached: Invalidates) -> Result<()> {
         self.batch.borrow_mut().invalidate(self.conn, self.caller.workspace_id, cached)
     }
@@ -435,17 +437,18 @@ impl<'a> Write<'a> {
         self.batch.borrow_mut().begin_log(workspace)
     }
 
-    /// Goes on with the log of a workspace that was imported, behind its last event.
+    /// Continues the log of a workspace that was imported, after its last event.
     pub(crate) fn begin_imported_log(&mut self, workspace: WorkspaceId, head: &ImportedHead) -> Result<()> {
         self.batch.borrow_mut().continue_log(self.conn, workspace, head)
     }
 
-    /// Says that the call is about a direct message, so that its audit row has no ids.
+    /// Marks the call as one about a direct message, so that its audit row has no ids.
     pub(crate) fn discreet(&mut self) {
         self.batch.borrow_mut().discreet = true;
     }
 
-    /// Says that the call changes nothing of note, so that an operation that declares it leaves no audit row.
+    /// Marks the call as one without a change of note, so that an operation that declares it leaves no audit
+    /// row.
     pub(crate) fn unchanged(&mut self) {
         self.batch.borrow_mut().unchanged = true;
     }
@@ -457,7 +460,7 @@ impl<'a> Write<'a> {
 
     /// Writes a named audit row of another workspace, or of the instance.
     ///
-    /// Each names the session of a browser that the request came with.
+    /// Each row names the session of a browser, if the request came with one.
     pub fn audit_in(
         &mut self,
         workspace: WorkspaceId,

@@ -1,8 +1,8 @@
-//! Credentials: whom a request is charged to, and a cache of live ones.
+//! Credentials: the payer of a request, and a cache of live credentials.
 //!
 //! With the cache, a known credential is admitted without a statement. The cache only admits and is never
-//! final: an entry is used for 10 seconds after a transaction has found the credential live, and is removed
-//! by the first that finds it dead.
+//! final: an entry is used for 10 seconds after a transaction has found the credential live, and the first
+//! transaction that finds it not live removes it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,20 +17,20 @@ use crate::op::call::credential::CredentialKey;
 use crate::rate::{Charged, Client, Payer, Peer, RateLimits};
 use crate::time::{Monotonic, Time};
 
-/// Most cached credentials; a fuller cache starts over.
+/// Maximum cached credentials; a full cache is emptied.
 const KNOWN_MAX: usize = 100_000;
 
-/// How long after a credential was found live it is admitted from the cache.
+/// How long the cache admits a credential after a transaction has found it live.
 const CONFIRMED_FOR: Duration = Duration::from_secs(10);
 
 /// The outcome of a lookup of a credential.
 #[derive(Clone)]
 pub(super) enum CredentialLookup {
-    /// One that the database has, live or dead.
+    /// A credential that the database has, live or not.
     Known(Arc<KnownCredential>),
-    /// One that the database does not have, and why it is none.
+    /// A credential that the database does not have, and the error.
     Unknown(Error),
-    /// None was sent.
+    /// The request sent no credential.
     Nothing,
 }
 
@@ -39,19 +39,19 @@ pub(super) enum CredentialLookup {
 pub(crate) struct KnownCredential {
     pub(super) key: CredentialKey,
     pub(super) caller: Caller,
-    /// What its requests are charged to.
+    /// The payer of its requests.
     payer: Payer,
     /// When a transaction last found it live, in microseconds of the monotonic clock.
     confirmed: AtomicU64,
 }
 
 impl KnownCredential {
-    /// Creates the entry of a credential that a transaction finds live now.
+    /// Creates the entry of a credential that a transaction has just found live.
     pub(super) fn new(key: CredentialKey, caller: Caller, payer: Payer, now: Monotonic) -> Self {
         Self { key, caller, payer, confirmed: AtomicU64::new(now.micros()) }
     }
 
-    /// Returns the client that its requests are charged to; none if that is the one at their address.
+    /// Returns the client that its requests are charged to, or `None` if that is the client at their address.
     pub(crate) fn client(&self) -> Option<Client> {
         self.payer.client
     }
@@ -61,9 +61,9 @@ impl KnownCredential {
         self.payer.workspace
     }
 
-    /// Returns whether its bearer is told what is left of its limits.
+    /// Returns whether responses report its remaining quotas.
     ///
-    /// Not the bearer of a share ticket: what is left would show how busy the workspace is.
+    /// They do not for a share ticket: the quotas would show how busy the workspace is.
     pub(super) fn is_told(&self) -> bool {
         !matches!(self.caller.via, Via::Ticket(_))
     }
@@ -112,15 +112,15 @@ pub(super) struct Gate<'a> {
     pub needs: Needs,
     pub peer: Option<Peer>,
     pub now: Time,
-    /// What counting the request has shown, once it was counted.
+    /// The result of counting the request, after that.
     pub charged: Option<Charged>,
 }
 
 impl Gate<'_> {
-    /// Counts the request, or rejects it if a limit is exceeded; once only.
+    /// Counts the request, or rejects it if a limit is exceeded; does so only once.
     ///
-    /// It is charged to the bearer of a live credential and to its workspace, otherwise to the address that
-    /// it came from. So no client's limit is used up by others at its address, or by a dead credential.
+    /// It is charged to the bearer of a live credential and to its workspace, otherwise to its address. So
+    /// others at the same address, or a credential that has ended, cannot use up a client's limit.
     pub fn charge(&mut self, found: &CredentialLookup) -> Result<()> {
         if self.charged.is_some() {
             return Ok(());
@@ -157,7 +157,7 @@ impl Credentials {
         cached.insert(known.key, known);
     }
 
-    /// Removes a credential that was found dead.
+    /// Removes a credential that a transaction found not live.
     pub(super) fn remove(&self, key: &CredentialKey) {
         self.cached.write().unwrap_or_else(PoisonError::into_inner).remove(key);
     }

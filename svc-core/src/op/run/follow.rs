@@ -1,6 +1,6 @@
-//! Reads that are no operation, on behalf of a connection or of a request to a shell.
+//! Reads outside of operations, for a connection or for a request to a shell.
 //!
-//! They go through the same pipeline as a request. What a connection began with was counted and recorded; its
+//! They go through the same pipeline as a request. The start of a connection was counted and recorded; its
 //! further reads are not.
 
 use std::sync::{Arc, Mutex};
@@ -20,9 +20,9 @@ use crate::op::run::context::Read;
 use crate::sync::lock;
 
 impl Dispatch {
-    /// Reads on behalf of an admitted caller, who needs what `operation` needs.
+    /// Reads on behalf of an admitted caller, who needs the rights that `operation` needs.
     ///
-    /// A long read takes turns with others, so that none delays those that are quick.
+    /// A long read takes turns with others, so that none delays the quick ones.
     pub(crate) async fn read_for<T: Send + 'static>(
         self: &Arc<Self>,
         operation: &Arc<Operation>,
@@ -38,7 +38,7 @@ impl Dispatch {
         });
         let (sender, receiver) = oneshot::channel();
         let done = result_of(made, move |outcome| {
-            // The connection may have ended; then nobody needs the outcome.
+            // The connection may have ended; then the result has no receiver.
             let _ = sender.send(outcome);
         });
         let call = self.call(Some(operation), admission, &Input::default());
@@ -46,7 +46,8 @@ impl Dispatch {
         receiver.await.map_err(Error::internal)?
     }
 
-    /// Reads on behalf of an admitted caller, who needs what `operation` needs, as quickly as one statement.
+    /// Reads on behalf of an admitted caller, who needs the rights that `operation` needs, as quickly as one
+    /// statement.
     pub(crate) fn start_quick<O: Serialize + Send + 'static>(
         self: &Arc<Self>,
         operation: &Arc<Operation>,

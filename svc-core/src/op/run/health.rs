@@ -1,38 +1,38 @@
-//! The health of the parts of the service, as readiness and the status of a server report it.
+//! The results of the health checks, as readiness and the status of a server report them.
 //!
-//! The checks that ask the database run in one transaction, the others do not depend on it.
+//! The checks that query the database run in one transaction, the others do not depend on it.
 
 use crate::error::{Error, Result};
 use crate::op::declare::part::{Health, Part};
 use crate::op::run::context::Read;
 
-/// The health of a part of the service.
+/// The result of a health check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartHealth {
     /// Its name in readiness.
     pub name: &'static str,
-    /// What is wrong with it, if anything is.
+    /// The problem, if there is one.
     pub fault: Option<String>,
-    /// What an operator should know of it although it works.
+    /// A note for the operator about a component that works.
     pub remark: Option<String>,
 }
 
 impl PartHealth {
-    /// Returns the health of a part with this fault, if it has one.
+    /// Returns the result of a check with this fault, if it has one.
     pub fn new(name: &'static str, fault: Option<String>) -> Self {
         Self { name, fault, remark: None }
     }
 
-    /// Says how the part is: `ok`, or what there is to say of it.
+    /// Describes the result: `ok`, or the fault or remark.
     pub fn said(self) -> String {
         self.fault.or(self.remark).unwrap_or_else(|| "ok".to_owned())
     }
 }
 
-/// The name of the part that says whether the database responds.
+/// The name of the check whether the database responds.
 pub(crate) const DATABASE: &str = "database";
 
-/// Returns the health of those among `parts` whose health can be checked without the database.
+/// Returns the results of those checks among `parts` that need no database.
 pub(crate) fn health_of_process<'a>(parts: impl Iterator<Item = &'a Part>) -> Vec<PartHealth> {
     let checked = parts.filter_map(|part| match &part.health {
         Health::InProcess(check) => Some(PartHealth::new(part.name, check())),
@@ -42,7 +42,7 @@ pub(crate) fn health_of_process<'a>(parts: impl Iterator<Item = &'a Part>) -> Ve
     checked.collect()
 }
 
-/// Returns the health of those whose health the database tells.
+/// Returns the results of the checks that query the database.
 pub(crate) fn health_in_database(cx: &Read<'_>) -> Result<Vec<PartHealth>> {
     let checked = cx.parts().filter_map(|part| match &part.health {
         Health::InDatabase(check) => Some(check(cx).map(|fault| PartHealth::new(part.name, fault))),
@@ -51,7 +51,7 @@ pub(crate) fn health_in_database(cx: &Read<'_>) -> Result<Vec<PartHealth>> {
     checked.collect()
 }
 
-/// Returns the health of the same parts if the database does not respond, because of `error`.
+/// Returns the results of the same checks if the database does not respond, because of `error`.
 pub(crate) fn health_without_database<'a>(
     parts: impl Iterator<Item = &'a Part>,
     error: &Error,

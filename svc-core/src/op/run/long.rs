@@ -1,9 +1,8 @@
 //! Long reads, which read one page at a time.
 //!
-//! Each page is a read of its own, which authenticates again and then goes to the end of the queue, so that
-//! the long reads of several workspaces take turns and none delays those that wait for older transactions to
-//! end. A workspace has one at a time, and for a limited time; and one export, which may take as long as it
-//! takes.
+//! Each page is a separate read, which authenticates again and then goes to the end of the queue, so that the
+//! long reads of several workspaces take turns and none delays those that wait for older transactions to end.
+//! A workspace has one at a time, for a limited time, and one export, without a time limit.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -28,15 +27,15 @@ pub(super) struct LongCall {
     call: Call,
     job: Prepared<LongJob>,
     done: Done,
-    /// Whether a page of it may take long.
+    /// Whether one of its pages may take long.
     scans: bool,
-    /// None if it may take as long as it takes.
+    /// `None` without a time limit.
     deadline: Option<Monotonic>,
-    /// When one that makes a file no longer waits for its turn.
+    /// When a read that makes a file stops waiting for its turn.
     turn_by: Monotonic,
     /// Taken with the first page.
     exclusive: Option<Exclusive>,
-    /// The output that the last page returned; none while there are more pages.
+    /// The output that the last page returned; `None` while there are more pages.
     output: Option<BoxedOutput>,
 }
 
@@ -47,12 +46,12 @@ impl LongCall {
         Self { call, job, done, scans: false, deadline, turn_by, exclusive: None, output: None }
     }
 
-    /// Creates one of which a page may take long.
+    /// Creates a read with a page that may take long.
     pub fn scan(call: Call, job: Prepared<LongJob>, done: Done) -> Self {
         Self { scans: true, ..Self::new(call, job, done) }
     }
 
-    /// Creates one that makes a file.
+    /// Creates a read that makes a file.
     pub fn download(call: Call, job: Prepared<LongJob>, done: Done) -> Self {
         let turn_by = call.dispatch.clock.deadline(DOWNLOAD_WAIT);
         Self { deadline: None, turn_by, ..Self::scan(call, job, done) }
@@ -131,7 +130,7 @@ impl ReadTask<ReaderCache> for LongCall {
 
 /// The transaction of a page.
 ///
-/// The workspace is taken only once the caller is known to be allowed to read.
+/// It takes the workspace's turn only once the caller is known to be allowed to read.
 struct ReadingLong<'r> {
     reading: Reading<'r, Option<BoxedOutput>>,
     is_download: bool,
@@ -156,7 +155,7 @@ impl Stage for ReadingLong<'_> {
                 false => Some(Exclusive::long_read(&call.dispatch, workspace)?),
             };
             if taken.is_none() {
-                // Whoever has it takes its next page before this one is asked again.
+                // The holder reads its next page before this read tries again.
                 return Ok(None);
             }
             **exclusive = taken;
@@ -180,7 +179,7 @@ struct Exclusive {
 }
 
 impl Exclusive {
-    /// Takes the right to a long read; `None` if the workspace has one in progress.
+    /// Takes the right to a long read, or returns `None` if the workspace has one in progress.
     fn take(dispatch: &Arc<Dispatch>, is_download: bool, workspace: WorkspaceId) -> Option<Self> {
         let is_free = lock(dispatch.in_progress(is_download)).insert(workspace);
         is_free.then(|| Self { dispatch: Arc::clone(dispatch), is_download, workspace })
@@ -196,7 +195,7 @@ impl Exclusive {
         })
     }
 
-    /// Returns the right to an export; `None` while the workspace has another one, until `turn_by`.
+    /// Takes the right to an export, or returns `None` while the workspace has another one, until `turn_by`.
     fn download(
         dispatch: &Arc<Dispatch>,
         workspace: WorkspaceId,
@@ -213,7 +212,7 @@ impl Exclusive {
     }
 }
 
-/// How long a caller waits while another export of its workspace is being made.
+/// How long a caller waits while its workspace makes another export.
 const DOWNLOAD_WAIT: Duration = Duration::from_secs(10);
 
 impl Drop for Exclusive {

@@ -1,7 +1,8 @@
 //! The queue of credential lookups.
 //!
-//! A credential that is not cached is looked up whatever its address has done, so only a few lookups run at a
-//! time, and addresses take turns: made-up ones wait for each other, and take no reader away from known ones.
+//! A credential that is not cached is looked up whatever its address did before, so only a few lookups run at
+//! a time, and addresses take turns: invented credentials wait for each other, and take no reader from known
+//! ones.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;
@@ -12,7 +13,7 @@ use crate::rate::Client;
 use crate::share::Scope;
 use crate::sync::lock;
 
-/// Where lookups come from: an address; none if it is not known.
+/// The source of lookups: an address, or `None` if it is not known.
 type Source = Option<Client>;
 
 /// The lookups in progress, and those that are queued.
@@ -31,7 +32,7 @@ pub(super) enum LookupStart<T> {
     /// This lookup must be run now: the new one, or one that was queued before it.
     Now(T),
     Queued,
-    /// Too many are queued, of its address or of all; and the error that says so.
+    /// Too many lookups are queued, of its address or in total; with the error that says so.
     Rejected(T, Error),
 }
 
@@ -64,7 +65,7 @@ impl<T> Lookups<T> {
         queues.next().map_or(LookupStart::Queued, LookupStart::Now)
     }
 
-    /// Ends a lookup and returns the next one, which is in progress in its place.
+    /// Ends a lookup and returns the next one, which takes its place.
     pub fn end(&self) -> Option<T> {
         let mut queues = lock(&self.0);
         let next = queues.next();
@@ -76,7 +77,7 @@ impl<T> Lookups<T> {
 
     /// Ends a lookup that got no reader.
     ///
-    /// Returns the queued lookups if none in progress is left that would start them when it ends.
+    /// Returns the queued lookups if no lookup is in progress that would start them when it ends.
     pub fn end_without_reader(&self) -> Vec<T> {
         let mut queues = lock(&self.0);
         queues.running = queues.running.saturating_sub(1);

@@ -1,7 +1,7 @@
 //! Running requests.
 //!
 //! A shell has a request admitted by its head ([`Dispatch::admit`]) and then starts it with its input
-//! ([`Dispatch::start`]); what it passes in between is the [`pipeline`]. A request ends in exactly one of a
+//! ([`Dispatch::start`]); the [`pipeline`] has the checks in between. A request ends in exactly one of a
 //! commit with its audit row, a rejection, or a read.
 
 pub(super) mod audit;
@@ -76,13 +76,13 @@ pub use reply::Reply;
 use retry::Keyed;
 use tasks::WriteCall;
 
-/// Receives a reply. Called on a core thread: it must only hand the reply on.
+/// Receives a reply. Called on a core thread: it must only pass the reply on.
 pub(crate) type Done = Box<dyn FnOnce(Result<Reply>) + Send>;
 
 /// A handle to a request in progress.
 ///
-/// Dropping it abandons a wait, and whatever no core thread has begun yet; reads and changes that have begun
-/// run to completion.
+/// Dropping it abandons a wait, and a request that no core thread has begun yet; reads and changes that have
+/// begun run to completion.
 #[must_use = "dropping the ticket abandons the request"]
 #[derive(Default)]
 pub struct Ticket {
@@ -94,12 +94,12 @@ pub struct Ticket {
 /// Batched reads that the holder of a ticket must run.
 struct Flush {
     dispatch: Arc<Dispatch>,
-    /// Whether others are to have the chance to add theirs.
+    /// Whether other callers may first add theirs.
     after_others: bool,
 }
 
 impl Ticket {
-    /// Returns whether other callers are to have their turn before [`Ticket::flush`].
+    /// Returns whether other callers should have their turn before [`Ticket::flush`].
     pub(crate) fn flushes_after_others(&self) -> bool {
         self.flushes.as_ref().is_some_and(|flush| flush.after_others)
     }
@@ -123,7 +123,7 @@ impl Drop for Ticket {
     }
 }
 
-/// Where a request runs.
+/// The place where a request runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RunOn {
     /// On a core thread; a quick read that needs no network runs on the caller's thread.
@@ -136,7 +136,7 @@ pub(crate) enum RunOn {
     Caller,
 }
 
-/// Everything that requests run with.
+/// The shared state that requests run with.
 pub struct Dispatch {
     pub(crate) table: Arc<Table>,
     pub(crate) shared: Shared,
@@ -156,7 +156,7 @@ pub struct Dispatch {
 }
 
 impl Dispatch {
-    /// Puts together what requests run with; none are in progress yet.
+    /// Builds the shared state, without requests in progress.
     pub(crate) fn new(
         shared: Shared,
         limits: RateLimits,
@@ -183,8 +183,8 @@ impl Dispatch {
 
     /// Admits a request by its head alone, or rejects it.
     ///
-    /// The request is counted; its credential must be live and have what the operation needs, or be any
-    /// credential if no operation is named yet. Calls `done` exactly once.
+    /// The request is counted; its credential must be live and have the rights that the operation needs, or
+    /// be any credential if no operation is named yet. Calls `done` exactly once.
     pub(crate) fn admit(
         self: &Arc<Self>,
         operation: Option<&Operation>,
@@ -226,10 +226,11 @@ impl Dispatch {
         Ticket { flushes, parked: None, abandoned }
     }
 
-    /// Tells other servers of the limits that a request has used up a share of, and then ends its admission.
+    /// Reports to other servers the limits of which a request has used up a share, and then ends its
+    /// admission.
     ///
-    /// `is_told` says whether the caller is told what is left of them, admitted or not. Whoever is not
-    /// authenticated never is.
+    /// `is_told` says whether the response reports what remains of them, admitted or not. Callers that
+    /// are not authenticated never receive it.
     fn settle(&self, charged: Option<Charged>, is_told: bool, outcome: Result<Admission>, done: Admitted) {
         let Charged { standings, due } = charged.unwrap_or_default();
         let standings: Arc<[Standing]> = if is_told { standings.into() } else { Arc::default() };
@@ -244,14 +245,14 @@ impl Dispatch {
         self.limits.tell(due, move |told| end(told.and(outcome)));
     }
 
-    /// Admits or rejects a request by a cached credential; none if the database must be queried.
+    /// Admits or rejects a request by a cached credential, or returns `None` if the database must be queried.
     fn admit_cached(
         &self,
         gate: &mut Gate<'_>,
         key: &CredentialKey,
     ) -> Option<(Arc<KnownCredential>, Result<()>)> {
         let known = self.credentials.get(key, self.clock.monotonic())?;
-        // If the cached credential has expired, the database must also determine whom to charge.
+        // If the cached credential has expired, the database must also determine the payer.
         known.caller.check_live(gate.now).ok()?;
         match pipeline::admit(gate, &CredentialLookup::Known(Arc::clone(&known))) {
             Err(error) if error.code() != Code::RateLimited => None,
@@ -290,7 +291,7 @@ impl Dispatch {
         self.start_job(operation, call, job, thread, on, done)
     }
 
-    /// Runs an operation for an admitted caller that has its input as the type that it takes.
+    /// Runs an operation for an admitted caller that has its input in the operation's type.
     pub(crate) fn start_typed<I: Serialize + 'static>(
         self: &Arc<Self>,
         operation: &Arc<Operation>,
@@ -349,8 +350,7 @@ impl Dispatch {
 
     /// Rejects an admitted request that could not be read.
     ///
-    /// The credential takes precedence: it is first checked against the database, which may fail with another
-    /// error.
+    /// The credential takes precedence: the database checks it first, which may fail with another error.
     pub(crate) fn refuse(
         self: &Arc<Self>,
         operation: Option<&Arc<Operation>>,
@@ -373,7 +373,7 @@ impl Dispatch {
     ) -> Call {
         let Admission { access, surface, path, client, is_follow_up, asks_otherwise, .. } = admission;
         let asked = operation.map(Arc::as_ref).filter(|_| !asks_otherwise);
-        // Nobody reads in the trail what a member did with what is its own.
+        // The audit trail does not show what a member did with personal data.
         let personal = operation.filter(|operation| operation.access().personal);
         let ids = (surface == Surface::Mcp && personal.is_none()).then(|| input.ids());
         let path = match personal {
@@ -400,7 +400,7 @@ impl Dispatch {
         }
     }
 
-    /// Returns the part of a call that guards receive, which is empty if nobody looks at it.
+    /// Returns the part of a call that guards receive, which is empty if there is no reader for it.
     fn guarded(&self, surface: Surface, input: &dyn Shown, is_personal: bool) -> hooks::GuardedCall {
         if self.table.guards().is_empty() && !is_personal {
             return hooks::GuardedCall::default();

@@ -1,4 +1,5 @@
-//! The service's own work: reads and changes as the instance, through the same pipeline as a request.
+//! The service's work without a request: reads and changes as the instance, through the same pipeline as a
+//! request.
 
 use std::sync::{Arc, Mutex};
 
@@ -82,7 +83,7 @@ impl Dispatch {
 
     /// Runs a change as the service itself on a core thread, and returns its result.
     ///
-    /// Once begun it goes on, though the caller may go away.
+    /// A change that has begun continues even if the caller goes away.
     pub(crate) async fn await_change<T: Send + 'static>(
         self: &Arc<Self>,
         own: OwnWork,
@@ -105,7 +106,7 @@ impl Dispatch {
         receiver.await.map_err(Error::internal)?
     }
 
-    /// Reads the health of the service, which waits for no other reads; `done` is called with the result.
+    /// Reads the health of the service without waiting for other reads; `done` is called with the result.
     pub(crate) fn submit_health<T: Send + 'static>(
         self: &Arc<Self>,
         run: impl FnMut(&Read<'_>) -> Result<T> + Send + 'static,
@@ -131,7 +132,7 @@ impl Dispatch {
     }
 }
 
-/// Hands what a job has put into the slot to `done`.
+/// Passes the result that a job has put into the slot to `done`.
 pub(super) fn result_of<T: Send + 'static>(
     made: Arc<Mutex<Option<T>>>,
     done: impl FnOnce(Result<T>) + Send + 'static,
@@ -142,7 +143,7 @@ pub(super) fn result_of<T: Send + 'static>(
     })
 }
 
-/// Waits for a job that `start` submits to the core, and returns what it has put into the slot.
+/// Waits for a job that `start` submits to the core, and returns the result that it has put into the slot.
 fn wait_for<T>(start: impl FnOnce(Arc<Mutex<Option<T>>>, Done)) -> Result<T> {
     let made = Arc::new(Mutex::new(None));
     let (sender, receiver) = std::sync::mpsc::channel();

@@ -1,8 +1,8 @@
 //! The permit to destroy content of a workspace.
 //!
-//! Whatever deletes content that members have written, or the keys that open it, takes a [`DestroyPermit`].
-//! There is one only in the transaction that has found no legal hold on the workspace. Replacing a text needs
-//! none: what it was is kept while there is a hold.
+//! Every function that deletes content of members, or the keys that open it, takes a [`DestroyPermit`]. One
+//! exists only in the transaction that has found no legal hold on the workspace. Replacing a text needs no
+//! permit: the old text is kept while there is a hold.
 
 use std::marker::PhantomData;
 
@@ -12,14 +12,15 @@ use super::context::{Read, Write};
 use crate::error::{Code, Error, Result};
 use crate::id::{MessageId, WorkspaceId};
 
-/// That content of the caller's workspace may be destroyed in this transaction.
+/// The permit to destroy content of the caller's workspace in this transaction.
 #[derive(Debug)]
 pub(crate) struct DestroyPermit<'a>(PhantomData<&'a ()>);
 
 impl<'a> Write<'a> {
     /// Returns the permit. Fails with 409 `legal-hold` while the workspace has a hold.
     ///
-    /// Holds are placed under the head of the workspace, as every change is, so none can be placed meanwhile.
+    /// Holds are placed under the lock on the workspace's head, like every change, so none can be placed
+    /// before this transaction ends.
     pub(crate) fn permit(&self) -> Result<DestroyPermit<'a>> {
         if self.is_under_hold(self.caller().workspace_id)? {
             let held = "the workspace is under a legal hold, so nothing is destroyed";
@@ -28,11 +29,10 @@ impl<'a> Write<'a> {
         Ok(DestroyPermit(PhantomData))
     }
 
-    /// Keeps what a text was before it is replaced, until the last hold of the workspace is released.
+    /// Keeps a text that is about to be replaced, until the last hold of the workspace is released.
     ///
-    /// To be called by whoever replaces one that is kept nowhere else, in the transaction that does. `kind`
-    /// is the table of the text, `id` whose text it is, and `version` its number, which is given once. Does
-    /// nothing without a hold.
+    /// Call it in the transaction that replaces a text which is stored nowhere else. `kind` is the table of
+    /// the text, `id` its owner, and `version` its number, which must be unique. Does nothing without a hold.
     pub fn keep_replaced(&mut self, kind: &'static str, id: Uuid, version: i64, old: &str) -> Result<()> {
         let (workspace, now) = (self.caller().workspace_id, self.now());
         if !self.is_under_hold(workspace)? {
@@ -41,12 +41,12 @@ impl<'a> Write<'a> {
         self.execute(1, KEEP_REPLACED, &[&workspace, &kind, &id, &version, &old, &now])
     }
 
-    /// Removes what the tables of all features have of messages whose rows are about to go.
+    /// Removes the rows of all features about messages whose rows are about to be removed.
     pub(crate) fn clean(&mut self, permit: &DestroyPermit<'_>, messages: &[MessageId]) -> Result<()> {
         self.table().cleaners().try_for_each(|cleaner| (cleaner.at_purge)(self, permit, messages))
     }
 
-    /// Removes what the tables of all features have of messages that are withdrawn, and may not keep.
+    /// Removes the rows of all features about messages that are withdrawn, if they must not stay.
     pub(crate) fn clean_withdrawn(
         &mut self,
         permit: &DestroyPermit<'_>,

@@ -1,8 +1,8 @@
 //! The pipeline that every request goes through.
 //!
-//! [`admit`] admits it by its head alone, before anything else of it is read; [`run`] runs it inside the
-//! transaction of its function. Reads, waits, changes and the service's own work all go through the pipeline,
-//! and every check that a request has to pass is in one of these two functions.
+//! [`admit`] admits it by its head alone, before the rest is read; [`run`] runs it inside the transaction of
+//! its function. Reads, waits, changes and the service's work all go through the pipeline, and these two
+//! functions contain every check that a request has to pass.
 
 use super::call::{Call, Entered};
 use super::credentials::{CredentialLookup, Gate};
@@ -10,8 +10,8 @@ use crate::error::{Error, Result};
 
 /// Admits a request by its head, or rejects it.
 ///
-/// A cached credential may admit it, which is not final: [`run`] checks the same again in the database. What
-/// the cache rejects is checked in the database at once.
+/// A cached credential may admit it, which is not final: [`run`] checks the same again in the database. A
+/// rejection by the cache is checked in the database at once.
 pub(super) fn admit(gate: &mut Gate<'_>, found: &CredentialLookup) -> Result<()> {
     gate.charge(found)?;
     let caller = found.caller(gate.needs)?;
@@ -45,14 +45,14 @@ pub(in crate::op) fn run<S: Stage>(
 
 /// A transaction in which requests run.
 ///
-/// One that only reads runs for frozen members too, passes no guard, and has nothing to project or audit.
+/// A reading one also runs for frozen members, passes no guard, and has nothing to project or audit.
 pub(in crate::op) trait Stage {
     /// The function, bound to its input.
     type Job;
-    /// What the function returns.
+    /// The result of the function.
     type Output;
 
-    /// Finds the caller by its credential, whatever that allows.
+    /// Finds the caller by its credential, whatever its rights.
     fn find(&self, call: &Call) -> Result<Entered>;
 
     /// Rejects a change by a frozen member.
@@ -85,7 +85,7 @@ pub(in crate::op) trait Stage {
 
 /// A function bound to its input, or the reason why the input could not be decoded.
 ///
-/// That reason is returned only to a caller that may call the operation.
+/// Only a caller that may call the operation receives that reason.
 pub(in crate::op) enum Prepared<J> {
     Ready(J),
     Rejected(Error),

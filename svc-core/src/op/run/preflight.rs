@@ -1,7 +1,7 @@
-//! Changes for which a read finds something before they are queued: their workspace, or a part of their work.
+//! Changes with a read before they are queued, which finds their workspace or does a part of their work.
 //!
-//! The writer locks the log of the workspace with those of its batch, in their order, as it does for the home
-//! of a credential. What takes long and needs no lock keeps nobody waiting.
+//! The writer locks the log of that workspace together with those of its batch, in their order, as it does
+//! for the home of a credential. Work that takes long and needs no lock delays no other request.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(super) struct PreflightCall {
     pub call: Call,
     pub status: u16,
     pub read: Prepared<ReadingJob<Preflight>>,
-    /// Steps that come before the change.
+    /// Steps before the change.
     pub first: Option<FirstSteps>,
     /// The thread that the change is about.
     pub thread: Option<ThreadId>,

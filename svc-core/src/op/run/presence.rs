@@ -1,8 +1,8 @@
 //! Presence: the members that are connected to this process, by a parked wait or an open subscription.
 //!
-//! Who waits cannot say meanwhile that it is there, so the process says so for it: at once when a member
-//! connects for whom it has not done so lately, and then with one statement per beat for all that are still
-//! connected. How is up to the feature that keeps presence. What could not be written is only logged, because
+//! A member that waits cannot report itself, so the process does so for it: at once when a member connects
+//! that was not reported recently, and then with one statement per beat for all members that are still
+//! connected. The feature that stores presence defines the statement. A failed write is only logged, because
 //! the next beat writes it again.
 
 use std::collections::HashMap;
@@ -28,17 +28,17 @@ pub(crate) struct Presence {
 #[derive(Default)]
 struct State {
     members: HashMap<MemberId, Member>,
-    /// Whether a statement is being run.
+    /// Whether a statement is running.
     writing: bool,
-    /// Whether the next beat is due at some time.
+    /// Whether the next beat is scheduled.
     beating: bool,
 }
 
-/// A member that is connected, or was lately.
+/// A member that is connected, or was recently.
 #[derive(Default)]
 struct Member {
     connections: usize,
-    /// When it was last said that it is there.
+    /// When the member was last reported as online.
     said: Option<Monotonic>,
 }
 
@@ -75,8 +75,8 @@ impl Presence {
 }
 
 impl State {
-    /// Takes the members of which it is to be said that they are there: `all` that are connected, or those
-    /// of which it was not said within a beat.
+    /// Takes the members to report as online: `all` connected ones, or those that were not reported within a
+    /// beat.
     fn take_due(&mut self, now: Monotonic, all: bool) -> Vec<Uuid> {
         if self.writing {
             return Vec::new();
@@ -95,13 +95,13 @@ impl State {
 }
 
 impl Member {
-    /// Returns whether a beat has passed since it was last said that it is there.
+    /// Returns whether a beat has passed since the member was last reported as online.
     fn is_silent(&self, now: Monotonic) -> bool {
         self.said.is_none_or(|said| said.plus(PRESENCE_BEAT) <= now)
     }
 }
 
-/// Says of members that they are there.
+/// Reports members as online.
 fn say(dispatch: &Arc<Dispatch>, all: bool) {
     let now = dispatch.clock.monotonic();
     let members = lock(&dispatch.presence.state).take_due(now, all);
@@ -117,12 +117,12 @@ fn say(dispatch: &Arc<Dispatch>, all: bool) {
         }
         let Some(dispatch) = weak.upgrade() else { return };
         lock(&dispatch.presence.state).writing = false;
-        // Of those that came meanwhile.
+        // Reports members that connected while the statement ran.
         say(&dispatch, false);
     });
 }
 
-/// Lets a beat pass, and then says of all that are still connected that they are there.
+/// Waits for a beat, and then reports all members that are still connected as online.
 fn beat_later(dispatch: &Arc<Dispatch>) {
     let weak = Arc::downgrade(dispatch);
     dispatch.timers.after(PRESENCE_BEAT, move || {

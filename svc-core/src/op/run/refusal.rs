@@ -1,4 +1,4 @@
-//! The refusal of a request with a key, which its repeats get again.
+//! The refusal of a request with a key, which its repeats receive again.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use crate::op::run::context::Write;
 use crate::store::Conn;
 use crate::store::executor::{Source, Task, WriteTask};
 
-/// Keeps a refusal, after whatever the function had written was taken back.
+/// Stores a refusal, after the changes of the function were rolled back.
 ///
-/// If a request with the same key was answered meanwhile, its answer counts.
+/// If a request with the same key was answered in between, its answer takes precedence.
 pub(super) struct Refusal {
     call: Call,
     status: u16,
     error: Error,
-    /// Whether steps of this change were committed: then the row that says so is its own.
+    /// Whether steps of this change were committed: then the row that says so belongs to it.
     has_begun: bool,
     /// The stored answer of another request with the same key.
     found: Option<Result<String>>,
@@ -29,9 +29,10 @@ pub(super) struct Refusal {
 }
 
 impl Refusal {
-    /// Replies to a change that failed, once its refusal is kept if that is to be.
+    /// Replies to a change that failed, after storing its refusal if repeats should receive it.
     ///
-    /// `status` is that of its success; beside the error stands whether steps of it were committed.
+    /// `status` is the status of its success; the boolean beside the error says whether steps of it were
+    /// committed.
     pub fn tell(call: Call, status: u16, (error, has_begun): (Error, bool), done: Done) {
         if !call.keyed.as_ref().is_some_and(|keyed| keyed.keeps(error.code())) {
             return call.finish(Err(error), done);
@@ -56,7 +57,7 @@ impl WriteTask<Batch> for Refusal {
         let (now, shared) = (batch.borrow().now(), &self.call.dispatch.shared);
         let mut cx = Write::new(conn, &entered.caller, now, shared, batch);
         match keyed.found(&cx) {
-            // The steps of another call are its own to end.
+            // Only the other call may end its steps.
             Ok(Some(Found::Begun(_))) if !self.has_begun => {}
             Ok(None | Some(Found::Begun(_))) => keyed.keep(&mut cx, &Outcome::Refused(self.error.code()))?,
             Ok(Some(Found::Answered(kept))) => self.found = Some(Ok(kept)),
@@ -76,7 +77,7 @@ impl Task for Refusal {
         self.call.bytes
     }
 
-    /// The refusal is kept whether or not the caller still waits.
+    /// The refusal is stored whether or not the caller still waits.
     fn is_abandoned(&self) -> bool {
         false
     }

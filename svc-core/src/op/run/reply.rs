@@ -19,23 +19,23 @@ pub struct Reply {
     pub status: u16,
     /// The position that the log of the caller's workspace had reached, for callers that have one.
     pub lsn: Option<i64>,
-    /// Whether the request was answered before, and this answers its repeat.
+    /// Whether this answers a repeat of a request that was answered before.
     pub is_repeated: bool,
     output: BoxedOutput,
     asked: Option<Asked>,
 }
 
-/// What was asked of the body of a reply.
+/// The requested form of a reply's body.
 pub(super) struct Asked {
     pub operation: Arc<Operation>,
     pub table: Arc<Table>,
-    /// The ids that the request has named, if the answer is to be lean.
+    /// The ids that the request names, if the answer is to be lean.
     pub named: Option<Map<String, Value>>,
     pub bounds: Bounds,
 }
 
 impl Asked {
-    /// Returns the body of an output: lean if that was asked for, and within its bounds.
+    /// Returns the body of an output: lean if that was requested, and within its bounds.
     fn answer(&self, output: &dyn Output) -> Result<Vec<u8>> {
         let answer = self.begun(output.encode()?)?;
         if answer.len() <= self.bounds.max_bytes || !self.operation.is_cut() {
@@ -63,12 +63,12 @@ impl Reply {
         Self { status, lsn, is_repeated: false, output, asked: None }
     }
 
-    /// Says what was asked of its body.
+    /// Sets the requested form of its body.
     pub(super) fn asked_for(self, asked: Asked) -> Self {
         Self { asked: Some(asked), ..self }
     }
 
-    /// Says that it answers the repeat of a change that succeeded with `status`.
+    /// Marks it as the answer to a repeat of a change that succeeded with `status`.
     pub(super) fn repeated(self, status: u16) -> Self {
         Self { status, is_repeated: true, ..self }
     }
@@ -86,7 +86,7 @@ impl Reply {
         }
     }
 
-    /// Returns the file that the body is, if it is one.
+    /// Returns the file in the body, if it is one.
     pub fn content(&self) -> Option<&Content> {
         self.output_as()
     }

@@ -1,10 +1,10 @@
-//! Requests with a key: each is answered once, and its repeats get that answer again.
+//! Requests with a key: each is answered once, and its repeats receive that answer again.
 //!
 //! The row of a key is written in the transaction of its change, or after the refusal. Every request with
-//! that key looks for it in its transaction, before its function runs and before each of its steps, so
-//! whoever comes second finds it, and a read answers again. If some steps were committed and others were not,
-//! the row has what the steps share, and the repeat goes on from there. Beside ids and numbers the row has
-//! only digests, under keys that are derived from the key-encryption key.
+//! that key searches for it in its transaction, before its function runs and before each of its steps, so the
+//! second request finds it, and a read produces the answer again. If only some steps were committed, the row
+//! has the state that the steps share, and the repeat continues from there. In addition to ids and numbers
+//! the row contains only digests, under keys that are derived from the key-encryption key.
 
 use std::time::Duration;
 
@@ -24,13 +24,13 @@ use crate::op::declare::answer::Repeats;
 use crate::op::declare::job::{Output, ReadJob};
 use crate::op::declare::operation::Operation;
 
-/// How long a key is kept.
+/// How long a key is stored.
 const LASTS: Duration = Duration::from_secs(86_400);
 
-/// The status in the row of a request some of whose steps were committed.
+/// The status in the row of a request with some committed steps.
 const BEGUN: i64 = 0;
 
-/// What the keys of the digests are derived for.
+/// The label for which the keys of the digests are derived.
 const LABEL: &str = "svc idempotency keys 1";
 
 /// A request with a key.
@@ -41,10 +41,10 @@ pub(in crate::op) struct Keyed {
     status: u16,
     repeats: Repeats,
     key: IdempotencyKey,
-    /// The digest of the request, and what the digest of its key is made with: under the present
+    /// The digest of the request, and the key for the digest of its idempotency key: under the current
     /// key-encryption key, and then under retired ones.
     marks: Vec<Mark>,
-    /// Whether the function has run, so that what is refused is refused by it.
+    /// Whether the function has run, so that a refusal comes from it.
     pub has_run: bool,
 }
 
@@ -54,11 +54,11 @@ struct Mark {
     request: Digest,
 }
 
-/// An HMAC-SHA256, of which half is enough to tell requests apart.
+/// An HMAC-SHA256, cut to half its length, which is enough to distinguish requests.
 type Digest = [u8; 16];
 
 impl Mark {
-    /// Returns what a caller's row is found by; none for a caller that is no member.
+    /// Returns the key of a caller's row, or `None` for a caller that is not a member.
     fn of(&self, key: &IdempotencyKey, caller: &Caller) -> Result<Option<(MemberId, Digest)>> {
         let Some(member) = caller.member else { return Ok(None) };
         let actor = caller.actor.unwrap_or(member);
@@ -68,11 +68,11 @@ impl Mark {
     }
 }
 
-/// What was found of a request with the same key.
+/// The stored state of a request with the same key.
 pub(in crate::op) enum Found {
-    /// Some of its steps were committed: what they share, as JSON.
+    /// Some of its steps were committed; contains the state that they share, as JSON.
     Begun(String),
-    /// What was kept of its answer.
+    /// It was answered; contains the stored part of its answer.
     Answered(String),
 }
 
@@ -83,7 +83,7 @@ pub(in crate::op) enum Outcome<'o> {
 }
 
 impl Keyed {
-    /// Returns the request, if it has a key and its operation heeds keys.
+    /// Returns the request, if it has a key and its operation accepts keys.
     pub fn of(operation: &Operation, input: &Input, shared: &Shared) -> Result<Option<Self>> {
         let (Some(key), Some(repeats)) = (&input.key, operation.run.repeats) else { return Ok(None) };
         let asks = operation.asks();
@@ -103,7 +103,7 @@ impl Keyed {
         }))
     }
 
-    /// Returns what was kept, if the caller's request is a repeat.
+    /// Returns the stored state, if the caller's request is a repeat.
     ///
     /// Fails with the refusal of the first request if that was refused, and with 422 `idempotency-mismatch`
     /// if the key came with another request.
@@ -131,7 +131,7 @@ impl Keyed {
         Ok(begun)
     }
 
-    /// Returns the read that answers a repeat by what was kept.
+    /// Returns the read that answers a repeat from the stored part.
     pub fn again(self, kept: String) -> ReadJob {
         Box::new(move |cx| {
             let again = (self.repeats.again)(cx, &self.input, self.asks, &kept);
@@ -139,12 +139,12 @@ impl Keyed {
         })
     }
 
-    /// Keeps what the committed steps of a request share, for its repeats.
+    /// Stores the state that the committed steps of a request share, for its repeats.
     pub fn begin(&self, cx: &mut Write<'_>, state: &str) -> Result<()> {
         self.save(cx, BEGUN, None, Some(state))
     }
 
-    /// Keeps the answer of a request for its repeats, if one is to be kept.
+    /// Stores the answer of a request for its repeats, if it has a stored part.
     pub fn keep(&self, cx: &mut Write<'_>, outcome: &Outcome<'_>) -> Result<()> {
         match outcome {
             Outcome::Done(output) => match (self.repeats.kept)(*output)? {
@@ -185,18 +185,18 @@ impl Keyed {
         )
     }
 
-    /// Returns whether a refusal with this code, by the function, is kept.
+    /// Returns whether a refusal with this code, by the function, is stored.
     pub fn keeps(&self, code: Code) -> bool {
         self.has_run && is_kept(code)
     }
 }
 
-/// Returns whether a refusal with this code is kept. One that asks for a person is not final.
+/// Returns whether a refusal with this code is stored. A refusal that asks for a person is not final.
 fn is_kept(code: Code) -> bool {
     code != Code::NeedsPerson && matches!(code.status(), 403 | 404 | 409)
 }
 
-/// Returns the refusal that the first request got, without its details.
+/// Returns the refusal that the first request received, without its details.
 fn refused_again(code: &str, status: i64) -> Error {
     match Code::named(code) {
         Some(code) => Error::new(
@@ -219,13 +219,13 @@ fn digest(key: &[u8], of: &str, parts: &[&[u8]]) -> Result<Digest> {
     Ok(*half)
 }
 
-/// What a row has: the digest of the request, the status, the problem, and what was kept.
+/// A row: the digest of the request, the status, the problem, and the stored part.
 type Row = (Vec<u8>, i64, Option<String>, Option<String>);
 
 const FIND: &str = "
     select request_hash, status, code, answer from idempotency_keys where key_hash = $1 and until > $2";
 
-/// A row that is over may still be there. Another stays if its request was answered: that was first.
+/// An expired row may still exist, and is replaced. A row of an answered request stays: it was first.
 const KEEP: &str = "
     insert into idempotency_keys (key_hash, member_id, request_hash, status, code, answer, lsn, until)
     values ($1, $2, $3, $4, $5, $6, $7, $8)

@@ -1,4 +1,4 @@
-//! What functions are given beside their transaction, and what of it an operator can set.
+//! The values that functions receive beside their transaction, and the settings of the operator among them.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -21,27 +21,27 @@ pub struct Shared {
     pub entropy: Entropy,
     /// Seals and opens the text of messages.
     pub sealer: Sealer,
-    /// What session cookies are signed with; without it no browser can sign in.
+    /// The key that signs session cookies; without it no browser can sign in.
     pub session_key: Option<SessionKey>,
     /// The limits that have a variable.
     pub settings: Settings,
     /// Every operation, kind of event and hook.
     pub table: Arc<Table>,
-    /// The numbers of the shells that serve the service.
+    /// The depths of the shells that serve the service.
     pub gauges: Gauges,
 }
 
-/// How members are mailed.
+/// Settings for mail to members.
 #[derive(Clone, Debug)]
 pub struct MailSettings {
-    /// How long after somebody was told of something it is mailed.
+    /// The delay between a notification and its mail.
     pub delay: Duration,
     /// The address under which browsers reach the service.
     pub public_url: String,
 }
 
 impl MailSettings {
-    /// Returns those of a configuration.
+    /// Returns the mail settings of a configuration.
     pub(crate) fn configured(config: &Config) -> Option<Self> {
         let (mail, url) = (config.mail.as_ref()?, config.public_url.as_ref()?);
         Some(Self { delay: mail.delay, public_url: url.to_string() })
@@ -51,47 +51,47 @@ impl MailSettings {
 /// Limits that an operator can set and that functions use.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The lease of a claim whose caller names none.
+    /// The lease of a claim whose caller does not specify one.
     pub lease_default: Duration,
-    /// The time for the acknowledgement of a claim; none means no reminder.
+    /// The time for the acknowledgement of a claim; `None` means no reminder.
     pub ack_timeout: Option<Duration>,
-    /// Whether callers may ask what the close of a thread would meet.
+    /// Whether callers may request the conflicts that closing a thread would meet.
     pub land_advice: bool,
-    /// How long the session of a browser lasts at most.
+    /// Maximum lifetime of a browser's session.
     pub session_ttl: Duration,
-    /// Whether a session that was made from no token may mint the first administrator's.
+    /// Whether a session that was created without a token may mint the first administrator's.
     pub first_admin: bool,
-    /// Whether who signs in at a provider becomes the person prepared under its verified email.
+    /// Whether a sign-in at a provider takes over the person prepared under its verified email.
     pub oidc_link_email: bool,
-    /// Whether who signs in at a provider and is no member joins.
+    /// Whether a sign-in at a provider creates a member if there is none.
     pub oidc_auto_provision: bool,
-    /// The key that browsers subscribe for web push with; none if nothing is pushed.
+    /// The key for browsers' web push subscriptions; `None` if push is off.
     pub vapid_public_key: Option<String>,
-    /// Where requests may go whose address a member has given.
+    /// The permitted destinations of requests to addresses that members supply.
     pub egress: Egress,
     /// How old an event must be before a durable subscription delivers it.
     pub delivery_stability: Duration,
-    /// What signs exports and checkpoints; none if nothing is signed.
+    /// The signer of exports and checkpoints; `None` if nothing is signed.
     pub signer: Option<NoteSigner>,
-    /// The keys whose signatures are believed.
+    /// The keys whose signatures are trusted.
     pub known_keys: Vec<PublicKey>,
-    /// Most bytes of a file that an operation takes.
+    /// Maximum bytes of a file that an operation takes.
     pub import_max_bytes: u64,
     /// Maximum workspaces that a workspace and its copies import in a day; `None` means no limit.
     pub import_workspaces: Option<NonZeroU32>,
-    /// Where files are that are too large for memory, and what they may take of the disk.
+    /// The directories of files that are too large for memory, and their budget of the disk.
     pub spools: Spools,
-    /// How long things are kept at most.
+    /// Maximum retention times.
     pub kept: Kept,
-    /// The time between rounds of pruning; none leaves it to other processes.
+    /// The time between rounds of pruning; `None` leaves pruning to other processes.
     pub retention_tick: Option<Duration>,
     /// The address under which browsers reach the service, if the operator has set it.
     pub public_url: Option<String>,
-    /// How members are mailed; none if they are not.
+    /// Settings for mail to members; `None` if mail is off.
     pub mail: Option<MailSettings>,
-    /// Most events that are sent to a subscriber beyond what it has said that it wants.
+    /// Maximum events that are sent to a subscriber beyond the number that it has requested.
     pub replay_max: usize,
-    /// The time between rounds of the claim reaper; none leaves it to other processes.
+    /// The time between rounds of the claim reaper; `None` leaves them to other processes.
     pub(crate) reap_tick: Option<Duration>,
 }
 

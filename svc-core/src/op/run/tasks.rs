@@ -54,8 +54,7 @@ impl Stage for Changing<'_> {
         call.dispatch.table.guards().iter().try_for_each(|guard| guard(&cx, operation, shown))
     }
 
-    /// What a member does with what is its own is audited without a place, too: that would tell what it is
-    /// about.
+    /// A change of a member's personal data is also audited without a place, which would reveal its subject.
     fn perform(&self, call: &Call, job: &mut WriteJob) -> Result<Progress> {
         let mut cx = self.context(call)?;
         if call.is_personal() {
@@ -68,7 +67,7 @@ impl Stage for Changing<'_> {
         let Some(keyed) = &call.keyed else { return Ok(None) };
         match keyed.found(&self.context(call)?)? {
             None => {
-                // An earlier run may have found what was then rolled back.
+                // An earlier run may have stored a state that was then rolled back.
                 call.begun = None;
                 Ok(None)
             }
@@ -84,7 +83,7 @@ impl Stage for Changing<'_> {
         hooks::project(&mut self.context(call)?)
     }
 
-    /// A step is no request of its own: the last one is audited.
+    /// A step is not a separate request: only the last one is audited.
     fn audit(&self, call: &Call, progress: &Progress) -> Result<()> {
         let mut cx = self.context(call)?;
         let (outcome, refused) = match progress {
@@ -93,7 +92,7 @@ impl Stage for Changing<'_> {
                 if let (Some(keyed), Some(state)) = (&call.keyed, state) {
                     keyed.begin(&mut cx, state)?;
                 }
-                // It has moved things that no event tells of.
+                // It has changed rows without an event about them.
                 return cx.invalidate(Invalidates::Rules);
             }
             Progress::Refused(error) => (Outcome::Refused(error.code()), Some(error.code().name())),
@@ -113,16 +112,16 @@ pub(super) struct WriteCall {
     status: u16,
     job: Prepared<WriteJob>,
     wants: Wants,
-    /// The thread that it is about.
+    /// The thread that it concerns.
     thread: Option<ThreadId>,
     progress: Progress,
-    /// Whether a step of it was committed.
+    /// Whether one of its steps was committed.
     has_begun: bool,
     done: Done,
 }
 
 impl WriteCall {
-    /// Creates one that succeeds with `status`, about a thread if one is named.
+    /// Creates a change that succeeds with `status`, about a thread if one is named.
     pub fn new(
         call: Call,
         status: u16,
@@ -192,7 +191,7 @@ impl Task for WriteCall {
         match outcome.map(|()| progress) {
             Ok(Progress::Done(output)) => done(Ok(Reply::of(status, call.lsn(), output))),
             Ok(Progress::Repeated(kept)) => answer_again(call, status, kept, done),
-            // Its decision was committed together with what it has emitted.
+            // Its decision was committed together with its events.
             Ok(Progress::Refused(error)) => done(Err(error.seen_at(call.lsn()))),
             Ok(Progress::Again(_)) => done(Err(Error::internal("a change was committed without an output"))),
             Err(error) => Refusal::tell(call, status, (error, has_begun), done),

@@ -31,15 +31,15 @@ fn described(operation: &Operation) -> Value {
     })
 }
 
-/// Returns every kind of event, sorted by name, with the schema of its payload's own fields.
+/// Returns every kind of event, sorted by name, with the schema of its specific fields.
 pub fn events(table: &Table) -> Value {
     let event =
         |kind: &EventKind| json!({"kind": kind.kind, "type": kind.type_name(), "payload": kind.schema()});
     table.events().map(event).collect()
 }
 
-/// Returns every table of a workspace, sorted by name: the columns by which events name a row, the others
-/// that they determine, and the reason for each that they do not.
+/// Returns every table of a workspace, sorted by name: the columns by which events name a row, the columns
+/// that events determine, and the reason for each that they do not.
 pub fn tables(table: &Table) -> Value {
     let described = |records: &&Records| {
         let key: Vec<&str> = records.proof_key().collect();
@@ -58,7 +58,7 @@ pub fn tables(table: &Table) -> Value {
     tables.iter().map(described).collect()
 }
 
-/// Returns every capability, with the named sets that it is in.
+/// Returns every capability, with the named sets that contain it.
 pub fn capabilities() -> Value {
     let capability = |capability: &Capability| {
         let sets = CapabilitySet::ALL.iter().filter(|set| set.capabilities().has(*capability));

@@ -1,8 +1,8 @@
 //! The manual pages that are generated from code.
 //!
 //! These are svc-operations(7), from the table, and svc-errors(7), from the codes. They are committed under
-//! `man`, and a test compares them with what is generated here. The page of the variables is in
-//! [`crate::config`].
+//! `man`, and a test compares them with the generated ones. [`crate::config`] generates the page of the
+//! variables.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -52,7 +52,7 @@ pub fn errors_page() -> String {
     page
 }
 
-/// Returns the operations of each part of the service, sorted by name.
+/// Returns the operations of each area of the service, sorted by name.
 fn by_area(table: &Table) -> BTreeMap<&'static str, Vec<&Operation>> {
     let mut areas: BTreeMap<&'static str, Vec<&Operation>> = BTreeMap::new();
     table.operations().for_each(|operation| areas.entry(operation.docs().area).or_default().push(operation));
@@ -88,7 +88,7 @@ fn write_operation(page: &mut String, operation: &Operation) {
 
 /// Returns a filter for the capabilities that some operation of the table needs.
 ///
-/// Those that no operation needs yet are left out of the page.
+/// The page omits those that no operation needs yet.
 fn used_by(table: &Table) -> impl Fn(&&Capability) -> bool {
     let asked: BTreeSet<String> =
         table.operations().map(|operation| operation.access().needs.expression()).collect();
@@ -115,7 +115,7 @@ fn described(schema: &Value) -> String {
     schema.get("description").and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-/// Returns text as one line of roff, with what is between backticks in bold.
+/// Returns text as one line of roff, with the parts between backticks in bold.
 fn paragraph(text: &str) -> String {
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let parts = words.split('`').enumerate().map(|(place, part)| match place % 2 {

@@ -55,14 +55,14 @@ pub fn tool(operation: &Operation) -> Value {
     tool
 }
 
-/// The member of a call's metadata that names the request for its repeats: the metadata of a tool has its
-/// schema, if the tool heeds it.
+/// The member of a call's metadata with its idempotency key. The metadata of a tool has its schema, if the
+/// tool accepts keys.
 pub const IDEMPOTENCY_KEY: &str = "svc/idempotency_key";
 
-/// The member of a result's metadata which says that the request was answered before.
+/// The member of a result's metadata that marks the answer to a repeat.
 pub const IDEMPOTENCY_REPLAYED: &str = "svc/idempotency_replayed";
 
-/// How a failure is reported.
+/// The form in which a failure is reported.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ErrorForm {
     /// As a JSON-RPC error with this code, because no operation has returned; its data is the problem.
@@ -80,11 +80,11 @@ pub const PROBLEM: &str = "svc/problem";
 /// The JSON-RPC code of a footprint's conflict.
 const FOOTPRINT_CONFLICT: i32 = -32_009;
 
-/// Returns how a failure is reported.
+/// Returns the form in which a failure is reported.
 ///
-/// Our own codes are HTTP statuses: these are outside of the range that JSON-RPC and MCP reserve, some
-/// numbers of which clients use for their own timeouts. The one of a footprint's conflict is agreed with
-/// clients, and in the part of that range which is left to servers.
+/// Our codes are HTTP statuses. They are outside of the range that JSON-RPC and MCP reserve, of which clients
+/// use some numbers for their own timeouts. The code of a footprint's conflict is agreed with clients, and in
+/// the part of that range which is left to servers.
 pub fn error_form(code: Code) -> ErrorForm {
     match code {
         Code::FootprintConflict => ErrorForm::Error(FOOTPRINT_CONFLICT),
@@ -93,11 +93,11 @@ pub fn error_form(code: Code) -> ErrorForm {
     }
 }
 
-/// Returns the problem of an error, with as much of what it names as the answer may have.
+/// Returns the problem of an error, with its members cut to the size of the answer.
 pub fn problem(error: &Error) -> Problem {
     let mut problem = error.problem();
     let named = std::mem::take(&mut problem.extra);
-    // Its words are in the message, too.
+    // Its text is in the message too.
     let words = json_bytes(&problem).unwrap_or_default().saturating_mul(2);
     let asked = error.max_bytes.and_then(|most| usize::try_from(most.get()).ok());
     let max_bytes = asked.unwrap_or(ANSWER_MCP_BYTES).saturating_sub(words);
@@ -105,7 +105,7 @@ pub fn problem(error: &Error) -> Problem {
     problem
 }
 
-/// Returns members that are too long, cut; none if they are not.
+/// Returns members that are too long in a cut form, or `None` if they fit.
 fn short(named: &Map<String, Value>, bounds: Bounds) -> Option<Map<String, Value>> {
     let full = serde_json::to_vec(named).ok()?;
     if full.len() <= bounds.max_bytes {
@@ -136,7 +136,7 @@ pub fn refusal_text(tool: &str, error: &Error) -> String {
     text
 }
 
-/// Returns the line that tells one fault of an input.
+/// Returns the line about one fault of an input.
 fn fault_line(fault: &Value) -> String {
     let member = |name: &str| fault.get(name).and_then(Value::as_str).unwrap_or_default();
     format!("\n- `{}`: {}", member("field"), member("detail"))

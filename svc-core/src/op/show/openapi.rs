@@ -1,7 +1,7 @@
 //! The table as an OpenAPI 3.1 document.
 //!
-//! An input that its schema allows is not rejected as malformed, except for what no schema can express: that
-//! a time is in the future, how large a value is in total and how deep it is nested. Routes that are not
+//! An input that its schema allows is not rejected as malformed, except for conditions that no schema can
+//! express: that a time is in the future, the total size of a value, and its depth. Routes that are not
 //! operations are added by the shell that serves them.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,6 +27,7 @@ use crate::spool::FILE_FIELD;
 pub fn document(table: &Table) -> Value {
     let mut paths = Map::new();
     let mut components = Components::new();
+    let mut bodies = Map::new();
     let mut cut = Vec::new();
     for operation in table.rows() {
         let output = output(operation, &mut components);
@@ -34,12 +35,12 @@ pub fn document(table: &Table) -> Value {
             cut.push(output.clone());
         }
         for path in operation.http().paths() {
-            // A variable that is the rest of the path is like any other here.
+            // A variable for the rest of the path is described like any other here.
             let item = paths.entry(path.replace("{*", "{")).or_insert_with(|| json!({}));
             if let Some(item) = item.as_object_mut() {
                 item.insert(
                     operation.http().method.name().to_lowercase(),
-                    describe(operation, path, &output, table.documented()),
+                    describe(operation, path, &output, table.documented(), &mut bodies),
                 );
             }
         }
@@ -48,7 +49,8 @@ pub fn document(table: &Table) -> Value {
     components.add(schema::of::<ProblemType>);
     let mut schemas = components.into_map(|named| describe_cut(named, cut));
     schemas.insert(FREE.to_owned(), free_schema());
-    let responses = shared_responses();
+    schemas.insert(SCIM_ERROR.to_owned(), scim_error_schema());
+    schemas.extend(bodies);
     json!({
         "openapi": "3.1.0",
         "jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",
@@ -67,12 +69,15 @@ pub fn document(table: &Table) -> Value {
                 SESSION: {"type": "apiKey", "in": "cookie", "name": SESSION_COOKIE},
                 TICKET: {"type": "http", "scheme": "ShareTicket"},
             },
-            "responses": responses,
+            "examples": examples(),
+            "headers": shared_headers(),
+            "parameters": {IDEMPOTENCY_KEY: key_parameter()},
+            "responses": shared_responses(table),
         },
     })
 }
 
-/// Adds to the schemas that these name what an answer has when it was cut.
+/// Adds to the named schemas the notes of an answer about its cuts.
 fn describe_cut(named: &mut Map<String, Value>, mut cut: Vec<Value>) {
     let mut reached = BTreeSet::new();
     while let Some(schema) = cut.pop() {
@@ -98,9 +103,28 @@ fn output(operation: &Operation, components: &mut Components) -> Value {
     json!({"anyOf": [output, components.add(schema::of::<TimedOut>)]})
 }
 
-/// Returns the headers of a success of an operation; each is absent where it does not apply.
-fn success_headers(operation: &Operation) -> Value {
-    let mut headers = json!({
+/// Returns references to the headers of an operation's success; each may be absent from a response.
+fn success_headers(operation: &Operation) -> Map<String, Value> {
+    let mut names = vec!["Svc-Room-LSN", "RateLimit-Policy", "RateLimit"];
+    if operation.heeds_keys() {
+        names.push(REPLAYED);
+    }
+    headers(&names)
+}
+
+/// Returns references to headers that responses share.
+fn headers(names: &[&str]) -> Map<String, Value> {
+    let reference =
+        |name: &&str| ((*name).to_owned(), json!({"$ref": format!("#/components/headers/{name}")}));
+    names.iter().map(reference).collect()
+}
+
+/// The header of an answer to a repeat.
+const REPLAYED: &str = "Idempotency-Replayed";
+
+/// Returns the headers that responses refer to, by name.
+fn shared_headers() -> Value {
+    json!({
         "Svc-Room-LSN": {
             "description": "How far the event log of the caller's workspace reaches.",
             "schema": {"type": "string", "pattern": "^[0-9]+$"},
@@ -113,27 +137,26 @@ fn success_headers(operation: &Operation) -> Value {
             "description": "What is left of them: `r` requests, and all of them again in `t` seconds.",
             "schema": {"type": "string"},
         },
-    });
-    if let (true, Some(headers)) = (operation.heeds_keys(), headers.as_object_mut()) {
-        headers.insert(REPLAYED.to_owned(), replayed_header());
-    }
-    headers
-}
-
-/// The header of an answer to a repeat.
-const REPLAYED: &str = "Idempotency-Replayed";
-
-fn replayed_header() -> Value {
-    json!({
-        "description": "`true` if this answers a repeat of a request with the same `Idempotency-Key`.",
-        "schema": {"const": "true"},
+        REPLAYED: {
+            "description": "`true` if this answers a repeat of a request with the same `Idempotency-Key`.",
+            "schema": {"const": "true"},
+        },
+        "WWW-Authenticate": {
+            "description": "The scheme to send the token by.", "schema": {"type": "string"},
+        },
+        "Retry-After": {
+            "description": "In how many seconds to try again, where that is known.",
+            "schema": {"type": "string", "pattern": "^[0-9]+$"},
+        },
     })
 }
 
-/// Returns the header by which a client names a request that it may send again.
+/// The header with the idempotency key of a request.
+const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
+
 fn key_parameter() -> Value {
     json!({
-        "name": "Idempotency-Key",
+        "name": IDEMPOTENCY_KEY,
         "in": "header",
         "required": false,
         "description": "A unique name that you choose for this request \
@@ -145,12 +168,20 @@ fn key_parameter() -> Value {
     })
 }
 
-fn describe(operation: &Operation, path: &str, output: &Value, documented: &Fixture) -> Value {
+/// Returns the description of an operation at one of its paths; adds the schema of a body that has several
+/// media types to `bodies`.
+fn describe(
+    operation: &Operation,
+    path: &str,
+    output: &Value,
+    documented: &Fixture,
+    bodies: &mut Map<String, Value>,
+) -> Value {
     let schema = operation.input_schema();
     let description = schema.get("description").cloned().unwrap_or_default();
-    let (mut parameters, body) = split_input(operation, path, &schema, documented);
+    let (mut parameters, body) = split_input(operation, path, &schema, documented, bodies);
     if operation.heeds_keys() {
-        parameters.push(key_parameter());
+        parameters.push(json!({"$ref": format!("#/components/parameters/{IDEMPOTENCY_KEY}")}));
     }
     let status = operation.http().success.status().to_string();
     let mut responses = json!({status: success(operation, output)});
@@ -164,7 +195,6 @@ fn describe(operation: &Operation, path: &str, output: &Value, documented: &Fixt
         "summary": operation.docs().title,
         "description": description,
         "tags": [operation.docs().area],
-        "parameters": parameters,
         "responses": responses,
         "x-svc-capability": operation.access().needs.expression(),
         "x-svc-effect": operation.effect().name(),
@@ -174,6 +204,9 @@ fn describe(operation: &Operation, path: &str, output: &Value, documented: &Fixt
         let schemes: Vec<Value> = schemes.collect();
         if !schemes.is_empty() {
             members.insert("security".to_owned(), schemes.into());
+        }
+        if !parameters.is_empty() {
+            members.insert("parameters".to_owned(), parameters.into());
         }
         if let Some(body) = body {
             members.insert("requestBody".to_owned(), body);
@@ -205,7 +238,7 @@ fn success(operation: &Operation, output: &Value) -> Value {
     json!({"description": "Success.", "headers": success_headers(operation), "content": content})
 }
 
-/// Returns the schema of an output of which a request may ask for less.
+/// Returns the schema of an output that may also be lean.
 fn or_lean(output: &Value) -> Value {
     let lean = json!({
         "description": "With `detail=lean`: the same without what is null, empty or false, without hashes \
@@ -220,7 +253,7 @@ const BEARER: &str = "bearer";
 const SESSION: &str = "session";
 const TICKET: &str = "shareTicket";
 
-/// Returns the schemes of which one authenticates a request.
+/// Returns the schemes that authenticate a request; any one of them is enough.
 fn security(operation: &Operation) -> &'static [&'static str] {
     let needs = operation.access().needs;
     let takes = operation.http().frame.map_or(Takes::All, Frame::takes);
@@ -233,16 +266,25 @@ fn security(operation: &Operation) -> &'static [&'static str] {
     }
 }
 
+/// Returns an example of the problem of each code, by name.
+fn examples() -> Map<String, Value> {
+    let example = |code: &Code| {
+        let problem = Error::new(*code, code.meaning()).problem();
+        (code.name().to_owned(), json!({"value": problem}))
+    };
+    Code::ALL.iter().map(example).collect()
+}
+
 /// Returns the responses of an operation's failures, by status.
 ///
-/// Those with which every operation can fail are shared.
+/// Responses for codes of every operation are shared.
 fn failures(operation: &Operation) -> Map<String, Value> {
     let mut by_status: BTreeMap<u16, BTreeSet<Code>> = BTreeMap::new();
     for code in operation.refusals() {
         by_status.entry(code.status()).or_default().insert(code);
     }
     if operation.http().frame == Some(Frame::Scim) {
-        return by_status.into_keys().map(|status| (status.to_string(), scim_error(status))).collect();
+        return by_status.into_keys().map(|status| (status.to_string(), reference(SCIM, status))).collect();
     }
     let response = |(status, codes): (u16, BTreeSet<Code>)| {
         let is_shared = codes == of_every_operation(status);
@@ -260,11 +302,14 @@ fn of_every_operation(status: u16) -> BTreeSet<Code> {
 const OPERATION: &str = "operation";
 /// The prefix of the names of the responses of other routes.
 const ROUTE: &str = "problem";
+/// The prefix of the names of the responses whose body is an error of RFC 7644.
+const SCIM: &str = "scim";
 
-/// Returns the responses that others refer to.
+/// Returns the shared responses.
 ///
-/// For each status there is one with the codes that every operation can fail with, and one with all codes.
-fn shared_responses() -> Map<String, Value> {
+/// For each status there is one with the codes that every operation can fail with, one with all codes, and
+/// one for SCIM if its operations have that status.
+fn shared_responses(table: &Table) -> Map<String, Value> {
     let statuses: BTreeSet<u16> = Code::ALL.iter().map(|code| code.status()).collect();
     let all = |status| Code::ALL.iter().copied().filter(|code| code.status() == status).collect();
     let mut responses = Map::new();
@@ -274,6 +319,11 @@ fn shared_responses() -> Map<String, Value> {
                 responses.insert(format!("{kind}_{status}"), problem(status, &codes));
             }
         }
+    }
+    let scim = table.rows().filter(|operation| operation.http().frame == Some(Frame::Scim));
+    for code in scim.flat_map(Operation::refusals) {
+        let status = code.status();
+        responses.entry(format!("{SCIM}_{status}")).or_insert_with(|| scim_error(status));
     }
     responses
 }
@@ -291,8 +341,8 @@ pub fn refusals(statuses: impl IntoIterator<Item = u16>) -> Map<String, Value> {
 fn problem(status: u16, codes: &BTreeSet<Code>) -> Value {
     let types: Vec<String> = codes.iter().map(|code| code.address()).collect();
     let example = |code: &Code| {
-        let problem = Error::new(*code, code.meaning()).problem();
-        (code.name().to_owned(), json!({"summary": code.title(), "value": problem}))
+        let address = format!("#/components/examples/{}", code.name());
+        (code.name().to_owned(), json!({"$ref": address}))
     };
     let examples: Map<String, Value> = codes.iter().map(example).collect();
     let titles: Vec<&str> = codes.iter().map(|code| code.title()).collect();
@@ -306,51 +356,57 @@ fn problem(status: u16, codes: &BTreeSet<Code>) -> Value {
             "examples": examples,
         }},
     });
-    if let (Some(headers), Some(members)) = (headers(status), response.as_object_mut()) {
-        members.insert("headers".to_owned(), headers);
+    if let (Some(name), Some(members)) = (failure_header(status), response.as_object_mut()) {
+        members.insert("headers".to_owned(), headers(&[name]).into());
     }
     response
 }
 
-/// Returns the response of one status where failures are the errors of RFC 7644 (3.12).
+/// Returns the response of one status if failures are the errors of RFC 7644.
 fn scim_error(status: u16) -> Value {
     let mut response = json!({
         "description": "An error of RFC 7644.",
-        "content": {"application/scim+json": {"schema": {
-            "type": "object",
-            "properties": {
-                "schemas": {"const": ["urn:ietf:params:scim:api:messages:2.0:Error"]},
-                "status": {"const": status.to_string()},
-                "scimType": {"type": "string"},
-                "detail": {"type": "string"},
-            },
-            "required": ["schemas", "status", "detail"],
-            "additionalProperties": false,
-        }}},
+        "content": {"application/scim+json": {"schema": {"allOf": [
+            {"$ref": Components::address(SCIM_ERROR)},
+            {"properties": {"status": {"const": status.to_string()}}},
+        ]}}},
     });
-    let headers = headers(status).filter(|_| matches!(status, 401 | 429 | 503));
-    if let (Some(headers), Some(members)) = (headers, response.as_object_mut()) {
-        members.insert("headers".to_owned(), headers);
+    let header = failure_header(status).filter(|name| *name != REPLAYED);
+    if let (Some(name), Some(members)) = (header, response.as_object_mut()) {
+        members.insert("headers".to_owned(), headers(&[name]).into());
     }
     response
 }
 
-/// Returns the headers that say how to proceed, if the status has any.
-fn headers(status: u16) -> Option<Value> {
+/// The name of the schema of an error of RFC 7644 (3.12).
+const SCIM_ERROR: &str = "ScimError";
+
+fn scim_error_schema() -> Value {
+    json!({
+        "description": "An error of RFC 7644.",
+        "type": "object",
+        "properties": {
+            "schemas": {"const": ["urn:ietf:params:scim:api:messages:2.0:Error"]},
+            "status": {"type": "string"},
+            "scimType": {"type": "string"},
+            "detail": {"type": "string"},
+        },
+        "required": ["schemas", "status", "detail"],
+        "additionalProperties": false,
+    })
+}
+
+/// Returns the header of a failure that says how to proceed, if its status has one.
+fn failure_header(status: u16) -> Option<&'static str> {
     match status {
-        401 => Some(json!({"WWW-Authenticate": {
-            "description": "The scheme to send the token by.", "schema": {"type": "string"},
-        }})),
-        403 | 404 | 409 => Some(json!({REPLAYED: replayed_header()})),
-        429 | 503 => Some(json!({"Retry-After": {
-            "description": "In how many seconds to try again, where that is known.",
-            "schema": {"type": "string", "pattern": "^[0-9]+$"},
-        }})),
+        401 => Some("WWW-Authenticate"),
+        403 | 404 | 409 => Some(REPLAYED),
+        429 | 503 => Some("Retry-After"),
         _ => None,
     }
 }
 
-/// The name of the schema of a value whose content is up to the caller.
+/// The name of the schema of a value with arbitrary content.
 const FREE: &str = "AnyJson";
 
 /// Returns the schema of any JSON whose numbers every reader preserves exactly.
@@ -366,7 +422,7 @@ fn free_schema() -> Value {
     })
 }
 
-/// Returns an input's schema in which free values have the limits of what is stored.
+/// Returns an input's schema with the limits of stored values in place of free values.
 fn limited(mut schema: Value) -> Value {
     match &mut schema {
         Value::Object(members) => {
@@ -387,12 +443,14 @@ fn limited(mut schema: Value) -> Value {
 
 /// Splits an input into parameters and a request body.
 ///
-/// Path variables are parameters; without a body, so is every other field.
+/// Path variables are parameters; without a body, so is every other field. The schema of a body that has
+/// several media types is added to `bodies`.
 fn split_input(
     operation: &Operation,
     path: &str,
     schema: &Value,
     documented: &Fixture,
+    bodies: &mut Map<String, Value>,
 ) -> (Vec<Value>, Option<Value>) {
     let no_fields = Map::new();
     let fields = schema.get("properties").and_then(Value::as_object).unwrap_or(&no_fields);
@@ -444,7 +502,7 @@ fn split_input(
     }
     let needed: Vec<&str> = required.into_iter().filter(|name| !in_path.contains(name)).collect();
     let body_required = !needed.is_empty();
-    // Identity providers send all that they have; what a row does not take is ignored.
+    // Identity providers send all fields that they have; unknown ones are ignored.
     let is_open = operation.http().frame == Some(Frame::Scim);
     let mut body = json!({
         "type": "object", "properties": members, "required": needed, "additionalProperties": is_open,
@@ -456,6 +514,11 @@ fn split_input(
         }
     }
     let media = operation.http().frame.map_or(&[JSON][..], Frame::bodies);
+    if media.len() > 1 {
+        let name = format!("{}_body", operation.name());
+        let reference = json!({"$ref": Components::address(&name)});
+        bodies.insert(name, std::mem::replace(&mut body, reference));
+    }
     let form = json!({"schema": body, "example": body_example});
     let content: Map<String, Value> = media.iter().map(|media| ((*media).to_owned(), form.clone())).collect();
     (parameters, Some(json!({"required": body_required, "content": content})))
@@ -483,8 +546,9 @@ mod tests {
         let schema = &response["content"]["application/problem+json"]["schema"]["allOf"][1];
         let types = json!(["/problems/missing-capability", "/problems/forbidden"]);
         assert_eq!(schema["properties"]["type"]["enum"], types);
-        let examples = &response["content"]["application/problem+json"]["examples"];
-        assert_eq!(examples["forbidden"]["value"]["status"], 403);
+        let named = &response["content"]["application/problem+json"]["examples"];
+        assert_eq!(named["forbidden"]["$ref"], "#/components/examples/forbidden");
+        assert_eq!(examples()["forbidden"]["value"]["status"], 403);
         let has_headers = |status| problem(status, &of_every_operation(status)).get("headers").is_some();
         assert!(has_headers(429) && !has_headers(413));
     }

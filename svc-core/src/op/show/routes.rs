@@ -1,6 +1,6 @@
-//! Every route of the service, as a contract: those of operations, framed ones, and the fixed ones.
+//! Every route of the service, as a contract: the routes of operations, framed routes and fixed routes.
 //!
-//! The fixed routes are served by the HTTP shell itself, which is built from this list.
+//! The HTTP shell itself serves the fixed routes, and is built from this list.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ pub struct FixedRoute {
     pub served_by: Fixed,
 }
 
-/// What serves a fixed route.
+/// The handler of a fixed route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fixed {
     Health,
@@ -61,12 +61,12 @@ const fn fixed(method: Method, path: &'static str, served_by: Fixed) -> FixedRou
 }
 
 impl Fixed {
-    /// Returns what its caller needs.
+    /// Returns the requirements for its caller.
     pub fn needs(self) -> Needs {
         self.access().1
     }
 
-    /// Returns what contracts call the credential, and what its caller needs.
+    /// Returns the name of the credential in contracts, and the requirements for its caller.
     fn access(self) -> (&'static str, Needs) {
         let follows = || Needs::one_of(&[Capability::EventSubscribe]);
         match self {
@@ -84,7 +84,7 @@ impl Fixed {
         }
     }
 
-    /// Whether a request may change something.
+    /// Returns whether a request may change anything.
     fn changes(self) -> bool {
         match self {
             Self::Mcp

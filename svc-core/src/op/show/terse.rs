@@ -1,21 +1,21 @@
-//! Tools as models see them: no more than a model needs to call one.
+//! Tools as models see them: only the data that a model needs to call one.
 //!
-//! A model pays for every tool that it is offered, with each request. A tool has the text that says when
-//! to use it, and the second paragraph of its documentation; a field has the first one. Later paragraphs
-//! are for people. Rules are left to the errors, which say all that is wrong with a call and what to do.
-//! The schema the input says by its annotations which texts are shorter in tools, and which fields tools
-//! do not have; no rule here depends on the words of a text. What is deep within a field is only named. A
-//! tool that is still long says less of its fields, then of what is within them, then of itself.
+//! A model pays for every tool that is offered to it, with each request. A tool has the text about when to
+//! use it, and the second paragraph of its documentation; a field has the first one. Later paragraphs are for
+//! people. Errors explain the rules: they list everything that is wrong with a call and what to do.
+//! Annotations in the schema of the input mark texts that are shorter in tools, and fields that tools lack;
+//! no rule here depends on the wording of a text. Deeply nested fields are only named. In a tool that is
+//! still too long, the texts of its fields are cut first, then those of nested fields, then its description.
 
 use serde_json::{Map, Value, json};
 
 use crate::op::declare::docs::Docs;
 use crate::schema;
 
-/// Most bytes of the description and the input of a tool: about 300 tokens of a model.
+/// Maximum bytes of the description and the input of a tool: about 300 tokens of a model.
 const TOOL_BYTES_MAX: usize = 1_200;
 
-/// Keywords of an input that errors say as well, or that the description says. In an output they help nobody.
+/// Keywords of an input that errors or the description state as well. In an output they are of no use.
 const IS_LEFT_TO_ERRORS: &[&str] = &[
     "not",
     "allOf",
@@ -30,7 +30,7 @@ const IS_LEFT_TO_ERRORS: &[&str] = &[
     "maxItems",
 ];
 
-/// Returns the description of a tool and the schema of its input, made of the annotated one.
+/// Returns the description of a tool and the schema of its input, derived from the annotated one.
 pub(super) fn input(docs: &Docs, mut schema: Value) -> (String, Value) {
     let mut description = description(docs, &mut schema);
     without_callers(&mut schema);
@@ -53,7 +53,7 @@ pub(super) fn input(docs: &Docs, mut schema: Value) -> (String, Value) {
     (description, schema)
 }
 
-/// Takes out of the schema of an output what is of no use to a model.
+/// Removes from the schema of an output the keywords that a model does not need.
 pub(super) fn output(schema: &mut Value) {
     walk(schema, Place::ROOT, &|keywords, _| {
         keywords.retain(|name, rule| {
@@ -63,11 +63,11 @@ pub(super) fn output(schema: &mut Value) {
     });
 }
 
-/// Where a schema is within another.
+/// The position of a schema within another.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     depth: usize,
-    /// The name of the member that it is of.
+    /// The name of its member.
     member: Option<&'a str>,
 }
 
@@ -75,7 +75,7 @@ impl Place<'_> {
     const ROOT: Self = Self { depth: 0, member: None };
 }
 
-/// Changes the keywords of a schema and of those within it; no schema is only `true` then.
+/// Changes the keywords of a schema and of all nested ones; a schema without keywords becomes `true`.
 fn walk(schema: &mut Value, place: Place<'_>, change: &dyn Fn(&mut Map<String, Value>, Place<'_>)) {
     if *schema == Value::Bool(true) {
         *schema = json!({});
@@ -99,13 +99,13 @@ fn walk(schema: &mut Value, place: Place<'_>, change: &dyn Fn(&mut Map<String, V
     }
 }
 
-/// Takes out the fields that can only have the value that the caller's token says.
+/// Removes the fields whose only possible value follows from the caller's token.
 fn without_callers(schema: &mut Value) {
     let Some(fields) = schema.get_mut("properties").and_then(Value::as_object_mut) else { return };
     fields.retain(|_, field| field.get(schema::OF_CALLER).is_none());
 }
 
-/// Takes out the rules that a model need not know: an error says which it has broken.
+/// Removes the rules that a model need not know: an error names the one that it broke.
 fn without_rules(keywords: &mut Map<String, Value>, place: Place<'_>) {
     let takes_nothing = place.depth == 0 && keywords.get("properties").is_none();
     keywords.retain(|name, rule| match name.as_str() {
@@ -119,15 +119,15 @@ fn is_open(name: &str, rule: &Value) -> bool {
     name == "additionalProperties" && *rule == Value::Bool(true)
 }
 
-/// Returns whether a rule says how wide a whole number is in the service.
+/// Returns whether a rule states the width of an integer in the service.
 ///
-/// That is none of the formats of JSON Schema, and validators of clients warn of each that they do not know.
+/// JSON Schema has no such format, and validators of clients warn of each format that they do not know.
 fn is_width(name: &str, rule: &Value) -> bool {
     let width = rule.as_str().filter(|_| name == "format");
     width.is_some_and(|width| width.starts_with("int") || width.starts_with("uint"))
 }
 
-/// Makes one object of the forms that a value can have: with the members of all, and what all require.
+/// Merges the forms of a value into one object: with the members of all, and those that all require.
 fn in_one_form(keywords: &mut Map<String, Value>, _: Place<'_>) {
     for name in ["anyOf", "oneOf"] {
         let forms = keywords.get(name).and_then(Value::as_array);
@@ -168,7 +168,7 @@ fn members_of(schema: &Value) -> Option<&Map<String, Value>> {
     schema.get("properties").and_then(Value::as_object)
 }
 
-/// Returns the schema of a member whose only value, if it has only one, is one of a list.
+/// Returns the schema of a member, with its only value, if it has only one, as a list of options.
 fn with_options(member: &Value) -> Value {
     let mut member = member.clone();
     if let Some(keywords) = member.as_object_mut()
@@ -179,7 +179,7 @@ fn with_options(member: &Value) -> Value {
     member
 }
 
-/// Lets a schema allow what another allows too.
+/// Extends a schema so that it allows the values of another too.
 fn join(known: &mut Value, other: &Value) {
     if known.get("type") != other.get("type") {
         *known = json!({});
@@ -202,7 +202,7 @@ fn join(known: &mut Value, other: &Value) {
     }
 }
 
-/// Leaves the first paragraph of what is said of a field, or its brief text; nothing if that is its name.
+/// Keeps the first paragraph of a field's description, or its brief text; nothing if that is its name.
 fn in_few_words(keywords: &mut Map<String, Value>, place: Place<'_>) {
     if let Some(brief) = keywords.remove(schema::BRIEF) {
         keywords.insert("description".to_owned(), brief);
@@ -224,7 +224,7 @@ fn is_name(text: &str, field: &str) -> bool {
     text.eq_ignore_ascii_case(&field.strip_suffix("_id").unwrap_or(field).replace('_', " "))
 }
 
-/// Leaves the first sentence of what is said of members of members, and the names of what is deeper.
+/// Keeps the first sentence of the descriptions of nested members, and only the names of deeper ones.
 fn briefly_within(keywords: &mut Map<String, Value>, place: Place<'_>) {
     if place.depth == 2 {
         first_sentence(keywords);
@@ -243,12 +243,12 @@ fn briefly_within(keywords: &mut Map<String, Value>, place: Place<'_>) {
     });
 }
 
-/// Leaves the first sentence of what is said of each field.
+/// Keeps the first sentence of each field's description.
 fn briefly(keywords: &mut Map<String, Value>, _: Place<'_>) {
     first_sentence(keywords);
 }
 
-/// Leaves nothing of what is said of members of members.
+/// Removes the descriptions of nested members.
 fn silently_within(keywords: &mut Map<String, Value>, place: Place<'_>) {
     if place.depth > 1 {
         keywords.remove("description");
@@ -261,16 +261,16 @@ fn first_sentence(keywords: &mut Map<String, Value>) {
     text.truncate(end.map_or(text.len(), |end| end + 1));
 }
 
-/// Returns where a text ends without its last sentence, if it has more than one.
+/// Returns the end of a text without its last sentence, if it has more than one.
 fn without_last_sentence(text: &str) -> Option<usize> {
     let rest = text.strip_suffix('.')?;
     [". ", ".\n"].iter().filter_map(|end| rest.rfind(end)).max().map(|end| end + 1)
 }
 
-/// Takes the description out of the schema of an input, and returns that of its tool, as one paragraph.
+/// Removes the description from the schema of an input, and returns the tool's description as one paragraph.
 ///
-/// That is when to use the operation, and the brief text of its input or else the second paragraph of its
-/// documentation. The last paragraph names the refusals, which errors say.
+/// It consists of when to use the operation, and the brief text of its input or else the second paragraph of
+/// its documentation. The last paragraph names the refusals, which errors explain.
 fn description(docs: &Docs, schema: &mut Value) -> String {
     let mut take = |keyword| match schema.as_object_mut()?.remove(keyword)? {
         Value::String(text) => Some(text),
@@ -290,7 +290,7 @@ mod tests {
     use super::*;
     use crate::error::Code;
 
-    /// The documentation of an operation that a model uses as `when` says.
+    /// Returns the documentation of an operation with the text `when`.
     fn docs(when: &'static str, refuses: &'static [Code]) -> Docs {
         let input = schema::of::<String>;
         Docs { title: "", when, area: "", refuses, example: None, input, output: input }

@@ -1,7 +1,7 @@
-//! A letter: one mail, as it is to be sent.
+//! Letters: single emails, ready to be sent.
 //!
-//! It is made where it is taken and is in no row. What members have chosen, such as titles, is shown to
-//! members alone: who only may be one gets a code and not a name.
+//! A letter is composed when it is taken, and is in no row. Text that members chose, such as titles, goes to
+//! members only: an address that is not confirmed gets a code and no names.
 
 use std::fmt::Write as _;
 
@@ -15,15 +15,15 @@ use crate::mailbox::MailAddress;
 use crate::outreach::delivery_address::ConfirmationCode;
 use crate::time::Time;
 
-/// Items that one mail tells of; of more only their number.
+/// Maximum items listed in one email; of the others it has the number only.
 const MAIL_ITEMS_MAX: usize = 50;
 
-/// What a letter is about.
+/// Kind of a letter, with its items.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum About {
-    /// The code of an address that is not confirmed.
+    /// The code for an address that is not confirmed.
     Code,
-    /// That another address was set.
+    /// The notice to the former address that another one was set.
     Former,
     /// Items of one place.
     Items(Vec<i64>),
@@ -31,7 +31,7 @@ pub(super) enum About {
     Digest(Vec<i64>),
 }
 
-/// A mail.
+/// An email.
 pub struct Letter {
     pub(super) about: About,
     to: MailAddress,
@@ -44,55 +44,55 @@ pub struct Letter {
 }
 
 impl Letter {
-    /// Returns the address that it is for.
+    /// Returns the recipient.
     pub fn to(&self) -> &MailAddress {
         &self.to
     }
 
-    /// Returns its subject, which is one line.
+    /// Returns the subject, which is one line.
     pub fn subject(&self) -> &str {
         &self.subject
     }
 
-    /// Returns what it says, as plain text.
+    /// Returns the body as plain text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Returns what it says, as HTML.
+    /// Returns the body as HTML.
     pub fn html(&self) -> &str {
         &self.html
     }
 
-    /// Returns the left part of its Message-ID, which is the same if it is sent again.
+    /// Returns the left part of the Message-ID, which stays the same when the letter is sent again.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Returns the link by which its receiver turns mail off; `None` for a letter about the address itself.
+    /// Returns the link that turns emails off, or `None` for a letter about the address itself.
     pub fn unsubscribe(&self) -> Option<&str> {
         self.unsubscribe.as_deref()
     }
 
-    /// Returns the left part of what all letters about its place refer to.
+    /// Returns the left part of the message id to which all letters about the same place refer.
     pub fn references(&self) -> Option<&str> {
         self.references.as_deref()
     }
 }
 
-/// To whom letters go, and what of the service they name.
+/// The recipient of letters, and the names that letters contain.
 pub(super) struct Receiver<'a> {
     pub member: MemberId,
     pub handle: &'a str,
     pub workspace: &'a str,
     /// The public address of the service.
     pub origin: &'a str,
-    /// The link by which mail to its address is turned off, if that is confirmed.
+    /// The link that turns off emails to the address, if the address is confirmed.
     pub unsubscribe: Option<String>,
 }
 
 impl Receiver<'_> {
-    /// Returns the letter with a code.
+    /// Composes the letter with a confirmation code.
     pub fn code(&self, to: MailAddress, code: &ConfirmationCode) -> Letter {
         let origin = self.origin;
         let mut body = Body::default();
@@ -105,7 +105,7 @@ impl Receiver<'_> {
         self.letter(About::Code, to, "The code for your address".to_owned(), body, id, None)
     }
 
-    /// Returns the letter to an address that may be replaced by another one.
+    /// Composes the letter to a former address that another one may replace.
     pub fn former(&self, to: MailAddress, now: Time) -> Letter {
         let mut body = Body::default();
         body.line(&format!(
@@ -121,7 +121,7 @@ impl Receiver<'_> {
         self.letter(About::Former, to, subject, body, id, None)
     }
 
-    /// Returns the letter about items of one place: a thread, or a channel itself.
+    /// Composes the letter about items of one place: a thread, or a channel itself.
     pub fn items(&self, to: MailAddress, place: Uuid, items: &[&OutgoingItem]) -> Letter {
         let mut body = Body::default();
         let title = items.iter().find_map(|item| item.thread.as_deref());
@@ -140,7 +140,7 @@ impl Receiver<'_> {
         self.letter(About::Items(lsns), to, subject, body, id, Some(references))
     }
 
-    /// Returns the letter about items of many places.
+    /// Composes the letter about items of many places.
     pub fn digest(&self, to: MailAddress, places: &[(Uuid, Vec<&OutgoingItem>)]) -> Letter {
         let mut body = Body::default();
         let mut left = MAIL_ITEMS_MAX;
@@ -169,7 +169,7 @@ impl Receiver<'_> {
         }
     }
 
-    /// Adds where something has happened, with a link to that screen of the board.
+    /// Adds the place of an item, with a link to its screen on the board.
     fn heading(&self, body: &mut Body, item: &OutgoingItem) {
         let message = item.message_id.map(|message| format!("#m-{message}")).unwrap_or_default();
         let screen = match item.thread_id {
@@ -201,12 +201,12 @@ fn unread(count: usize) -> String {
     if count == 1 { "1 unread notification".to_owned() } else { format!("{count} unread notifications") }
 }
 
-/// Where something has happened, within a sentence.
+/// Returns the channel of an item, as part of a sentence.
 fn channel_of(item: &OutgoingItem) -> String {
     if item.dm { "a direct message".to_owned() } else { format!("#{}", item.channel) }
 }
 
-/// Where something has happened.
+/// Returns the place of an item.
 fn place_of(item: &OutgoingItem) -> String {
     let channel = if item.dm { "Direct message".to_owned() } else { format!("#{}", item.channel) };
     match &item.thread {
@@ -215,7 +215,7 @@ fn place_of(item: &OutgoingItem) -> String {
     }
 }
 
-/// What has happened.
+/// Returns a sentence about an item: who did what.
 fn said_of(item: &OutgoingItem) -> String {
     let actor = item.actor.as_ref().map_or_else(|| "The service".to_owned(), |handle| format!("@{handle}"));
     let happened = match item.reasons.each().next() {
@@ -238,7 +238,7 @@ fn said_of(item: &OutgoingItem) -> String {
     format!("{actor} {happened}")
 }
 
-/// What a letter says, in both forms.
+/// Body of a letter, in both forms.
 #[derive(Default)]
 struct Body {
     text: String,
@@ -282,7 +282,7 @@ impl Body {
     }
 }
 
-/// Returns text as it stands in HTML.
+/// Returns text escaped for HTML.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -300,7 +300,7 @@ fn escaped(text: &str) -> String {
 
 /// Returns the first and the last of some positions.
 ///
-/// With both, a letter that is sent again with something new in it is another one.
+/// With both, a letter that is sent again with a new item gets another id.
 fn ends(lsns: &[i64]) -> [u8; 16] {
     let [first, last] = [lsns.first(), lsns.last()].map(|lsn| lsn.copied().unwrap_or_default());
     let mut ends = [0; 16];
@@ -310,7 +310,7 @@ fn ends(lsns: &[i64]) -> [u8; 16] {
     ends
 }
 
-/// Returns a name that nobody else gives, and that says nothing.
+/// Returns a unique name that reveals nothing.
 fn hash(kind: &str, member: MemberId, parts: &[&[u8]]) -> String {
     let mut hash = Sha256::new_with_prefix("svc mail 1\0");
     hash.update(kind);
@@ -319,5 +319,5 @@ fn hash(kind: &str, member: MemberId, parts: &[&[u8]]) -> String {
     hex::encode(hash.finalize()).chars().take(ID_CHARS).collect()
 }
 
-/// Characters of a name: 128 bits.
+/// Characters of such a name: 128 bits.
 const ID_CHARS: usize = 32;

@@ -1,11 +1,10 @@
-//! Mail: what members have not read, sent to the addresses that they have confirmed.
+//! Email: the notifications that members have not read, sent to the addresses that they have confirmed.
 //!
-//! Something is mailed a while after its member was told of it, one letter for each thread, or with all else
-//! in a digest. What is too much for an hour is kept for the digest. Quiet hours and digests move the
-//! time when something is due at the moment at which it is taken, since only the program knows time zones.
-//! An address that does not accept mail for now is left alone for longer each time. A mail that is refused
-//! because of what it is, is dropped. An address that does not exist is suspended, and so is one that refuses
-//! several mails in a row.
+//! A notification is emailed a while after it was created, in one letter for each thread, or with all others
+//! in a digest. Emails beyond the hourly limit wait for the digest. Quiet hours and digests postpone a due
+//! time when it is taken, since only the program knows time zones. An address that fails temporarily gets a
+//! longer pause after each failure. A letter that is rejected for its content is dropped. An address that
+//! does not exist is suspended, and so is one that rejects several letters in a row.
 
 mod letter;
 
@@ -32,13 +31,13 @@ use crate::time::Time;
 pub use letter::Letter;
 use letter::{About, Receiver};
 
-/// Mails that a member gets within an hour; what is more is sent together.
+/// Maximum emails to a member within an hour; the rest is sent together.
 const MAILS_AN_HOUR_MAX: i64 = 20;
-/// How long mail waits that was not accepted; each time twice as long, up to [`MAIL_RETRY_MAX`].
+/// Pause after the first temporary failure; each further failure doubles it, up to [`MAIL_RETRY_MAX`].
 const MAIL_RETRY_MIN: Duration = Duration::from_secs(60);
-/// How many mails in a row an address refuses until it is suspended.
+/// Number of letters rejected in a row after which an address is suspended.
 pub const MAIL_REFUSALS_MAX: i64 = 3;
-/// The longest that mail waits before it is sent again.
+/// Maximum pause before a letter is sent again.
 const MAIL_RETRY_MAX: Duration = Duration::from_secs(6 * 3600);
 
 pub(crate) fn feature() -> Feature {
@@ -50,10 +49,10 @@ pub(crate) fn feature() -> Feature {
     }])
 }
 
-/// The name of the way.
+/// Name of this delivery channel.
 pub const MAIL: &str = "mail";
 
-/// The workspace after this one in which something waits to be mailed, or a letter about an address does.
+/// Selects the next workspace in which an email or a letter about an address is due.
 macro_rules! next_workspace {
     ($after:literal) => {
         concat!(
@@ -101,7 +100,7 @@ const MEMBERS: &str = "
             where d.workspace_id = $1 and d.former_due <= $2 order by d.former_due limit $3) formers) f
     group by f.member_id order by min(f.due), f.member_id limit $3";
 
-/// A member as letters name it.
+/// The member's name and workspace, as letters show them.
 struct Named {
     handle: String,
     active: bool,
@@ -118,7 +117,7 @@ const NAMED: &str = concat!(
     " from members m join workspaces w on w.id = m.workspace_id where m.id = $1"
 );
 
-/// Takes what a member is to be mailed now.
+/// Takes the letters that are due to a member.
 fn take(cx: &mut Write<'_>, member: MemberId) -> Result<Option<Parcel>> {
     let named: Option<Named> = cx.one(NAMED, &[&member])?;
     let (Some(mail), Some(named), Some(stored)) = (cx.settings().mail.clone(), named, stored(cx, member)?)
@@ -178,7 +177,7 @@ fn take_notices(cx: &mut Write<'_>, receiver: &Receiver<'_>, mut stored: Stored)
     Ok(letters)
 }
 
-/// Takes the letters about what a member has not read.
+/// Takes the letters about items that a member has not read.
 fn take_items(
     cx: &mut Write<'_>,
     receiver: &Receiver<'_>,
@@ -213,13 +212,13 @@ fn take_items(
         set_due(cx, member, Out::Mail, &lsns, Some(digest_at))?;
         stored.digest_at = Some(digest_at);
     }
-    // They are counted before they are sent: another parcel may be taken meanwhile.
+    // Count before sending: another delivery batch may be taken in the meantime.
     places.iter().for_each(|_| stored.count(now));
     keep(cx, member, &stored)?;
     Ok(places.iter().map(|(place, items)| receiver.items(address.clone(), *place, items)).collect())
 }
 
-/// Returns until when nothing is to be sent to a member; none if something may be.
+/// Returns until when nothing may be sent to a member. Returns `None` if something may be sent now.
 fn later(
     cx: &Write<'_>,
     member: MemberId,
@@ -230,7 +229,7 @@ fn later(
     let now = cx.now();
     let retried = stored.retry_at.filter(|at| *at > now);
     let digest = match (stored.mode, oldest_due(cx, member, Out::Mail)?) {
-        // Who is told of something right before a digest has that time to read it, too.
+        // An item from just before a digest gets the same delay, so that the member can read it first.
         (DeliveryMode::Digest, Some(oldest)) => {
             Some(preferences.digest_from(oldest.plus(mail.delay))).filter(|at| *at > now)
         }
@@ -239,8 +238,7 @@ fn later(
     Ok(retried.or_else(|| preferences.quiet_until(now)).max(digest))
 }
 
-/// Returns the items of each thread, or of each channel if they are about no thread, in the order in which
-/// their first ones came.
+/// Returns the items of each thread, or of each channel for items without a thread, ordered by first item.
 fn by_place(items: &[OutgoingItem]) -> Vec<(Uuid, Vec<&OutgoingItem>)> {
     let mut places: Vec<(Uuid, Vec<&OutgoingItem>)> = Vec::new();
     for item in items {
@@ -254,38 +252,38 @@ fn by_place(items: &[OutgoingItem]) -> Vec<(Uuid, Vec<&OutgoingItem>)> {
 }
 
 impl Stored {
-    /// Returns how many mails were sent in the hour that `now` is in.
+    /// Returns how many emails were sent in the current hour.
     fn sent_within_hour(&self, now: Time) -> i64 {
         let is_over = self.sent_since.is_none_or(|since| since.plus(HOUR) <= now);
         if is_over { 0 } else { self.sent }
     }
 
-    /// Counts a mail that is sent.
+    /// Counts an email as sent.
     fn count(&mut self, now: Time) {
         let sent = self.sent_within_hour(now);
         self.sent_since = self.sent_since.filter(|_| sent > 0).or(Some(now));
         self.sent = sent.saturating_add(1);
     }
 
-    /// Counts a mail no longer that was not accepted.
+    /// Takes back the count of an email that was not accepted.
     fn uncount(&mut self) {
         self.sent = self.sent.saturating_sub(1).max(0);
     }
 
-    /// Notes that the address accepts mail.
+    /// Records that the address accepts mail.
     fn succeed(&mut self) {
         (self.failures, self.retry_at, self.last_error) = (0, None, None);
         self.refusals = 0;
     }
 
-    /// Notes that the address has refused a mail because of what it is, and suspends it after several.
+    /// Records that the address has rejected a letter for its content, and suspends it after several.
     fn refuse(&mut self, detail: &str) {
         (self.failures, self.retry_at, self.last_error) = (0, None, Some(detail.to_owned()));
         self.refusals = self.refusals.saturating_add(1);
         self.suspended |= self.refusals >= MAIL_REFUSALS_MAX;
     }
 
-    /// Notes that the address accepts nothing for now, and returns when to try again.
+    /// Records a temporary failure, and returns when to try again.
     fn fail(&mut self, now: Time, detail: &str, after: Option<Duration>) -> Time {
         let at = now.plus(pause(self.failures, after));
         self.failures = self.failures.saturating_add(1);
@@ -294,7 +292,7 @@ impl Stored {
     }
 }
 
-/// Returns how long to wait after so many failures, if the receiver has asked for this time.
+/// Returns the pause after a number of failures; `after` is the pause that the receiver asked for.
 fn pause(failures: i64, after: Option<Duration>) -> Duration {
     let doubled = u32::try_from(failures).ok().and_then(|failures| 2_u32.checked_pow(failures));
     let pause = doubled.map_or(MAIL_RETRY_MAX, |times| MAIL_RETRY_MIN.saturating_mul(times));
@@ -303,7 +301,7 @@ fn pause(failures: i64, after: Option<Duration>) -> Duration {
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Returns whether everything that a letter tells of is still to be told.
+/// Returns whether all items of a letter are still due.
 fn is_current(cx: &Read<'_>, parcel: &Parcel, place: usize) -> Result<bool> {
     match parcel.pieces::<Letter>().get(place).map(|letter| &letter.about) {
         Some(About::Items(lsns) | About::Digest(lsns)) => {
@@ -313,10 +311,10 @@ fn is_current(cx: &Read<'_>, parcel: &Parcel, place: usize) -> Result<bool> {
     }
 }
 
-/// Records what became of letters.
+/// Records the delivery results of letters.
 fn settle(cx: &mut Write<'_>, parcel: &Parcel, arrivals: &[Arrival]) -> Result<()> {
     let member = parcel.member_id();
-    // If there is nothing any more, the member has been erased meanwhile.
+    // Without a row, the member was erased in the meantime.
     let Some(mut stored) = stored(cx, member)? else { return Ok(()) };
     for (letter, arrival) in parcel.pieces::<Letter>().iter().zip(arrivals) {
         match &letter.about {
@@ -338,7 +336,7 @@ fn settle_notice(stored: &mut Stored, letter: &Letter, arrival: &Arrival, now: T
         true => (&mut stored.pending, &mut stored.code_due),
         false => (&mut stored.former, &mut stored.former_due),
     };
-    // Another address may have been set meanwhile.
+    // The member may have set another address in the meantime.
     if awaited.as_ref() != Some(letter.to()) {
         return;
     }
@@ -353,7 +351,7 @@ fn settle_notice(stored: &mut Stored, letter: &Letter, arrival: &Arrival, now: T
         }
         Arrival::NotTried => {}
     }
-    // What the former address does not accept is no concern of its member, who leaves it.
+    // A failure of the former address does not concern the member, who gives it up.
     if is_code {
         stored.last_error = match arrival {
             Arrival::Dropped { detail } | Arrival::Refused { detail } | Arrival::Later { detail, .. } => {
@@ -377,14 +375,14 @@ fn settle_items(
         stored.uncount();
     }
     let due = match arrival {
-        // It was on its way before the last refusal was counted, which is shown.
+        // It was already on its way when the last rejection was counted, so the suspension stays.
         Arrival::Accepted if stored.suspended => None,
         Arrival::Accepted => {
             stored.succeed();
             None
         }
         Arrival::Later { detail, after } => Some(stored.fail(now, detail, *after)),
-        // The address has been replaced meanwhile.
+        // The address was replaced in the meantime.
         Arrival::Dropped { .. } | Arrival::Refused { .. } if stored.address.as_ref() != Some(to) => Some(now),
         Arrival::Dropped { detail } => {
             stored.refuse(detail);

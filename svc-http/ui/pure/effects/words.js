@@ -19,8 +19,23 @@ const SAID = {
   inbox_all: () => ({ preview: null }),
 };
 
-/** @param {any[]} pins @param {string} id */
-const without = (pins, id) => pins.filter(({ message }) => message.id !== id);
+/**
+ * What said the words of messages that are no more is without them.
+ *
+ * @param {(id: string) => boolean} isMeant
+ * @returns {import('./effect.js').Effect[]}
+ */
+const unsaid = (isMeant) => [
+  staleEach("relation", ({ from_id, to_id }) => isMeant(from_id) || isMeant(to_id)),
+  ...Object.entries(SAID).map(([kind, patch]) => ({ ...staleEach(kind, ({ message_id }) => isMeant(message_id)), patch })),
+  {
+    ...staleEach("pins", ({ items }) => items.some((/** @type {any} */ { message }) => isMeant(message.id))),
+    patch: ({ items }) => ({ items: items.filter((/** @type {any} */ { message }) => !isMeant(message.id)) }),
+  },
+  // It may have refuted something elsewhere.
+  staleEach("context"),
+  ...lists("inbox"),
+];
 
 /** @param {Place} place @param {Record<string, Map<string, Entity>>} kinds */
 const isFollowed = ({ thread, channel }, { follow }) => Boolean(follow?.has(thread) || follow?.has(channel));
@@ -49,28 +64,20 @@ export const WORDS = {
     },
     ...lists("inbox"),
   ],
-  MessageTombstoned: ({ message_id }, { channel }) => [
+  MessageTombstoned: ({ message_id }) => [
     patch("message", message_id, { ...BLANK, withdrawn: true }),
     patch("reactions", message_id, { items: [] }),
-    staleEach("relation", (known) => known.from_id === message_id || known.to_id === message_id),
-    ...Object.entries(SAID).map(([kind, blank]) => ({
-      ...staleEach(kind, (known) => known.message_id === message_id),
-      patch: blank,
-    })),
-    { ...patch("pins", channel, ({ items }) => ({ items: without(items, message_id) })), stale: true },
-    // It may have refuted something elsewhere.
-    staleEach("context"),
-    ...lists("inbox"),
+    ...unsaid((id) => id === message_id),
   ],
-  MessagePurged: ({ message_id }, { channel }) => [
+  MessagePurged: ({ message_id }) => [
     { on: "message", id: message_id, gone: true },
     { on: "reactions", id: message_id, gone: true },
-    stale("pins", channel),
+    ...unsaid((id) => id === message_id),
   ],
-  MessagesPruned: ({ up_to_lsn }) => [
+  MessagesPruned: ({ up_to_lsn }, _, { kinds: { message } }) => [
+    // When one that is not known was posted, nobody knows: what said it is read again.
+    ...unsaid((id) => !(/** @type {number} */ (message?.get(id)?.lsn) > up_to_lsn)),
     { each: "message", where: (known) => known.lsn <= up_to_lsn, gone: true },
-    staleEach("pins"),
-    staleEach("context"),
   ],
   MessagePinned: ({ message_id }, { channel }) => [
     patch("message", message_id, { pinned: true }),
@@ -109,16 +116,21 @@ export const WORDS = {
   ],
 };
 
+/** Whether an event is the end of messages. @param {LogEvent} event */
+export const takesWords = ({ kind }) => /^Message(?:Tombstoned|Purged|sPruned)$/.test(kind);
+
 /**
  * Takes their words from events of messages that are no more, or no more as they were.
  *
  * @param {Iterable<LogEvent>} events
  * @param {LogEvent} end
  */
-export function takeWords(events, { kind, payload: { message_id, up_to_lsn } }) {
+export function takeWords(events, end) {
+  if (!takesWords(end)) return;
+  const { kind, payload } = end;
+  const { message_id, up_to_lsn } = payload;
   const isPruned = kind === "MessagesPruned";
   const isWithdrawn = kind === "MessageTombstoned";
-  if (!isPruned && !isWithdrawn && kind !== "MessagePurged") return;
   for (const event of events) {
     if (!event.message) continue;
     // When it was posted, the event of an edit does not say.

@@ -1,7 +1,7 @@
 //! Random posts, edits, withdrawals, joins, leaves, marks and mutes in a public channel, a private one and a
 //! direct message, against a model of all inboxes.
 //!
-//! Of each round of `SVC_TEST_ROUNDS` three walks are taken on each engine.
+//! Each round of `SVC_TEST_ROUNDS` takes three walks on each engine.
 
 mod model;
 
@@ -16,7 +16,7 @@ use model::{ALL, Item, MEMBERS, Message, Model, Numbers, Place, Reason, SPOKEN, 
 
 const STEPS: usize = 200;
 
-/// Longer than a member is online after a heartbeat.
+/// Longer than a member stays online after a heartbeat.
 const AWHILE: Duration = Duration::from_secs(31);
 
 /// A world and its model.
@@ -50,7 +50,7 @@ impl Walk {
         let (messages, online) = (Vec::new(), BTreeSet::new());
         let muted_threads = muted.clone();
         let mut model = Model { ids, places, messages, items, muted, muted_threads, online, told: 0 };
-        // That the direct message was opened.
+        // The item for the opening of the direct message.
         for (member, token) in tokens.iter().enumerate() {
             let page = world.call(token, "list_inbox", json!({})).output();
             for item in page["items"].as_array().unwrap() {
@@ -87,7 +87,7 @@ impl Walk {
         let input = json!({"channel_id": channel, "member_id": self.model.ids[member]});
         let admin = self.world.id("admin").to_string();
         match (dm, is_inside) {
-            // The last two stay, so that there is always somebody to add others.
+            // The last two stay, so that a member remains who can add others.
             (true, true) if others > 2 => {
                 self.call(member, "leave_dm", json!({"channel_id": channel}));
                 self.model.places[place].inside.remove(&member);
@@ -125,7 +125,7 @@ impl Walk {
         self.model.post(message, posted["lsn"].as_i64().unwrap());
     }
 
-    /// A message that its author can still change.
+    /// Returns a message that its author can still change.
     fn any_message(&mut self) -> Option<usize> {
         let own: Vec<usize> = (0..self.model.messages.len())
             .filter(|number| {
@@ -210,7 +210,7 @@ impl Walk {
         }
     }
 
-    /// Where an inbox is not what the model says.
+    /// Returns the difference between an inbox and the model.
     fn difference(&self, whole: bool) -> Option<String> {
         let fields = ["lsn", "reason", "read", "channel_id", "actor_id", "message_id", "preview"];
         for (member, token) in self.tokens.iter().enumerate() {
@@ -238,7 +238,7 @@ impl Walk {
     }
 }
 
-/// Takes the walks. What then changes behind the model's back has to be found.
+/// Takes the walks. Then a change that the model does not know must be detected.
 fn walk(engine: svc_core::Engine) {
     for seed in 0..3 * u64::try_from(rounds()).unwrap() {
         let mut walk = Walk::begin(engine, seed);

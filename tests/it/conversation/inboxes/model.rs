@@ -1,17 +1,17 @@
-//! The model: what is in everybody's inbox by the rules, whatever statements make it so.
+//! The model: the items in every inbox by the rules, independently of the statements that create them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-/// How many members there are.
+/// Number of members.
 pub const MEMBERS: usize = 5;
 
-/// The reasons by which somebody is spoken to.
+/// The reasons for a direct notification.
 pub const SPOKEN: [Reason; 3] = [Reason::Mention, Reason::Dm, Reason::Group];
 pub const ALL: [Reason; 4] = [Reason::Mention, Reason::Dm, Reason::Group, Reason::Added];
 
-/// Numbers that look random and are the same each time.
+/// Pseudorandom numbers from a seed.
 pub struct Numbers(u64);
 
 impl Numbers {
@@ -31,7 +31,7 @@ impl Numbers {
     }
 }
 
-/// Why somebody is told; the stronger of two reasons stands first.
+/// The reason of an item; the stronger of two reasons comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
     Mention,
@@ -51,7 +51,7 @@ impl Reason {
     }
 }
 
-/// What a text mentions.
+/// The mentions in a text.
 #[derive(Clone, Default, PartialEq)]
 pub struct Words {
     pub members: BTreeSet<usize>,
@@ -65,7 +65,8 @@ impl Words {
         Self { members, channel: numbers.one_in(4), here: numbers.one_in(4) }
     }
 
-    /// A body and blocks that say it in one of them, and say other mentions where they do not count.
+    /// Returns a body and blocks that have these mentions in one of them, and other mentions where they do
+    /// not count.
     pub fn input(&self, step: usize, numbers: &mut Numbers) -> Value {
         let mut said = String::new();
         self.members.iter().for_each(|member| said.push_str(&format!(" @M{member},")));
@@ -85,12 +86,12 @@ impl Words {
     }
 }
 
-/// What somebody was told.
+/// An item of an inbox.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Item {
     pub lsn: i64,
     pub reasons: BTreeSet<Reason>,
-    /// The message by its number, if it is about one.
+    /// The number of the message, if it is about one.
     pub message: Option<usize>,
     pub place: usize,
     pub actor: String,
@@ -120,7 +121,7 @@ pub struct Message {
     pub withdrawn: bool,
 }
 
-/// A change of a message that tells members of it.
+/// A change of a message that notifies members.
 pub struct Telling {
     pub message: usize,
     pub place: usize,
@@ -128,15 +129,15 @@ pub struct Telling {
     pub lsn: i64,
 }
 
-/// The model: what everybody is told by the rules.
+/// The model: every member's items by the rules.
 pub struct Model {
     pub ids: Vec<String>,
     pub places: Vec<Place>,
     pub messages: Vec<Message>,
     pub items: Vec<Vec<Item>>,
-    /// The places of which each hears little, by their threads or channels.
+    /// The muted places of each member, by their threads or channels.
     pub muted: Vec<BTreeSet<usize>>,
-    /// Those of them that are muted by their threads.
+    /// The places among them that are muted by their threads.
     pub muted_threads: Vec<BTreeSet<usize>>,
     pub online: BTreeSet<usize>,
     pub told: usize,
@@ -227,7 +228,7 @@ impl Model {
 
     pub fn add(&mut self, place: usize, member: usize, actor: String, lsn: i64) {
         self.places[place].inside.insert(member);
-        // It is about the channel, which goes on being heard if only its thread is muted.
+        // The item is about the channel, which is not muted if only its thread is.
         let is_muted = self.muted[member].contains(&place) && !self.muted_threads[member].contains(&place);
         if !is_muted {
             let reasons = BTreeSet::from([Reason::Added]);
@@ -235,7 +236,7 @@ impl Model {
         }
     }
 
-    /// The inbox of a member as it should be shown, of which a reason is among these.
+    /// Returns the inbox of a member as it should be shown, filtered by these reasons.
     pub fn shown(&self, member: usize, reasons: &[Reason]) -> BTreeMap<i64, Value> {
         let seen = |item: &&Item| {
             self.places[item.place].is_seen_by(member) && item.reasons.iter().any(|it| reasons.contains(it))

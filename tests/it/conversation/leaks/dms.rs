@@ -1,4 +1,4 @@
-//! What is said in a direct message, and whose it is.
+//! The contents and the participants of direct messages.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, channel};
@@ -12,15 +12,16 @@ use svc_tests::client::ws::{Ws, first_frame};
 use svc_tests::{Setup, World, text};
 
 use super::{inputs, is_discreet, is_personal, on_each_engine, read_all, trail_after, trail_end, viewers};
-use crate::integrity::origin::export;
 use crate::op::asking::{Way, all_pages};
+use crate::portability::origin::export;
 
-/// What is sealed of what is said between two.
+/// A sealed text of the conversation between two members.
 const WORDS: &str = "quetzal, between us";
-/// What else is said there, such as titles.
+/// Unsealed texts of the conversation, such as titles.
 const TALK: &str = "kakapo-between-us";
 
-/// Operations that show that there is a direct message and whose it is, to who may read the whole.
+/// Operations that show the existence and the participants of a direct message to callers who may read the
+/// whole.
 const WHOLE: [&str; 3] = ["catch_up_events", "export_workspace", "get_log_snapshot"];
 
 /// A direct message with one of everything.
@@ -29,11 +30,11 @@ struct Between {
     /// A worker, and a member with every capability.
     participants: [String; 2],
     viewers: Vec<(&'static str, String)>,
-    /// What stands in its place in examples, by what it is in the world.
+    /// Replacements for objects in examples, by their ids in the world.
     instead: Vec<(String, String)>,
     /// The ids of everything in it.
     hidden: BTreeSet<String>,
-    /// Ids that everybody may know.
+    /// Ids that all members may know.
     known: BTreeSet<String>,
 }
 
@@ -73,7 +74,7 @@ impl Between {
         between
     }
 
-    /// The ids in everything that a participant reads, and those of the samples.
+    /// Returns the ids in everything that a participant reads, and those of the samples.
     fn known_to_all(&self) -> BTreeSet<String> {
         let world = &self.world;
         let mut known: BTreeSet<String> =
@@ -86,7 +87,7 @@ impl Between {
         known
     }
 
-    /// Calls an operation as a participant, over REST or MCP, and checks what the trail says of it.
+    /// Calls an operation as a participant, over REST or MCP, and checks its rows in the trail.
     fn call(&mut self, by: usize, way: Way, name: &str, input: &Value) -> Option<Value> {
         let world = &self.world;
         let (operation, before) = (world.operation(name), trail_end(world));
@@ -105,7 +106,7 @@ impl Between {
         Some(answer)
     }
 
-    /// Fills it with what can be in a direct message.
+    /// Adds everything that a direct message can contain.
     fn fill(&mut self, confidant: &str, third: &str) {
         let workspace = self.world.id("workspace").to_string();
         let fields = |answer: Option<Value>| answer.expect("a success");
@@ -152,14 +153,14 @@ impl Between {
         }
     }
 
-    /// The example of an operation in the direct message; none if it is about something else.
+    /// Returns the example of an operation in the direct message, or `None` if it is about something else.
     fn example_within(&self, operation: &Operation) -> Option<Value> {
         let example = operation.docs().example(&self.world.fixture)?.to_string();
         let within = self.instead.iter().fold(example.clone(), |text, (id, there)| text.replace(id, there));
         (within != example).then(|| serde_json::from_str(&within).unwrap())
     }
 
-    /// Does in it whatever can be done, and returns what was done.
+    /// Calls every possible operation in it, and returns the ones that succeeded.
     fn do_everything(&mut self, destructive: bool) -> BTreeSet<&'static str> {
         let table = svc_core::operation_table().unwrap();
         let wanted = |operation: &&Operation| {
@@ -167,7 +168,7 @@ impl Between {
             !operation.effect().changes_nothing() && is_destructive == destructive && !is_personal(operation)
         };
         let mut done = BTreeSet::new();
-        // Who has left does nothing more.
+        // A member who has left can do nothing more.
         let (leaving, others): (Vec<_>, Vec<_>) =
             table.operations().filter(wanted).partition(|operation| operation.name() == "leave_dm");
         for operation in others.into_iter().chain(leaving) {
@@ -182,14 +183,14 @@ impl Between {
         done
     }
 
-    /// What of the direct message stands in an answer to `input`.
+    /// Returns the parts of the direct message in an answer to `input`.
     fn found_in(&self, answer: &Value, input: &Value) -> BTreeSet<String> {
         let (answer, input) = (answer.to_string(), input.to_string());
         let ids = self.hidden.iter().map(String::as_str).filter(|id| !input.contains(id));
         ids.chain([WORDS, TALK]).filter(|hidden| answer.contains(hidden)).map(str::to_owned).collect()
     }
 
-    /// Whether keys of its words stand in a value: in an object that names something in it.
+    /// Returns whether a value contains keys of its messages: in an object that names something in it.
     fn has_keys(&self, value: &Value) -> bool {
         match value {
             Value::Array(items) => items.iter().any(|item| self.has_keys(item)),
@@ -202,7 +203,8 @@ impl Between {
         }
     }
 
-    /// Reads everything as `who`: what each operation shows of the direct message, and which show keys.
+    /// Reads everything as `who`, and returns what each operation shows of the direct message, and which show
+    /// keys.
     fn shown_to(
         &self,
         who: &(&'static str, String),
@@ -242,7 +244,7 @@ impl Between {
     }
 }
 
-/// Nobody who is not in a direct message finds what is said there, or whose it is.
+/// Checks that members who are not in a direct message find neither its contents nor its participants.
 fn a_direct_message_is_found_by_nobody_else(engine: Engine) {
     let mut between = Between::open(engine);
     let administrator = between.viewers[0].1.clone();
@@ -252,7 +254,7 @@ fn a_direct_message_is_found_by_nobody_else(engine: Engine) {
     assert!(done.len() > 20, "{done:?}");
     between.check();
 
-    // The control: who is in it finds all of it.
+    // The control: a participant finds all of it.
     let participant = ("a participant", between.participants[1].clone());
     let (shown, keys) = between.shown_to(&participant);
     let found: BTreeSet<&String> = shown.values().flatten().collect();
@@ -283,7 +285,7 @@ fn a_direct_message_is_found_by_nobody_else(engine: Engine) {
     }
 }
 
-/// Receives frames as they come, however long the test takes: a silent client is disconnected.
+/// Receives frames as they come, because a silent client is disconnected during a long test.
 fn received(mut ws: Ws) -> Receiver<Value> {
     let (sender, frames) = channel();
     spawn(move || while sender.send(ws.frame()).is_ok() {});

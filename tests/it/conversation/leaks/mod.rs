@@ -1,9 +1,9 @@
-//! Leaks: what is a member's own is found by nobody else, whatever else that may do, and what is said in a
-//! direct message by nobody who is not in it.
+//! Leaks: personal data of a member stays hidden from all others, whatever their rights, and the contents of
+//! a direct message from all who are not in it.
 //!
-//! Both follow from the operation table: everything personal is done, and everything that reads is read, by
-//! others and by one who administers the workspace. What their answers say must not depend on it. Each search
-//! has a control that finds what is there.
+//! Both tests are derived from the operation table: they call every personal operation and every read, as
+//! other members and as one who administers the workspace. The answers must not depend on the hidden data.
+//! Each search has a control that finds existing data.
 
 mod dms;
 mod personal;
@@ -16,7 +16,7 @@ use svc_tests::{World, text};
 
 use crate::op::asking::{Way, all_pages, fewest_filters};
 
-/// Tests a promise on each engine at the same time.
+/// Runs a test on each engine at the same time.
 macro_rules! on_each_engine {
     ($name:ident, $check:ident) => {
         mod $name {
@@ -39,7 +39,7 @@ macro_rules! on_each_engine {
 }
 use on_each_engine;
 
-/// Those who must find nothing, and their tokens.
+/// Returns the callers who must find nothing, and their tokens.
 fn viewers(world: &World) -> Vec<(&'static str, String)> {
     vec![
         ("who administers everything", world.people.bystander.clone()),
@@ -48,11 +48,11 @@ fn viewers(world: &World) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Where an answer comes from: an operation, the way to it, and who has asked.
+/// The source of an answer: an operation, the transport, and the caller.
 type Asked = (&'static str, Way, &'static str);
 
-/// The inputs with which an operation that reads is called: its example, as few filters as possible, and
-/// everything that can be asked for on top.
+/// Returns the inputs with which a reading operation is called: its example, as few filters as possible, and
+/// everything that can be requested.
 fn inputs(operation: &Operation, example: &Value) -> [(Way, Value); 3] {
     let few = fewest_filters(operation, example.clone());
     let mut all = few.clone();
@@ -68,10 +68,10 @@ fn inputs(operation: &Operation, example: &Value) -> [(Way, Value); 3] {
     [(Way::Core, example), (Way::Rest, few), (last, all)]
 }
 
-/// What a function makes of the examples of operations.
+/// A function that adapts the examples of operations.
 type Example<'a> = &'a dyn Fn(&Operation) -> Value;
 
-/// Reads everything that `wanted` operations tell the viewers.
+/// Calls the reading operations that `wanted` selects, as the viewers.
 fn read_all(
     world: &World,
     viewers: &[(&'static str, String)],
@@ -91,13 +91,13 @@ fn read_all(
     answers
 }
 
-/// Where the trail of the workspace ends.
+/// Returns the last position of the workspace's trail.
 fn trail_end(world: &World) -> i64 {
     let workspace = world.database.id(world.id("workspace"));
     world.database.number(&format!("select audit_seq from heads where workspace_id = {workspace}"))
 }
 
-/// The rows that the trail has got: their actions and what they say.
+/// Returns the new rows of the trail: their actions, metadata and channels.
 fn trail_after(world: &World, seq: i64) -> Vec<(String, Value, Value)> {
     let workspace = world.database.id(world.id("workspace"));
     let rows = world.database.rows(&format!(
@@ -109,7 +109,7 @@ fn trail_after(world: &World, seq: i64) -> Vec<(String, Value, Value)> {
         .collect()
 }
 
-/// Whether a row of the trail says of a call of the operation no more than that there was one.
+/// Returns whether a row of the trail shows only that the operation was called.
 fn is_discreet(operation: &Operation, (action, metadata, channel): &(String, Value, Value)) -> bool {
     let names: BTreeSet<&str> = metadata.as_object().unwrap().keys().map(String::as_str).collect();
     let path = metadata["path"].as_str().unwrap_or_default();
@@ -125,7 +125,8 @@ fn check_discreet(world: &World, operation: &Operation, before: i64) {
     }
 }
 
-/// Whether an operation is about what nobody else may know: those take whose it is, and refuse all others.
+/// Returns whether an operation is about personal data: it takes the id of the member, and refuses all
+/// others.
 fn is_personal(operation: &Operation) -> bool {
     operation.access().personal && operation.input_schema()["properties"].get("member_id").is_some()
 }

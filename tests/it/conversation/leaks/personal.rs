@@ -1,4 +1,4 @@
-//! What is a member's own: what it follows, mutes, has read and was told.
+//! Personal data of a member: follows, mutes, read positions and inbox items.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,18 +17,18 @@ use super::{
 };
 use crate::op::asking::Way;
 
-/// What a worker of the service writes that reads what is others' own: the control.
+/// The output of an operation that wrongly reads personal data of others: the control.
 #[derive(Serialize, JsonSchema)]
 struct Counts {
     /// The follows of all members.
     follows: i64,
-    /// What is in all inboxes.
+    /// Items in all inboxes.
     items: i64,
-    /// What of that is read.
+    /// Read items among them.
     read: i64,
 }
 
-/// Counts what is others' own.
+/// Counts personal data of others.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CountLeaked {}
@@ -49,10 +49,10 @@ fn features() -> Vec<Feature> {
     vec![Feature::new().operations("leaks", vec![leak])]
 }
 
-/// What an answer says that must not depend on anything personal.
+/// Returns the parts of an answer that must not depend on anything personal.
 ///
-/// Reading leaves rows in the trail, so these are left out here, with what is derived from them; that they
-/// say nothing is shown by [`check_discreet`].
+/// It omits the rows that reading adds to the trail, and values derived from them; [`check_discreet`] shows
+/// that these rows reveal nothing.
 fn settled(world: &World, name: &str, answer: &Value) -> Value {
     let is_of_a_read = |row: &Value| {
         let mut operations = world.service.table().operations();
@@ -65,7 +65,7 @@ fn settled(world: &World, name: &str, answer: &Value) -> Value {
     };
     let mut answer = answer.clone();
     match name {
-        // It counts requests and connections, of all workspaces.
+        // The status counts requests and connections, of all workspaces.
         "get_operator_status" => Value::Null,
         "list_audit" | "list_operator_audit" => {
             let rows = answer["items"].as_array_mut().into_iter().flatten();
@@ -83,7 +83,7 @@ fn settled(world: &World, name: &str, answer: &Value) -> Value {
     }
 }
 
-/// The operations that answer otherwise than before.
+/// Returns the operations whose answers differ from before.
 fn differences(
     world: &World,
     before: &BTreeMap<Asked, Vec<Value>>,
@@ -104,7 +104,7 @@ fn differences(
     found
 }
 
-/// What somebody follows, mutes, has read and was told is found by nobody else.
+/// Checks that no other member finds the follows, mutes, read positions or items of a member.
 fn what_is_personal_is_found_by_nobody_else(engine: Engine) {
     let world = World::with(engine, Setup { seed: 90, features, ..Setup::default() });
     let viewers = viewers(&world);
@@ -119,7 +119,7 @@ fn what_is_personal_is_found_by_nobody_else(engine: Engine) {
     };
     let mut ws = Ws::subscribe(world.address(), &first_frame(&viewers[0].1, workspace, None));
     assert_eq!(ws.frame()["type"], "subscribe_ack");
-    // Read meanwhile, so that the server's pings are answered.
+    // Read in the background, so that the server's pings are answered.
     let heard = std::thread::spawn(move || ws.frame());
     let (mut wanted, mut own_before) = (of_others(), own());
     assert_eq!(differences(&world, &wanted, &of_others()), BTreeSet::new(), "nothing was done in between");
@@ -136,7 +136,7 @@ fn what_is_personal_is_found_by_nobody_else(engine: Engine) {
             for way in Way::over_the_wire(operation) {
                 let before = trail_end(&world);
                 let answer = way.ask(&world, owner, operation, &example(operation));
-                // One may need what only its member is told.
+                // An operation may need a value that only its member knows.
                 assert!(answer.status < 500, "{operation:?}: {:#}", answer.body);
                 done.extend(answer.is_success().then_some(operation.name()));
                 check_discreet(&world, operation, before);
@@ -158,7 +158,7 @@ fn what_is_personal_is_found_by_nobody_else(engine: Engine) {
     assert_eq!(world.lsn(), lsn, "no event tells of it");
     others_are_refused(&world, &viewers);
 
-    // What others have told it: their answers are the same without these rows.
+    // Rows that other members caused: their own answers are the same without these rows.
     let shared = ["audit", "heads"];
     let changed = world.database.dump();
     let changed =
@@ -174,7 +174,7 @@ fn what_is_personal_is_found_by_nobody_else(engine: Engine) {
     assert_eq!(differences(&world, &wanted, &of_others()), BTreeSet::from(["count_leaked"]));
     assert_ne!(own_before, own());
 
-    // A control of the trail: what is done to others says where.
+    // A control of the trail: a change that affects others names its place.
     let before = trail_end(&world);
     let posted = Way::Rest.ask(
         &world,
@@ -187,7 +187,7 @@ fn what_is_personal_is_found_by_nobody_else(engine: Engine) {
     assert_eq!(heard.join().unwrap()["lsn"], posted.output()["lsn"], "no frame tells of it");
 }
 
-/// Who names somebody else is refused, whether there is such a member or not.
+/// Checks that a caller that names another member is refused, whether that member exists or not.
 fn others_are_refused(world: &World, viewers: &[(&'static str, String)]) {
     let members = [world.id("admin").to_string(), uuid::Uuid::from_u128(7).to_string()];
     for operation in world.service.table().operations().filter(|operation| is_personal(operation)) {

@@ -1,4 +1,4 @@
-//! Delegation: who is lent to whom, for how long, and how every way to end it ends it at once.
+//! Delegation: who acts for whom, for how long, and that every way to end it takes effect at once.
 
 mod model;
 
@@ -16,7 +16,7 @@ fn subject_and_delegate(world: &World) -> [Person; 2] {
     ["subject", "delegate"].map(|handle| Person::new(world, handle))
 }
 
-/// The input of a grant, with these fields changed.
+/// Returns the input of a grant, with these fields changed.
 fn grant_of(world: &World, people: &[Person; 2], changes: Value) -> Value {
     let mut input = json!({
         "workspace_id": world.id("workspace"), "subject": people[0].id, "delegate": people[1].id,
@@ -157,7 +157,7 @@ fn a_grant_that_may_not_be_made_leaves_nothing() {
             world.call(by, "create_delegation_grant", input).refused(status, code);
         }
         assert_eq!(format!("{:?}", world.database.dump()), before, "nothing is left behind");
-        // What is just allowed.
+        // The limits that are just allowed.
         grant(world, &people, json!({"delegate": app.id, "expires_in_secs": 90 * DAY}));
         let input = grant_of(world, &people, json!({"capabilities": ["workspace:read"]}));
         world.call(&narrow, "create_delegation_grant", input).output();
@@ -203,7 +203,7 @@ fn a_grant_is_exchanged_by_its_delegate_with_a_token_of_its_own() {
         let lent = grant(world, &people, json!({}));
         let [subject, delegate] = &people;
         let third = Person::new(world, "third");
-        // By which the delegate of the first grant acts for the delegate of the second.
+        // A grant by which the delegate of the first grant acts for the delegate of the second.
         let pair = [Person { id: delegate.id.clone(), token: String::new() }, third];
         let borrowed = text(&exchange(world, &pair[1].token, &grant(world, &pair, json!({})))["secret"]);
         let narrowed = json!({"capabilities": ["workspace:read"]});
@@ -330,7 +330,7 @@ fn revoking_a_grant_ends_all_of_its_tokens_and_no_other() {
         assert_eq!(revoked["token_ids"], json!(ids), "in the order in which they were minted");
         assert!(ending.iter().all(|token| !works(world, &text(&token["secret"]))));
         assert!(works(world, &spared) && own.iter().all(|token| works(world, token)));
-        // What had expired stays dead, even if the machine's clock was ahead.
+        // An expired token stays invalid, even if the machine's clock was ahead.
         world.clock.set(world.clock.now().shifted(-600_000_000));
         assert!(!works(world, &text(&expired["secret"])));
     });
@@ -349,7 +349,7 @@ fn a_grant_has_a_bounded_number_of_live_tokens() {
                 "decode(replace(gen_random_uuid()::text || gen_random_uuid()::text, '-', ''), 'hex')"
             }
         };
-        // Of other tokens of the delegate.
+        // From other tokens of the delegate.
         let insert = format!(
             "insert into tokens (id, workspace_id, member_id, actor_id, grant_id, secret_hash, capabilities,
                  created_at, expires_at, lsn)
@@ -385,7 +385,7 @@ fn a_grant_that_was_revoked_by_one_service_is_refused_by_the_other_at_the_next_r
         for operation in ["whoami", "post_message", "delegate_token"] {
             let grant = grant(world, &people, json!({}));
             let token = text(&exchange(world, &people[1].token, &grant)["secret"]);
-            // It is in the caches of its readers and of its writers.
+            // It is in the caches of readers and writers.
             assert!(ask(&token, "whoami", json!({})).is_success());
             assert!(ask(&token, "post_message", post.clone()).is_success());
             revoke(world, &grant);

@@ -1,4 +1,4 @@
-//! Random stories of grants, tokens and people, checked against a model of what must follow from them.
+//! Random sequences of changes to grants, tokens and people, checked against a model.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use svc_tests::{Person, World, on_both_engines, text};
 
 use super::{DAY, grant_of, revoke, set_ceiling, subject_and_delegate, try_to_exchange};
 
-/// What the model knows of a grant.
+/// A grant in the model.
 struct Lent {
     grant: String,
     ends: i64,
     revoked: bool,
 }
 
-/// What the model knows of a delegated token: its grant, the calling token, its own end.
+/// A delegated token in the model: its grant, the calling token, its own end.
 struct Held {
     secret: String,
     grant: usize,
@@ -23,7 +23,7 @@ struct Held {
     ends: i64,
 }
 
-/// A random story of grants and tokens, and what must follow from it.
+/// A random sequence of changes to grants and tokens, and their expected effects.
 struct Story<'w> {
     world: &'w World,
     people: [Person; 2],
@@ -32,7 +32,7 @@ struct Story<'w> {
     frozen: [bool; 2],
     gone: [bool; 2],
     ceiling_days: i64,
-    /// Tokens of the delegate's own: secret, id, whether revoked.
+    /// The delegate's own tokens: secret, id, whether revoked.
     own: Vec<(String, String, bool)>,
     grants: Vec<Lent>,
     held: Vec<Held>,
@@ -148,7 +148,7 @@ impl<'w> Story<'w> {
         }
     }
 
-    /// The outcome of a request with a delegated token.
+    /// Returns the outcome of a request with a delegated token.
     fn outcome(&self, held: &Held, changes: bool) -> (u16, &'static str) {
         let is_dead = held.ends <= self.now
             || self.grants[held.grant].revoked
@@ -184,7 +184,7 @@ fn delegated_tokens_work_exactly_as_long_as_everything_behind_them_does() {
         for _ in 0..120 {
             story.step();
             story.check();
-            // Those that ended long ago teach nothing more.
+            // Tokens that ended long ago need no more checks.
             let outcomes = story.held.iter().map(|held| story.outcome(held, true).0);
             outcomes
                 .for_each(|status| seen[[200, 403, 401].iter().position(|it| *it == status).unwrap()] += 1);

@@ -1,4 +1,4 @@
-//! Documents as identity providers send them, made by hand from what they document, and what becomes of each.
+//! Documents in the forms of identity providers, written from their documentation, and their outcomes.
 //!
 //! The tables are in `documents/*.json`.
 
@@ -11,18 +11,18 @@ const USER: &str = "urn:ietf:params:scim:schemas:core:2.0:User";
 const ENTERPRISE: &str = "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User";
 const PATCH: &str = "urn:ietf:params:scim:api:messages:2.0:PatchOp";
 
-/// A document of `documents/*.json`: what is sent, and what becomes of it.
+/// A document of `documents/*.json`, and its outcome.
 #[derive(Deserialize)]
 struct Form {
     who: String,
     sent: Value,
-    /// The attributes of the answer, null for none; or of a group who is in it.
+    /// The attributes of the answer, null if absent; or the members of a group.
     wanted: Option<Value>,
     /// The status and the type of a failure.
     refused: Option<(u16, String)>,
 }
 
-/// Reads a table of documents. `{long:5}` stands for five letters.
+/// Parses a table of documents. `{long:5}` stands for five letters.
 fn forms(table: &str) -> Vec<Form> {
     let mut table = table.to_owned();
     while let Some((before, rest)) = table.split_once("{long:") {
@@ -59,7 +59,7 @@ fn long(length: usize) -> String {
     "é".repeat(length)
 }
 
-/// Puts these in the places of the keys of a document.
+/// Returns a document with these placeholders filled.
 fn filled(document: &Value, places: &[(&str, &str)]) -> Value {
     let mut text = document.to_string();
     for (place, id) in places {
@@ -77,7 +77,7 @@ fn users_are_created_and_replaced_as_providers_send_them() {
             let wanted = form.wanted.clone().unwrap_or_default();
             let n = number.to_string();
             check(form, &send(world, "POST", "/Users", &of(&form.sent, &n)), &of(&wanted, &n));
-            // Replaced, somebody is what a new one would be.
+            // A replaced user has the same attributes as a new one.
             let other = json!({"userName": format!("before{number}"), "externalId": "before"});
             let other = send(world, "POST", "/Users", &other).body;
             let n = format!("{number}r");
@@ -91,7 +91,7 @@ fn users_are_created_and_replaced_as_providers_send_them() {
     });
 }
 
-/// The operations are of a PATCH of `p{n}@corp.example`, who is active and has the external id `e`.
+/// The operations belong to a PATCH of `p{n}@corp.example`, who is active and has the external id `e`.
 #[test]
 fn users_are_changed_as_providers_send_it() {
     let forms = forms(include_str!("documents/user_patches.json"));
@@ -117,7 +117,7 @@ fn users_are_changed_as_providers_send_it() {
     });
 }
 
-/// Whoever is and stays active is not changed by a document that is wrong; access ends and comes back by it.
+/// A wrong document does not change a user who is and stays active; but access ends and comes back by it.
 #[test]
 fn nothing_keeps_a_replaced_user_from_becoming_inactive_or_active() {
     on_both_engines(|world| {
@@ -162,7 +162,7 @@ fn nothing_keeps_a_replaced_user_from_becoming_inactive_or_active() {
     });
 }
 
-/// What is not used is not even read: it may be anything that has the form of JSON, in any encoding.
+/// Unused attributes are not parsed: they may be any JSON, in any encoding.
 #[test]
 fn nothing_that_is_not_used_keeps_a_user_active() {
     let deep = [&b"[".repeat(5000)[..], &b"]".repeat(5000)].concat();
@@ -224,7 +224,7 @@ fn nothing_that_is_not_used_keeps_a_user_active() {
     });
 }
 
-/// Two people, and what stands for each in the forms.
+/// Two people, and the placeholder of each in the forms.
 struct Two(String, String, String);
 
 impl Two {
@@ -238,7 +238,7 @@ impl Two {
         filled(document, &[("{a}", &self.0), ("{b}", &self.1), ("{agent}", &self.2)])
     }
 
-    /// Who is in a group, by the letters of the forms.
+    /// Returns the members of a group, by the letters of the forms.
     fn within(&self, group: &Value) -> String {
         let members = group["members"].as_array().cloned().unwrap_or_default();
         let is_in = |id: &str| members.iter().any(|member| member["value"] == id);
@@ -276,7 +276,7 @@ fn groups_are_created_and_replaced_as_providers_send_them() {
     });
 }
 
-/// The operations are of a PATCH of a group that a is in.
+/// The operations belong to a PATCH of a group with the member a.
 #[test]
 fn groups_are_changed_as_providers_send_it() {
     let forms = forms(include_str!("documents/group_patches.json"));
@@ -297,7 +297,7 @@ fn groups_are_changed_as_providers_send_it() {
     });
 }
 
-/// Nobody knows what providers will add to their documents: it changes nothing.
+/// Unknown members that providers may add in the future change nothing.
 #[test]
 fn members_that_nobody_knows_change_nothing() {
     fn any(draw: &mut impl FnMut(u64) -> u64, depth: u64) -> Value {

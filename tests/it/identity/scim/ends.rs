@@ -1,4 +1,4 @@
-//! What the deactivation of a person ends, and that it brings nothing back.
+//! The end of a person's access by deactivation, and that reactivation restores nothing.
 
 use secrecy::SecretString;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use svc_tests::{World, answer_of, call, on_both_engines, text};
 
 use super::{kinds_after, new_user, patch};
 
-/// A person with a token of its own.
+/// A person with a token.
 struct Somebody {
     user: Value,
     id: String,
@@ -89,7 +89,7 @@ fn all_that_a_person_can_act_with_ends_at_once_on_every_server() {
     });
 }
 
-/// Live tokens of one person, far more than anybody has.
+/// Live tokens of one person, far more than any real person has.
 const MANY: i64 = 20_000;
 
 #[test]

@@ -1,4 +1,4 @@
-//! Groups: who is in them.
+//! Groups and their members.
 
 use serde_json::{Value, json};
 use svc_tests::{World, on_both_engines};

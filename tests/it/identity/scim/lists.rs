@@ -1,4 +1,4 @@
-//! Lists and searches: filters, pages, and which attributes an answer has.
+//! Lists and searches: filters, pages, and the attributes of an answer.
 
 use serde_json::{Value, json};
 use svc_tests::{World, on_both_engines};

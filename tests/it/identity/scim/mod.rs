@@ -1,4 +1,4 @@
-//! SCIM in process: users, groups, filters, and what the end of a person ends.
+//! SCIM in process: users, groups, filters, and the end of a person's access.
 
 mod documents;
 mod ends;
@@ -22,7 +22,7 @@ fn patch(world: &World, user: &Value, op: &str, path: &str, value: Value) -> Ans
     world.call(&world.people.admin, "patch_scim_user", input)
 }
 
-/// The kinds of the events of the workspace from a position on, except those of the claims' own chores.
+/// Returns the kinds of the workspace's events from a position on, except those of chores for claims.
 fn kinds_after(world: &World, after: i64) -> Vec<String> {
     let input = json!({"workspace_id": world.id("workspace"), "after_id": after, "limit": 100});
     let events = world.admin("list_events", input);

@@ -1,4 +1,4 @@
-//! Users: how they are created, found, changed and removed.
+//! Users: creation, search, changes and removal.
 
 use serde_json::{Value, json};
 use svc_tests::{Setup, World, database::engines, on_both_engines, text};
@@ -126,7 +126,7 @@ fn a_user_is_renamed_and_keeps_its_display_name() {
     });
 }
 
-/// What Entra and Okta send, and what becomes of it.
+/// The requests of Entra and Okta, and their outcomes.
 #[test]
 fn identity_providers_are_understood() {
     let dialogues: [(&str, Value, &str, Value); 7] = [
@@ -222,7 +222,7 @@ fn another_workspace_has_its_own_users() {
     });
 }
 
-/// A random walk beside a model: users are as the last request that succeeded left them.
+/// A random walk beside a model: users are as the last successful request left them.
 #[test]
 fn users_are_as_a_model_of_them_says() {
     use std::collections::BTreeMap;
@@ -256,7 +256,7 @@ fn users_are_as_a_model_of_them_says() {
                     let active = draw(2) == 1;
                     let input = json!({"id": id, "userName": name, "active": active});
                     let (before, was_active) = model[&id].clone();
-                    // Beside access that ends or comes back, a name that is taken is ignored.
+                    // If access ends or comes back, a name that is taken is ignored.
                     let (is_taken, is_kept) = (taken(&id, &model), active && was_active);
                     let wanted = if is_taken && is_kept { 409 } else { 200 };
                     if wanted == 200 {

@@ -9,9 +9,9 @@ use super::framed::Credentials;
 use super::limits::{EXCEPTIONS, FIRST, LAST};
 use super::measure::{Seen, items, too_much};
 
-/// Every change that costs too much.
+/// Returns a report for every change that costs too much.
 ///
-/// Each is called once, in one workspace. What takes away from others what they need comes after them; one
+/// Each is called once, in one workspace. Changes that remove objects which others need come last; a change
 /// whose sample is used up is called with a new one.
 pub fn expensive(world: &World, seen: &Seen) -> Vec<String> {
     let mut found = Vec::new();
@@ -27,7 +27,7 @@ pub fn expensive(world: &World, seen: &Seen) -> Vec<String> {
             fixture = renewed(world, &fixture);
             (answer, cost) = call(world, seen, &credentials, row, &fixture);
         }
-        // What a person does at a provider is no part of the world.
+        // The person's steps at a provider are not part of the world.
         if !(answer.is_success() || is_framed && answer.status < 500) {
             found.push(format!("{}: {} {:#}", row.name(), answer.status, answer.body));
         }
@@ -36,7 +36,7 @@ pub fn expensive(world: &World, seen: &Seen) -> Vec<String> {
     found
 }
 
-/// Calls a row, and returns the answer and what one of its transactions has cost, if that is too much.
+/// Calls a row, and returns the answer and a report of one of its transactions if that has cost too much.
 fn call(
     world: &World,
     seen: &Seen,
@@ -58,7 +58,7 @@ fn call(
     (answer, cost)
 }
 
-/// The rows that change something, those last that end what others need.
+/// Returns the rows that change something; those that remove objects which others need come last.
 pub fn in_order(world: &World) -> Vec<&Operation> {
     let rows = world.service.table().rows().filter(|row| !row.effect().changes_nothing());
     let mut rows: Vec<&Operation> = rows.collect();

@@ -1,4 +1,5 @@
-//! Filling a workspace: each row of a sample becomes thousands, alike but for one column of its key.
+//! Filling a workspace: each row of a sample becomes thousands of copies that differ only in one column of
+//! its key.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,24 +11,24 @@ use svc_tests::database::TestDatabase;
 
 use super::limits::{FEWER, NOT_FILLED};
 
-/// How many rows are made of one, unless the service allows fewer.
+/// Copies per row, unless the service allows fewer.
 const MANY: i64 = 11_000;
-/// Open threads with a footprint of their own, and claimed ones.
+/// Open threads with a different footprint each, and claimed ones.
 const WAITING: i64 = 700;
 const CLAIMED: i64 = 100;
 
 /// Slots without a capacity.
 const UNLIMITED: i64 = 690;
 
-/// Rows that samples have made may have the place of some copies.
+/// Rows of samples may take the place of some copies.
 const IN_THE_WAY: i64 = 100;
 
-/// Names of slots.
+/// Returns names of slots.
 fn named(name: &str, count: i64) -> impl Iterator<Item = String> {
     (1..=count).map(move |number| format!("{name}-{number}"))
 }
 
-/// Columns whose values are words of the service.
+/// Columns whose values are names defined by the service.
 const WORDS: [&str; 4] = ["kind", "state", "space", "mode"];
 
 /// A table: its columns with their types, and the columns of its unique keys, the primary one first.
@@ -71,7 +72,7 @@ fn tables(database: &TestDatabase) -> BTreeMap<String, Table> {
     tables
 }
 
-/// The table that a column refers to by the name of most such columns.
+/// Returns the table that a column refers to by the name of most such columns.
 fn referred<'t>(table: &'t str, column: &'t str) -> &'t str {
     match column {
         "id" => table,
@@ -95,7 +96,7 @@ struct Filler<'w> {
 }
 
 impl Filler<'_> {
-    /// SQL for the value of a column in the copy `number` of the row `s`.
+    /// Returns SQL for the value of a column in the copy `number` of the row `s`.
     fn varied(&self, table: &str, column: &str, kind: &str, number: &str) -> String {
         let is_hash = ["hash", "digest", "secret"].iter().any(|word| column.contains(word));
         match kind {
@@ -109,7 +110,7 @@ impl Filler<'_> {
         }
     }
 
-    /// SQL for the id of the copy `number` of a row.
+    /// Returns SQL for the id of the copy `number` of a row.
     fn id(&self, table: &str, number: &str) -> String {
         let tag: String = table.bytes().cycle().take(12).map(|byte| format!("{byte:02x}")).collect();
         match self.world.engine() {
@@ -119,7 +120,7 @@ impl Filler<'_> {
     }
 
     /// Copies a row of a table that has as many samples as possible, once for each column of its key and for
-    /// each other one that the service bounds. Returns what is not there then.
+    /// each other one that the service limits. Returns the columns whose copies are missing.
     fn fill(&self, name: &str, table: &Table) -> Vec<String> {
         let Some(primary) = table.keys.values().next() else { return Vec::new() };
         let kind = |column: &str| &*table.columns.iter().find(|(name, _)| name == column).unwrap().1;
@@ -157,8 +158,8 @@ impl Filler<'_> {
         self.world.database.number(&format!("select count(*) from {table}"))
     }
 
-    /// Inserts `count` rows that differ in a column, and otherwise in what makes them differ from the
-    /// `copies` that are there.
+    /// Inserts `count` rows that differ in a column, and otherwise only where they must differ from the
+    /// `copies` that exist.
     fn copy(
         &self,
         name: &str,
@@ -178,7 +179,7 @@ impl Filler<'_> {
                 format!(" + (case when {column} in ({}) then 1 else 0 end)", samples.join(", "))
             })
             .collect();
-        // Of equal rows the oldest, so that each run copies the same.
+        // Of equal rows the oldest, so that each run copies the same row.
         let has_lsn = table.columns.iter().any(|(column, _)| column == "lsn");
         let key = table.keys.values().next().into_iter().flatten().map(String::as_str);
         let order: String =
@@ -189,7 +190,7 @@ impl Filler<'_> {
             .columns
             .iter()
             .map(|(column, kind)| match (name, column.as_str()) {
-                // There is no key for the words of a copy.
+                // The text of a copy has no key.
                 ("messages", "withdrawn_at") => "s.posted_at".to_owned(),
                 (_, column) if column == by => self.varied(name, column, kind, "n.i"),
                 (_, column) if varied.contains(column) => self.varied(name, column, kind, &other),
@@ -214,7 +215,7 @@ impl Filler<'_> {
         all.filter_map(|name| self.world.fixture.get(name)).map(|id| self.world.database.id(id)).collect()
     }
 
-    /// Ballots of many members for each of as many options as a vote can have, and their counts.
+    /// Adds ballots of many members for the maximum number of options of a vote, and their counts.
     fn ballots(&self) {
         let vote = self.world.database.id(self.world.id("vote"));
         let is_multiple = if self.world.engine() == Engine::Sqlite { "1" } else { "true" };
@@ -240,7 +241,7 @@ impl Filler<'_> {
         );
     }
 
-    /// Live claims, each of which uses one slot in common and a few others, with and without a capacity.
+    /// Adds live claims, each of which uses one common slot and a few others, with and without a capacity.
     fn slots(&self) {
         let database = &self.world.database;
         let (workspace, thread) =
@@ -290,7 +291,7 @@ impl Filler<'_> {
         );
     }
 
-    /// Slots and the obstacles that they are, as SQL lists them.
+    /// Returns slots and the obstacles that they are, as a list in SQL.
     fn slot_values(&self, slots: impl Iterator<Item = String>) -> String {
         let workspace = self.world.id("workspace");
         let rows: Vec<String> = slots
@@ -304,7 +305,8 @@ impl Filler<'_> {
         rows.join(", ")
     }
 
-    /// Threads that wait with long footprints, and claims of such, many of which are in their way.
+    /// Adds threads that wait with long footprints, and claims with long footprints, many of which conflict
+    /// with them.
     fn footprints(&self) {
         let (database, workspace) =
             (&self.world.database, self.world.database.id(self.world.id("workspace")));
@@ -366,7 +368,7 @@ impl Filler<'_> {
     }
 }
 
-/// Makes one row of each table that no sample has one of.
+/// Adds one row of each table that has no sample.
 fn seed(world: &World) {
     for operation in ["set_channel_boot", "send_heartbeat", "set_notification_preferences"] {
         let input = world.operation(operation).docs().example(&world.fixture).unwrap();

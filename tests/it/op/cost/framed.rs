@@ -9,7 +9,7 @@ use svc_tests::{World, session_key, text};
 use super::measure::{Seen, asked};
 use super::reads::inputs;
 
-/// Every request to a framed row which reads that costs too much.
+/// Returns a report for every request to a reading framed row that costs too much.
 pub fn expensive_reads(world: &World, seen: &Seen) -> Vec<String> {
     let mut found = Vec::new();
     let credentials = Credentials::new(world);
@@ -17,8 +17,8 @@ pub fn expensive_reads(world: &World, seen: &Seen) -> Vec<String> {
     for row in rows.filter(|row| row.http().frame.is_some() && row.effect().changes_nothing()) {
         for input in inputs(world, row) {
             let (answer, cost) = asked(world, seen, row.name(), || credentials.call(world, row, &input));
-            // A filter that would be compared with more is refused, as is one of another resource, and some
-            // examples name nothing.
+            // A filter that would be compared with more rows is refused, as is one of another resource, and
+            // some examples name nothing.
             let refusals = [json!("tooMany"), json!("invalidFilter")];
             let is_refused = answer.status == 404 || refusals.contains(&answer.body["scimType"]);
             if !(answer.is_success() || is_refused) {
@@ -32,14 +32,14 @@ pub fn expensive_reads(world: &World, seen: &Seen) -> Vec<String> {
     found
 }
 
-/// The credentials that framed rows ask for.
+/// The credentials for framed rows.
 pub struct Credentials {
     ticket: String,
     cookie: String,
 }
 
 impl Credentials {
-    /// A share ticket for the sample of a channel, and a session of the admin's.
+    /// Returns a share ticket for the sample of a channel, and a session of the admin's.
     pub fn new(world: &World) -> Self {
         let ticket = json!({"workspace_id": world.id("workspace"), "channel_id": world.id("channel"),
             "expires_in_secs": 3600});
@@ -48,7 +48,7 @@ impl Credentials {
         Self { ticket: format!("ShareTicket {ticket}"), cookie: format!("svc_session={session}") }
     }
 
-    /// Calls a row with the credential that it asks for.
+    /// Calls a row with the credential that it needs.
     pub fn call(&self, world: &World, row: &Operation, input: &Value) -> Answer {
         let needs = row.access().needs;
         let (token, headers) = if needs.names(Right::Ticket) {

@@ -1,6 +1,6 @@
-//! How much there may be of what, and which operations read more than a bounded part of it.
+//! The limits of a workspace, and the operations that read more than a bounded part of it.
 
-/// Operations that are not counted, and why.
+/// Operations that are not counted, and the reason.
 pub const EXCEPTIONS: &[(&str, &str)] = &[
     ("export_workspace", "a scan: it reads everything, one workspace at a time, in a pool of its own"),
     ("verify_workspace_export", "a scan of a file, which it reads in a pool of its own"),
@@ -14,8 +14,8 @@ pub const EXCEPTIONS: &[(&str, &str)] = &[
 /// Operations and methods whose statements examine more rows on Postgres: how many, and why. On SQLite they
 /// take more steps in the same proportion.
 ///
-/// A private channel has a queue of its own. Which ones a member may be given threads from follows from all
-/// channels that it is in.
+/// A private channel has a separate queue. The channels from which a member may be given threads follow from
+/// all channels that it is in.
 pub const MORE_ROWS: &[(&str, u64, &str)] = &[
     ("claim_next_workspace_thread", 36_000, "the channels that the caller is in, and 1000 refutations"),
     ("claim_thread", 19_000, "12 rows for each of 1000 refutations that lead to the thread, and its context"),
@@ -60,12 +60,12 @@ pub const FIRST: &[&str] = &[
     "unarchive_channel",
 ];
 
-/// Changes that take away what others need, in an order in which each finds what it needs.
+/// Changes that remove objects which others need, in an order in which each finds its own.
 pub const LAST: &[&str] =
     &["rotate_token", "revoke_token", "purge_workspace", "place_legal_hold", "erase_workspace"];
 
-/// How many rows there may be, where the service allows fewer than a workspace is filled with: of a table,
-/// those that differ in a column alone. Tables with none are filled by functions of their own.
+/// Maximum rows where the service allows fewer than a workspace is filled with: for a table, the rows that
+/// differ in a column alone. Tables without an entry are filled by separate functions.
 pub const FEWER: &[(&str, &str, i64)] = &[
     ("pins", "message_id", 98),
     ("pins", "channel_id", 9_900),
@@ -106,7 +106,7 @@ pub const FEWER: &[(&str, &str, i64)] = &[
     ("footprints", "*", 0),
 ];
 
-/// Tables that are not filled, and why.
+/// Tables that are not filled, and the reason.
 pub const NOT_FILLED: &[(&str, &str)] = &[
     ("workspaces", "the instance's: one workspace is filled"),
     ("heads", "a row of each workspace"),

@@ -1,4 +1,4 @@
-//! Counting the statements of a call, and what they examine.
+//! Counts the statements of a call, and the rows that they examine.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -11,14 +11,14 @@ use svc_tests::{Setup, World};
 use super::fill::fill;
 use super::limits::{MORE_ROWS, MORE_STATEMENTS};
 
-/// Statements of a call, beside one for each item that it takes or returns.
+/// Maximum statements of a call, beside one for each item that it takes or returns.
 pub const STATEMENTS_MAX: usize = 50;
-/// Rows that the statements of a call examine, on Postgres, unless it is listed with more.
+/// Maximum rows that the statements of a call examine, on Postgres, unless it is listed with more.
 pub const ROWS_MAX: u64 = 10_000;
-/// Steps of SQLite's virtual machine that those of a call take.
+/// Maximum steps of SQLite's virtual machine for the statements of a call.
 pub const STEPS_MAX: u64 = 500_000;
 
-/// Characters of a statement in a report.
+/// Maximum characters of a statement in a report.
 const SHOWN: usize = 1200;
 
 /// The statements that the service has run.
@@ -26,12 +26,12 @@ const SHOWN: usize = 1200;
 pub struct Seen(Arc<Mutex<Vec<Ran>>>);
 
 impl Seen {
-    /// Takes those since the last time.
+    /// Takes the statements since the last call.
     pub fn take(&self) -> Vec<Ran> {
         self.take_transactions().concat()
     }
 
-    /// Takes those since the last time, by the transaction that they belong to. Reads belong to the next one.
+    /// Takes the statements since the last call, by their transaction. Reads belong to the next one.
     pub fn take_transactions(&self) -> Vec<Vec<Ran>> {
         let ran = std::mem::take(&mut *self.0.lock().unwrap());
         let ends = |ran: &Ran| ["begin", "commit", "rollback"].iter().any(|word| ran.sql.starts_with(word));
@@ -40,13 +40,13 @@ impl Seen {
     }
 }
 
-/// A world whose workspace is filled.
+/// Returns a world whose workspace is filled.
 pub fn filled(engine: Engine) -> (World, Seen) {
     let seen = Seen::default();
     let sink = seen.clone();
     let watcher = Arc::new(move |ran: &Ran| sink.0.lock().unwrap().push(ran.clone()));
     // Postgres reads a table of this size as a whole where that costs less than an index, to hash, sort or
-    // merge it. What counts is the plan for a larger one.
+    // merge it. The plan for a larger table counts.
     let postgres_options = Some(
         "-c enable_seqscan=off -c enable_bitmapscan=off -c enable_hashjoin=off -c enable_mergejoin=off \
          -c enable_sort=off -c enable_material=off",
@@ -58,7 +58,7 @@ pub fn filled(engine: Engine) -> (World, Seen) {
     (world, seen)
 }
 
-/// Asks, and returns the answer with a report if that has cost too much.
+/// Calls `ask`, and returns the answer with a report if that has cost too much.
 ///
 /// Periodic work may run beside a call, but not beside each of a few.
 pub fn asked(world: &World, seen: &Seen, what: &str, ask: impl Fn() -> Answer) -> (Answer, Option<String>) {
@@ -105,7 +105,7 @@ pub fn too_much(engine: Engine, what: &str, ran: &[Ran], items: usize) -> Option
     ))
 }
 
-/// The items of an input or output, however it nests them.
+/// Returns the number of items of an input or output, at any depth.
 pub fn items(value: &Value) -> usize {
     match value {
         Value::Array(values) => values.len() + values.iter().map(items).sum::<usize>(),

@@ -1,5 +1,5 @@
-//! What an operation costs does not depend on how much there is: a generated test fills a workspace to its
-//! limits, calls every operation, and counts statements and what these examine.
+//! The cost of an operation does not depend on the size of the workspace: a generated test fills a workspace
+//! to its limits, calls every operation, and counts statements and the rows that they examine.
 
 mod limits;
 mod fill;
@@ -13,7 +13,7 @@ use svc_tests::database::engines;
 
 use measure::{ROWS_MAX, STATEMENTS_MAX, STEPS_MAX, filled, too_much};
 
-/// One world for all: to fill it takes longer than most of what is counted.
+/// One world for all, because filling it takes longer than most measurements.
 #[test]
 fn no_operation_costs_more_than_its_share_however_much_there_is() {
     let mut found = Vec::new();
@@ -33,7 +33,7 @@ fn no_operation_costs_more_than_its_share_however_much_there_is() {
     assert!(found.is_empty(), "{}", found.join("\n\n"));
 }
 
-/// The control: what costs more than its share is found, by either count.
+/// The control: each count finds a call that costs too much.
 #[test]
 fn what_costs_more_than_its_share_is_found() {
     let statements = |count: usize, cost: u64| vec![Ran { sql: "select 1", cost }; count];
@@ -45,7 +45,7 @@ fn what_costs_more_than_its_share_is_found() {
     }
 }
 
-/// An exception for an operation that was removed would hold for the next of that name.
+/// An exception for a removed operation would apply to the next one with that name.
 #[test]
 fn exceptions_name_operations_that_exist() {
     let table = svc_core::operation_table().unwrap();

@@ -12,8 +12,8 @@ use svc_tests::client::Answer;
 use super::limits::EXCEPTIONS;
 use super::measure::{Seen, asked, items, too_much};
 
-/// The inputs that an operation is called with: its example as large as it may be, and with each value of
-/// each optional field that is a choice or the id of a sample.
+/// Returns the inputs that an operation is called with: its largest example, and one with each value of each
+/// optional field that is a choice or the id of a sample.
 pub fn inputs(world: &World, operation: &Operation) -> Vec<Value> {
     let Some(mut example) = operation.docs().example(&world.fixture) else { return Vec::new() };
     let schema = operation.input_schema();
@@ -60,7 +60,7 @@ fn without(input: &Value, field: &str) -> Option<Value> {
     Some(input)
 }
 
-/// Footprints of as many items as there may be: of slots, and of paths that claims touch.
+/// Returns footprints with the maximum number of items: of slots, and of paths that claims touch.
 fn footprints() -> Vec<Value> {
     let of = |kind: &str, name: fn(usize) -> String| {
         let items = (1..=FOOTPRINT_ITEMS_MAX).map(|number| json!({"kind": kind, "value": name(number)}));
@@ -70,7 +70,7 @@ fn footprints() -> Vec<Value> {
     vec![of("slot", slot), of("path", |number| format!("d{}/f{number}", number % 7))]
 }
 
-/// Filters of SCIM: by what an index finds, by what the database selects, and by what is compared.
+/// Returns filters of SCIM: by an index, by a selection in the database, and by comparison.
 fn filters(world: &World) -> Vec<Value> {
     let of_member = format!("members eq \"{}\"", world.id("person"));
     let by_all = ["userName eq \"nobody\"", "active eq true", "displayName co \"zzz\"", &of_member];
@@ -100,7 +100,7 @@ fn waited(world: &World, seen: &Seen, operation: &Operation, input: &Value) -> (
     (0..4).map(once).min_by_key(|(_, ran)| ran.len()).unwrap()
 }
 
-/// Every call that costs too much, but for those that are excepted.
+/// Returns a report for every call that costs too much, except for the listed exceptions.
 pub fn expensive(world: &World, seen: &Seen) -> Vec<String> {
     let mut found = Vec::new();
     let reads = world.service.table().operations().filter(|operation| operation.effect().changes_nothing());
@@ -126,13 +126,13 @@ pub fn expensive(world: &World, seen: &Seen) -> Vec<String> {
             }
             of_operation.extend(cost.map(|cost| format!("{name} {input} took {took:?}: {cost}")));
         }
-        // One says enough of what they have in common.
+        // One report is enough for faults that they have in common.
         found.extend(of_operation.into_iter().take(2));
     }
     found
 }
 
-/// Counts that end at a bound say so, and no others.
+/// Checks that counts which end at a limit say so, and no others.
 pub fn check_cut_counts(world: &World) {
     for (operation, most) in [("list_slots", 1000), ("list_reactions", 4000)] {
         let input = world.operation(operation).docs().example(&world.fixture).unwrap();
@@ -152,7 +152,7 @@ pub fn check_cut_counts(world: &World) {
     assert!(reactions["items"].as_array().unwrap().iter().any(|item| lone(&item)), "{reactions:#}");
 }
 
-/// Every method of MCP beside the operations that costs too much.
+/// Returns a report for every method of MCP beside the operations that costs too much.
 pub fn expensive_methods(world: &World, seen: &Seen) -> Vec<String> {
     let complete = |uri: &str, name: &str| {
         let reference = json!({"type": "ref/resource", "uri": uri});

@@ -1,4 +1,4 @@
-//! What belongs to the browser: its cookies, the state that it brings back, and where it is sent.
+//! The browser's part of a sign-in: its cookies, the returned state, and its redirects.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::{
     session,
 };
 
-/// A world with the mock, where nobody joins.
+/// Returns a world with the mock, where no new member is created.
 fn mock_for_members() -> Setup {
     Setup { http: mock(), ..Setup::default() }
 }
@@ -96,7 +96,7 @@ fn only_get_begins_or_ends_a_sign_in() {
     });
 }
 
-/// Anybody can begin one, as often as the rate limit allows.
+/// Anyone can begin one, as often as the rate limit permits.
 #[test]
 fn a_sign_in_that_begins_leaves_no_audit_row_and_makes_room_for_itself() {
     on_both(open_to_all, |world| {

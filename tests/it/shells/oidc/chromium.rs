@@ -1,6 +1,6 @@
-//! A person in Chromium, a provider that is not ours on another site, and a page on another port of its host.
+//! A person in Chromium, an independent provider on another site, and a page on another port of its host.
 //!
-//! What browsers really send decides whether a cookie counts, so a real one is asked.
+//! The requests of real browsers decide whether a cookie counts, so the test uses one.
 
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -14,15 +14,16 @@ use svc_tests::process::Running;
 use svc_tests::site::{Server, Site};
 use svc_tests::text;
 
-/// The folder with the packages of tests/js, a copy of its scripts, and the program `node`.
+/// The variable with the folder that has the packages of tests/js, a copy of its scripts, and the program
+/// `node`.
 const SCRIPTS: &str = "SVC_TEST_JS";
-/// The program; the script starts it.
+/// The variable with the program; the script starts it.
 const CHROMIUM: &str = "SVC_TEST_CHROMIUM";
 
 /// Chromium and the provider, run by a script.
 struct Browser {
     running: Running,
-    /// The provider's issuer, and what it knows the service as.
+    /// The provider's issuer, and its registration of the service.
     provider: Value,
 }
 
@@ -40,20 +41,20 @@ impl Browser {
         text(&self.provider[field])
     }
 
-    /// Lets it do something.
+    /// Runs a command in it.
     fn run(&mut self, command: &str, mut input: Value) -> Value {
         input["command"] = json!(command);
         self.running.say(&input.to_string());
         serde_json::from_str(&self.running.next_line()).unwrap()
     }
 
-    /// What a page of the service's own fetches.
+    /// Fetches a path from a page of the service.
     fn fetch(&mut self, path: &str, token: Option<&str>) -> Value {
         self.run("ownFetch", json!({"path": path, "token": token}))
     }
 }
 
-/// A server at `address` whose people sign in at the browser's provider.
+/// Starts a server at `address` whose people sign in at the browser's provider.
 fn serve(site: &Site, address: &str, browser: &Browser) -> Server {
     let redirect_uri = format!("http://{address}/auth/oidc/callback");
     let mut command = site.command("svc-http", &["--listen", address]);
@@ -69,7 +70,7 @@ fn serve(site: &Site, address: &str, browser: &Browser) -> Server {
     Server::begin(&mut command)
 }
 
-/// An address where nothing listens: the provider must know it before the server starts.
+/// Returns a free address, because the provider must know it before the server starts.
 fn free_address() -> String {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string()
 }
@@ -132,7 +133,7 @@ fn a_person_signs_in_and_no_other_page_acts_as_them() {
     }
     assert_eq!(position(), before, "the hostile page changed something");
     assert_eq!(browser.fetch("/auth/session", None)["status"], 200, "and ended no session");
-    // The control: the same page of the service's own may do what the other may not.
+    // The control: the same page of the service may do what the foreign page may not.
     let out = browser.run("ownFetch", json!({"path": "/auth/logout", "method": "POST", "body": "{}"}));
     assert_eq!(out["status"], 200, "{out:#}");
     assert_eq!(browser.fetch("/me", None)["status"], 401);

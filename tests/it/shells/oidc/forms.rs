@@ -1,7 +1,7 @@
-//! Documents of a provider in the forms in which providers write them, and in those of one that lies.
+//! Documents of a provider in the forms of real providers, and in those of a malicious one.
 //!
-//! A table has the forms of each kind of document and what a sign-in by them comes to. What nobody knows is
-//! added to all of them, and changes nothing.
+//! A table has the forms of each kind of document and the outcome of a sign-in with them. Unknown members are
+//! added to all of them, and change nothing.
 
 use std::time::Duration;
 
@@ -11,18 +11,18 @@ use svc_tests::provider::{Document, Provider, Script};
 
 use super::{BACK, LOGIN, at, cookie_of, get, left, location, on_both, session};
 
-/// What a sign-in comes to.
+/// The outcome of a sign-in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// The person joins by its email, which counts.
+    /// The person becomes a member by a verified email.
     ByEmail,
-    /// The person joins by its name.
+    /// The person becomes a member by name.
     ByName,
-    /// The person joins, and nothing of it is known.
+    /// The person becomes a member without a known name.
     Nameless,
-    /// 401: the provider does not vouch for anybody.
+    /// 401: the provider does not identify a person.
     Away,
-    /// 403: the provider names nobody who can be kept.
+    /// 403: the identified person cannot become a member.
     Nobody,
     /// 503: the provider does not work.
     Down,
@@ -30,10 +30,10 @@ pub(super) enum Outcome {
 
 pub(super) use Outcome::{Away, ByEmail, ByName, Down, Nameless, Nobody};
 
-/// A form of a document: what it is, what comes of it, and what the provider does.
+/// A form of a document: its name, its outcome, and the script of the provider.
 pub(super) type Form = (&'static str, Outcome, fn() -> Script);
 
-/// A script that changes one document.
+/// Returns a script that changes one document.
 pub(super) fn changed(document: Document, change: fn(&mut Value)) -> Script {
     let (mut script, change) = (Script::default(), Box::new(change));
     match document {
@@ -47,7 +47,7 @@ pub(super) fn changed(document: Document, change: fn(&mut Value)) -> Script {
     script
 }
 
-/// A script that writes one document in another way.
+/// Returns a script that writes one document in another way.
 pub(super) fn written(document: Document, write: fn(String) -> String) -> Script {
     let write = move |written: Document, text: String| if written == document { write(text) } else { text };
     Script { written: Some(Box::new(write)), ..Script::default() }
@@ -57,9 +57,9 @@ pub(super) fn remove(object: &mut Value, name: &str) {
     drop(object.as_object_mut().unwrap().remove(name));
 }
 
-/// Signs a person in, whom nobody knows yet. What fails leaves nobody.
+/// Signs in a new person, and checks that a failure creates no member.
 pub(super) fn outcome(world: &World, provider: &Provider, number: usize, has_email: bool) -> Outcome {
-    // What is known of the provider is an hour old then.
+    // The cached data of the provider is then an hour old.
     world.clock.advance(Duration::from_secs(3600));
     let (subject, name) = (format!("p{number}"), format!("P {number}"));
     let email = format!("{subject}@corp.example");
@@ -97,7 +97,7 @@ pub(super) fn outcome(world: &World, provider: &Provider, number: usize, has_ema
     }
 }
 
-/// Tries each form of a table, with people whose email is in the ID token or not.
+/// Tests each form of a table, with people whose email is in the ID token or not.
 pub(super) fn check(forms: &[Form], has_email: bool) {
     assert!(forms.len() >= 20, "a table has at least twenty forms");
     let provider = Provider::start();

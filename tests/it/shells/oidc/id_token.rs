@@ -1,4 +1,4 @@
-//! Forms of the ID token: what decides must be there in its type, and what decorates may have any.
+//! Forms of the ID token: deciding members must have their type, decorating ones may have any.
 
 use serde_json::{Value, json};
 use svc_tests::provider::{Document, Script, Signed};

@@ -1,4 +1,4 @@
-//! Forms of the key set: keys that cannot be used are skipped, and one that fits may have no name.
+//! Forms of the key set: unusable keys are skipped, and a suitable key may have no name.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -33,7 +33,7 @@ fn modulus(key: &mut Value, change: fn(Vec<u8>) -> Vec<u8>) {
     key["n"] = json!(URL_SAFE_NO_PAD.encode(change(bytes)));
 }
 
-/// An RSA key of somebody else, like the right one but for its modulus.
+/// Returns a foreign RSA key, like the right one except for its modulus.
 fn foreign(right: &Value) -> Value {
     let mut key = right.clone();
     modulus(&mut key, |bytes| {
@@ -42,7 +42,7 @@ fn foreign(right: &Value) -> Value {
     key
 }
 
-/// A token that names no key.
+/// Returns a script with a token that names no key.
 fn without_name(script: Script) -> Script {
     Script { header: Some(Box::new(|header| remove(header, "kid"))), ..script }
 }

@@ -1,4 +1,4 @@
-//! Whom a person who has signed in at the provider becomes.
+//! The member that a person becomes by a sign-in at the provider.
 
 use std::collections::BTreeSet;
 
@@ -79,7 +79,7 @@ fn a_person_is_linked_by_an_email_of_any_script_that_is_the_same_but_for_case() 
             let linked = session(world, &come(world, "&sub=1&email=%C3%84D%C3%84%40Corp.example"));
             assert_eq!((&linked["member_id"], found(world)), (&json!(world.id("admin")), json!("linked")));
             set(world, "person", "handle = 'bob@corp.example'");
-            // Full-width letters look the same, and may be somebody else's at the provider.
+            // Full-width letters appear the same, but may belong to another person at the provider.
             let other = session(world, &come(world, "&sub=2&email=%EF%BD%82ob%40corp.example"));
             assert_eq!((&other["handle"], found(world)), (&json!("person"), json!("provisioned")));
         },
@@ -107,7 +107,7 @@ fn who_was_deactivated_is_turned_away_and_never_joins_again() {
             session(world, &come(world, "&sub=1&email=ada%40corp.example"));
             world.database.execute("update members set deactivated_at = 1 where handle = 'ada@corp.example'");
             set(world, "agent", "handle = 'eve@corp.example', deactivated_at = 1");
-            // A directory may have prepared people whose emails are of any script.
+            // A directory may have prepared people with emails in any script.
             set(world, "person", "handle = 'ädä@corp.example', deactivated_at = 1");
             let before = left(world);
             for who in [
@@ -180,7 +180,7 @@ fn a_frozen_member_signs_in_and_only_reads() {
     });
 }
 
-/// The way into a workspace whose people have nothing but the provider.
+/// The way into a workspace whose people have only the provider.
 #[test]
 fn the_first_to_sign_in_can_become_the_administrator() {
     on_both(

@@ -1,4 +1,4 @@
-//! Signing in at an identity provider over HTTP: the browser's way there and back, and whom that makes it.
+//! Signing in at an identity provider over HTTP: the browser's redirects, and the resulting member.
 
 mod browser;
 mod chromium;
@@ -27,13 +27,13 @@ const LOGIN: &str = "/auth/oidc/login";
 const BACK: &str = "/auth/oidc/callback";
 const DISCOVERY: &str = "/.well-known/openid-configuration";
 
-/// The settings of a server with the provider that believes everybody.
+/// Returns the settings of a server with the mock provider, which accepts everyone.
 fn mock() -> HttpSettings {
     let oidc = OidcConfig { provider: OidcProvider::Mock, redirect_uri: None };
     HttpSettings { oidc: Some(oidc), ..HttpSettings::default() }
 }
 
-/// A world with the mock, where everybody may join.
+/// Returns a world with the mock, where every person becomes a member.
 fn open_to_all() -> Setup {
     Setup { http: mock(), auto_provision: true, ..Setup::default() }
 }
@@ -42,7 +42,7 @@ fn on_both(setup: impl Fn() -> Setup, test: impl Fn(&World)) {
     engines().into_iter().for_each(|engine| test(&World::with(engine, setup())));
 }
 
-/// A sign-in that has begun: where the browser was sent, and its cookie.
+/// A sign-in in progress: the target of the redirect, and the cookie.
 struct Begun {
     sent_to: String,
     cookie: String,
@@ -54,7 +54,7 @@ fn cookie_of(answer: &Answer, name: &str) -> Option<String> {
     pairs.filter(|pair| pair.starts_with(&format!("{name}="))).map(str::to_owned).next()
 }
 
-/// Where a browser goes from one of the routes, as far as it is on this server.
+/// Returns the target of a redirect to this server.
 fn location(answer: &Answer) -> String {
     assert_eq!(answer.status, 303, "{:#}", answer.body);
     let location = answer.headers[LOCATION].to_str().unwrap();
@@ -66,25 +66,25 @@ fn get(world: &World, target: &str, cookie: Option<&str>) -> Answer {
     world.rest().send(None, "GET", target, cookie.as_slice(), None)
 }
 
-/// Begins a sign-in, with more in the query.
+/// Begins a sign-in, with additional parameters in the query.
 fn begin(world: &World, more: &str) -> Begun {
     let answer = get(world, &format!("{LOGIN}?workspace_id={}{more}", world.id("workspace")), None);
     Begun { sent_to: location(&answer), cookie: cookie_of(&answer, "svc_oidc").unwrap() }
 }
 
-/// Signs somebody in at the mock.
+/// Signs a person in at the mock.
 fn come(world: &World, more: &str) -> Answer {
     let begun = begin(world, more);
     get(world, &begun.sent_to, Some(&begun.cookie))
 }
 
-/// What the session of a browser that was signed in says.
+/// Returns the session of a browser that was signed in.
 fn session(world: &World, answer: &Answer) -> Value {
     location(answer);
     get(world, "/auth/session", cookie_of(answer, "svc_session").as_deref()).output()
 }
 
-/// How the member of the last session was found, by the audit row.
+/// Returns how the member of the last session was found, from the audit row.
 fn found(world: &World) -> Value {
     let input = json!({"workspace_id": world.id("workspace"), "action": "session.create", "limit": 1});
     world.admin("list_audit", input)["items"][0]["metadata"]["member"].clone()
@@ -99,23 +99,23 @@ fn set(world: &World, member: &str, assignment: &str) {
     world.database.execute(&format!("update members set {assignment} where id = {member}"));
 }
 
-/// Everything that signing in can leave behind.
+/// Returns the counts of everything that signing in can leave behind.
 fn left(world: &World) -> [i64; 4] {
     ["sessions", "members", "oidc_identities", "events"].map(|table| count(world, table))
 }
 
-/// Calls a row as its table says, so that the refusal is one that it declares.
+/// Calls a row of the table, and checks that a refusal is declared.
 fn ask(world: &World, name: &str, input: &Value, cookie: &str) -> Answer {
     let row: &Operation = world.operation(name);
     world.rest().call_by(None, &[("cookie", cookie)], row, row.http().path, input)
 }
 
-/// A world whose people sign in at `provider`, where everybody may join and be linked.
+/// Returns a world whose people sign in at `provider`, where everyone may become a member and be linked.
 fn at(provider: &Provider) -> Setup {
     Setup { http: provider.settings(), link_email: true, auto_provision: true, ..Setup::default() }
 }
 
-/// Signs a person in at the provider, and changes what the browser brings back.
+/// Signs a person in at the provider, with changes to the query that the browser brings back.
 fn come_from(
     world: &World,
     provider: &Provider,

@@ -1,4 +1,4 @@
-//! People who sign in at the providers of the world, each with its documents as it writes them.
+//! Sign-ins at well-known providers, each with documents in its own form.
 
 use serde_json::{Value, json};
 use svc_tests::World;
@@ -7,7 +7,7 @@ use svc_tests::provider::{Provider, Script, Templates, pairs};
 
 use super::{at, begin, come_from, count, session};
 
-/// A provider by its name, with its documents.
+/// Includes a provider by its name, with its documents.
 macro_rules! producer {
     ($name:literal) => {
         ($name, include_str!(concat!("producers/", $name, ".json")))
@@ -28,7 +28,7 @@ const PRODUCERS: [(&str, &str); 11] = [
     producer!("authentik"),
 ];
 
-/// The provider chooses neither the member nor the database, so each engine has every second one.
+/// The outcome does not depend on the database, so each engine tests every second provider.
 #[test]
 fn people_sign_in_at_each_provider() {
     let engines = engines();

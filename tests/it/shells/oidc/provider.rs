@@ -1,4 +1,4 @@
-//! What a provider that lies, breaks or is away can do: nothing but keep people from signing in.
+//! A provider that is malicious, broken or unavailable can only prevent sign-ins.
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ fn a_person_signs_in_by_a_token_of_either_kind_of_key() {
     );
 }
 
-/// What is wrong with a token, and the script of the provider that makes it so.
+/// A fault of a token, and the script of the provider that causes it.
 type Lie = (&'static str, fn() -> Script);
 
 fn claims(change: fn(&mut Value)) -> Script {
@@ -68,7 +68,7 @@ fn signed(signed: Signed) -> Script {
     Script { signed, ..Script::default() }
 }
 
-/// Moves a time among the claims by so many seconds.
+/// Moves a time among the claims by `secs` seconds.
 fn moved(claims: &mut Value, name: &str, secs: i64) {
     claims[name] = json!(claims["iat"].as_i64().unwrap() + secs);
 }
@@ -248,9 +248,11 @@ fn a_provider_that_does_not_work_is_unavailable() {
     );
 }
 
-/// One that accepts connections and never answers is given up after ten seconds, for all who wait.
+/// A provider that accepts connections and never answers is abandoned after ten seconds, for all waiting
+/// requests.
 ///
-/// Were it asked for each of them in turn, the last would wait for minutes. More than so many do not wait.
+/// If it were tried for each of them in turn, the last would wait for minutes. The number of waiting requests
+/// is limited.
 #[test]
 fn a_provider_that_never_answers_is_given_up() {
     const WAIT: usize = 64;

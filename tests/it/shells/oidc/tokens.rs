@@ -1,4 +1,4 @@
-//! Forms of the token answer: the ID token counts, and nearly nothing beside it.
+//! Forms of the token response: the ID token counts, and almost nothing else.
 
 use serde_json::{Value, json};
 use svc_tests::provider::{Answers, Document, Script};

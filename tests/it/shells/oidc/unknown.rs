@@ -1,4 +1,4 @@
-//! Members that nobody knows, of any type, in every document: they change nothing.
+//! Unknown members, of any type, in every document: they change nothing.
 
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -9,7 +9,7 @@ use svc_tests::{World, text};
 use super::forms::{Away, ByEmail, Down, Outcome, outcome};
 use super::{at, on_both};
 
-/// The members that are read of some document.
+/// The members that are read in some document.
 const KNOWN: [&str; 30] = [
     "issuer",
     "authorization_endpoint",
@@ -43,10 +43,10 @@ const KNOWN: [&str; 30] = [
     "nonce",
 ];
 
-/// Members of persons, which are read of the ID token and UserInfo.
+/// Members about persons, which are read in the ID token and UserInfo.
 const OF_PERSONS: [&str; 3] = ["email", "email_verified", "name"];
 
-/// Names that documents have, and that are not read.
+/// Names that documents have, but that are not read.
 const UNREAD: [&str; 24] = [
     "response_types_supported",
     "id_token_signing_alg_values_supported",
@@ -74,7 +74,7 @@ const UNREAD: [&str; 24] = [
     "",
 ];
 
-/// A JSON value, as text: also one that few parsers take.
+/// Returns a JSON value, as text, including values that few parsers accept.
 fn value() -> impl Strategy<Value = String> {
     let odd = ["null", "true", "-0", "1e999", "0.1e-400", "123456789012345678901234567890", r#""\ud800""#];
     let deep = (1usize..300).prop_map(|depth| format!("{}{}", "[".repeat(depth), "]".repeat(depth)));
@@ -95,7 +95,7 @@ fn value() -> impl Strategy<Value = String> {
     })
 }
 
-/// Members, as text, with names that are not read.
+/// Returns members, as text, with names that are not read.
 fn members() -> impl Strategy<Value = Vec<String>> {
     let name =
         prop_oneof![proptest::sample::select(UNREAD.to_vec()).prop_map(str::to_owned), any::<String>()];
@@ -118,7 +118,7 @@ fn add(document: Document, text: &str, members: &[String]) -> String {
     format!("{{{}}}", parts.join(","))
 }
 
-/// A sign-in, by whether the email is in its ID token.
+/// A sign-in, and whether the email is in its ID token.
 type Case = (Outcome, bool, fn() -> Script);
 
 const CASES: [Case; 6] = [

@@ -1,4 +1,4 @@
-//! Forms of the UserInfo answer: it adds an email and a name, of nobody but the subject of the ID token.
+//! Forms of the UserInfo response: it adds an email and a name, but only for the subject of the ID token.
 
 use serde_json::{Value, json};
 use svc_tests::provider::{Answers, Document, Script, Signed};
@@ -6,7 +6,7 @@ use svc_tests::text;
 
 use super::forms::{self, Away, ByEmail, ByName, Down, Form, Nameless, changed, check, remove};
 
-/// Changes an answer with an email and a name.
+/// Changes a response with an email and a name.
 fn user_info(change: fn(&mut Value)) -> Script {
     let change = move |all: &mut Value| {
         let subject = text(&all["sub"]);

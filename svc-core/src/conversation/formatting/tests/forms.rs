@@ -336,7 +336,7 @@ fn inlines() -> Vec<Form> {
     ]
 }
 
-/// Source that CommonMark hides from a reader, although an agent reads it.
+/// Source that CommonMark hides from a reader, but that an agent reads.
 fn hidden() -> Vec<Form> {
     let head = |name: &str| [cell([t(name)])];
     let none = || json!(["none"]);
@@ -375,6 +375,7 @@ fn hidden() -> Vec<Form> {
             "| a |\n|-|\n| b | rm -rf / | @ada\n| c | |\n|d",
             vec![table(none(), &[&head("a"), &[cell([t("b | rm -rf / | @ada")])], &head("c"), &head("d")])],
         ),
+        ("\u{c}|a|b|\n|-|-|\n", vec![table(json!(["none", "none"]), &[&[cell([]), cell([t("a|b|")])]])]),
         (
             "> |a|b|\n> |-|-|\n> |`c`||d|\n",
             vec![of(

@@ -25,7 +25,7 @@ fn formatted(text: &str) -> Vec<Node> {
     Parsed::of(&with_line_feeds(text)).tree(&reached_among(&members(), text).mentions)
 }
 
-/// Returns how many levels nodes have.
+/// Returns the depth of nodes.
 fn levels(nodes: &[Node]) -> usize {
     nodes.iter().map(|node| 1 + levels(node.children())).max().unwrap_or(0)
 }
@@ -41,7 +41,7 @@ fn check_bounds(nodes: &[Node], text: &str) {
     assert!(levels(nodes) <= MARKDOWN_LEVELS_MAX, "{} levels: {begin}", levels(nodes));
 }
 
-/// Adds what nodes say, and the members and groups that they mention.
+/// Collects the text of nodes, and the members and groups that they mention.
 fn say(nodes: &[Node], said: &mut String, mentioned: &mut Vec<Option<MemberId>>) {
     for node in nodes {
         match node {
@@ -55,8 +55,7 @@ fn say(nodes: &[Node], said: &mut String, mentioned: &mut Vec<Option<MemberId>>)
     }
 }
 
-/// Returns the first letter or sign that CommonMark makes of a text and its tree does not show, if there is
-/// one.
+/// Returns the first letter or sign that CommonMark shows of a text and its tree does not, if there is one.
 fn lost(text: &str, said: &str) -> Option<char> {
     let mut shown = said.chars();
     let text = with_line_feeds(text);
@@ -68,10 +67,10 @@ fn lost(text: &str, said: &str) -> Option<char> {
     chars.into_iter().filter(|c| !c.is_whitespace()).find(|c| !shown.any(|other| other == *c))
 }
 
-/// The number of mutated texts without a variable that says another.
+/// Number of mutated texts, unless a variable sets another.
 const MUTATED: u32 = 10_000;
 
-/// Pieces of which mutated texts are made.
+/// Pieces from which mutated texts are built.
 const PIECES: [&str; 73] = [
     "@ada",
     "@bob",
@@ -278,7 +277,7 @@ fn a_hostile_text_gives_a_bounded_tree_that_shows_all_of_it() {
         say(&nodes, &mut said, &mut Vec::new());
         let begin: String = text.chars().take(50).collect();
         assert_eq!(lost(&text, &said), None, "{begin}");
-        // An address of a reference is said each time.
+        // An address of a reference is repeated each time.
         let bytes = serde_json::to_vec(&nodes).unwrap().len();
         assert!(bytes < 8 * HOSTILE + 60 * MARKDOWN_NODES_MAX, "{begin}: {bytes} bytes");
     }

@@ -1,4 +1,4 @@
-//! Changes in another workspace than the caller's, or as another caller, in the same transaction.
+//! Changes in a workspace other than the caller's, or as another caller, in the same transaction.
 
 use super::Write;
 use crate::error::Result;
@@ -6,18 +6,18 @@ use crate::id::{MemberId, WorkspaceId};
 use crate::op::call::caller::Caller;
 
 impl Write<'_> {
-    /// Runs `run` in this transaction in `workspace`, as one of its members or as nobody.
+    /// Runs `run` in this transaction in `workspace`, as one of its members or as an anonymous caller.
     ///
-    /// For what no credential asks for: a function whose workspace a preflight found before it was queued.
-    /// What is emitted, audited and cached meanwhile belongs to the workspace, and is attributed to
-    /// `acting_as`. Whether that is allowed has been decided by the function.
+    /// For work without a credential: a function whose workspace a preflight found before it was queued.
+    /// Events, audit rows and cache entries of `run` belong to the workspace, and are attributed to
+    /// `acting_as`. The function has already decided that this is allowed.
     pub fn within<T>(
         &mut self,
         workspace: WorkspaceId,
         acting_as: Option<MemberId>,
         run: impl FnOnce(&mut Write<'_>) -> Result<T>,
     ) -> Result<T> {
-        // What is cached of the workspace counts only as of its head.
+        // The cache of the workspace is valid only for its current head.
         self.batch.borrow_mut().head(self.conn, workspace)?;
         let caller = Caller::acting_as(workspace, acting_as);
         run(&mut Write::new(self.conn, &caller, self.now, self.shared, self.batch))

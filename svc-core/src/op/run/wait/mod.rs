@@ -9,6 +9,7 @@ mod queue;
 mod access;
 mod rounds;
 
+use std::mem::replace;
 use std::net::{IpAddr, Ipv6Addr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, Weak};
@@ -48,7 +49,8 @@ pub(in crate::op) struct PendingPoll {
 }
 
 pub(in crate::op) struct Parked {
-    state: Mutex<State>,
+    /// `None` once the reply was sent, or the caller has gone.
+    live: Mutex<Option<Live>>,
     dispatch: Arc<crate::op::Dispatch>,
     /// Its number in the order of arrival.
     number: u64,
@@ -63,38 +65,63 @@ pub(in crate::op) struct Parked {
     timed_out: fn() -> BoxedOutput,
 }
 
-/// What is polled: the call and its job.
+/// A call and the job that is polled for it.
 type PollJob = (Call, Prepared<WaitJob>);
 
-#[derive(Default)]
-struct State {
-    /// Receives the reply; none once that was sent, or the wait was abandoned.
-    done: Option<Done>,
-    /// None while it is being polled.
-    poll_job: Option<PollJob>,
-    /// Queued to be polled, or being polled.
-    queued: bool,
-    /// There is a reason to poll: it is new, or a matching event has arrived.
+/// A wait that has not ended.
+struct Live {
+    /// Receives the reply.
+    done: Done,
+    phase: Phase,
+    /// Whether there is a reason to poll: the wait is new, or a matching event has arrived.
     due: bool,
-    /// Only its caller is to be looked up again, although it may be due: that is up to its queue.
-    looks: bool,
+    /// Whether its deadline has passed: the next poll is the last one.
+    is_last: bool,
+    /// Set by its first poll.
+    listening: Option<Listening>,
     /// The epoch in which its caller was found.
     epoch: i64,
     /// The last event that woke it. A poll in a snapshot older than that does not count.
     newest: i64,
-    over: bool,
-    listening: Option<WorkspaceId>,
     timer: Option<TimerId>,
-    /// None once it has ended.
-    place: Option<Place>,
-    /// What keeps its member online while it is parked.
-    connection: Option<Connection>,
+    _place: Place,
 }
 
-impl State {
+/// Where the job of a wait is.
+enum Phase {
+    /// Kept until an event, its queue or its deadline asks for it.
+    Resting(PollJob),
+    /// Listed for the next round.
+    Listed(PollJob),
+    /// Taken by a round.
+    Polling,
+}
+
+/// What a parked wait listens to.
+struct Listening {
+    workspace: WorkspaceId,
+    /// Keeps its member online.
+    _connection: Option<Connection>,
+}
+
+impl Live {
     /// Returns whether it was woken by an event that is missing from the snapshot in which it was polled.
     fn has_newer_than(&self, call: &Call) -> bool {
         call.lsn().is_some_and(|lsn| lsn < self.newest)
+    }
+
+    /// Lists its job for the next round; returns `false` if that is listed or taken already.
+    fn list(&mut self) -> bool {
+        match replace(&mut self.phase, Phase::Polling) {
+            Phase::Resting(poll_job) => {
+                self.phase = Phase::Listed(poll_job);
+                true
+            }
+            other => {
+                self.phase = other;
+                false
+            }
+        }
     }
 }
 
@@ -134,18 +161,20 @@ impl Parked {
         };
         let PendingPoll { name, job, filter, timeout, supply, timed_out } = poll;
         let (charged_to, client) = (call.access.charged_to(), call.client);
-        let state = State {
-            done: Some(done),
-            poll_job: Some((call, Prepared::Ready(job))),
-            queued: true,
+        let live = Live {
+            done,
+            phase: Phase::Listed((call, Prepared::Ready(job))),
             due: true,
-            place: Some(place),
-            ..State::default()
+            is_last: false,
+            listening: None,
+            epoch: 0,
+            newest: 0,
+            timer: None,
+            _place: place,
         };
         let deadline = dispatch.clock.deadline(timeout);
-        let state = Mutex::new(state);
         let parked = Arc::new(Self {
-            state,
+            live: Mutex::new(Some(live)),
             dispatch,
             number,
             name,
@@ -158,11 +187,9 @@ impl Parked {
         });
         let waiting = Arc::downgrade(&parked);
         let timer = parked.dispatch.timers.at(deadline, move || with(&waiting, Self::deadline_passed));
-        let mut state = lock(&parked.state);
-        if !state.over {
-            state.timer = Some(timer);
+        if let Some(live) = lock(&parked.live).as_mut().filter(|live| !live.is_last) {
+            live.timer = Some(timer);
         }
-        drop(state);
         parked.enqueue();
         Some(parked)
     }
@@ -179,35 +206,33 @@ impl Parked {
 
     /// Called when matching events have arrived.
     fn woken(self: &Arc<Self>, events: &[NewEvent]) {
-        let mut state = lock(&self.state);
-        let (Some(workspace), Some(_)) = (state.listening, &state.done) else { return };
-        state.due = true;
+        let mut state = lock(&self.live);
+        let Some(live) = &mut *state else { return };
+        let Some(Listening { workspace, .. }) = live.listening else { return };
+        live.due = true;
         // What comes after the deadline is not waited for: the last poll would never be recent enough.
-        if !state.over {
-            state.newest = events.iter().map(|event| event.lsn).fold(state.newest, i64::max);
+        if !live.is_last {
+            live.newest = events.iter().map(|event| event.lsn).fold(live.newest, i64::max);
         }
         if let Some(supply) = self.supply {
             drop(state);
             self.dispatch.rounds.offer(self.queue_in(workspace), supply, self.number, self, events);
             rounds::pump(&self.dispatch);
-        } else if !std::mem::replace(&mut state.queued, true) {
+        } else if live.list() {
             drop(state);
             self.enqueue();
         }
     }
 
-    /// Called every few seconds with the epoch that its caller's workspace has by then.
+    /// Called every few seconds with the current epoch of its caller's workspace.
     ///
     /// Looks the caller up again if it may have lost its access since it was found.
     fn look_again(self: &Arc<Self>, epoch: i64, now: Time) {
-        let mut state = lock(&self.state);
-        let Some((call, _)) = &state.poll_job else { return };
-        let is_live = call.entered().is_ok_and(|entered| entered.caller.check_live(now).is_ok());
-        if (state.epoch == epoch && is_live) || state.done.is_none() {
-            return;
-        }
-        if !std::mem::replace(&mut state.queued, true) {
-            state.looks = true;
+        let mut state = lock(&self.live);
+        let Some(live) = &mut *state else { return };
+        let Phase::Resting((call, _)) = &live.phase else { return };
+        let has_access = call.entered().is_ok_and(|entered| entered.caller.check_live(now).is_ok());
+        if !(live.epoch == epoch && has_access) && live.list() {
             drop(state);
             self.enqueue();
         }
@@ -215,15 +240,13 @@ impl Parked {
 
     /// Called when the deadline has passed: polls for the last time.
     fn deadline_passed(self: &Arc<Self>) {
-        let mut state = lock(&self.state);
-        if state.done.is_none() {
-            return;
-        }
-        state.over = true;
+        let mut state = lock(&self.live);
+        let Some(live) = &mut *state else { return };
+        live.is_last = true;
         let waiting = Arc::downgrade(self);
-        state.timer =
+        live.timer =
             Some(self.dispatch.timers.at(self.deadline.plus(GRACE), move || with(&waiting, Self::reject)));
-        if !std::mem::replace(&mut state.queued, true) {
+        if live.list() {
             drop(state);
             self.enqueue();
         }
@@ -248,41 +271,59 @@ impl Parked {
 
     /// Ends the wait; returns the receiver of its reply, unless it has ended before.
     fn end(&self) -> Option<Done> {
-        let mut state = lock(&self.state);
-        let done = state.done.take()?;
-        let poll_job = state.poll_job.take();
-        let (timer, listening) = (state.timer.take(), state.listening.take());
-        let (place, connection) = (state.place.take(), state.connection.take());
-        drop(state);
+        let Live { done, phase, listening, timer, _place: place, .. } = lock(&self.live).take()?;
         if let Some(timer) = timer {
             self.dispatch.timers.stop(timer);
         }
-        if let Some(workspace) = listening {
+        if let Some(Listening { workspace, .. }) = listening {
             self.dispatch.bus.unlisten(workspace, self.number);
             self.dispatch.rounds.leave(self.queue_in(workspace), self.number);
             access::remove(&self.dispatch, workspace, self.number);
         }
         self.dispatch.rounds.ended(listening.is_some());
-        drop((poll_job, place, connection));
+        drop((phase, place, listening));
         Some(done)
     }
 
-    /// Takes the poll to run it. None if it is already being run, or the wait has ended.
-    fn attempt(self: &Arc<Self>, from_queue: bool) -> Option<Attempt> {
-        let mut state = lock(&self.state);
-        if from_queue && state.queued {
-            return None;
-        }
-        let poll_job = state.poll_job.take()?;
-        state.queued = true;
-        let last = state.over;
-        // The last reply says how far the log was read, so it must be read.
-        let looks = std::mem::take(&mut state.looks) && self.supply.is_some() && !last;
-        let idle = looks || (!std::mem::replace(&mut state.due, false) && !last);
-        Some(Attempt { parked: Arc::clone(self), poll_job, idle, last, outcome: Polled::Skipped })
+    /// Returns whether its queue decides when it is polled: it competes for things, except at the beginning
+    /// and at the end.
+    fn is_polled_by_queue(&self, live: &Live) -> bool {
+        self.supply.is_some() && live.listening.is_some() && !live.is_last
     }
 
-    /// Keeps the poll for the next event, or queues it again at once.
+    /// Takes the poll to run it. Returns `None` if it runs already, is in the other list, or has ended.
+    fn attempt(self: &Arc<Self>, from_queue: bool) -> Option<Attempt> {
+        let mut state = lock(&self.live);
+        let live = state.as_mut()?;
+        let poll_job = match (replace(&mut live.phase, Phase::Polling), from_queue) {
+            (Phase::Resting(poll_job), true) | (Phase::Listed(poll_job), false) => poll_job,
+            (other, _) => {
+                live.phase = other;
+                return None;
+            }
+        };
+        // The last reply says how far the log was read, so it must be read.
+        let has_news = if self.is_polled_by_queue(live) { from_queue } else { live.due || live.is_last };
+        if has_news {
+            live.due = false;
+        }
+        let last = live.is_last;
+        Some(Attempt { parked: Arc::clone(self), poll_job, idle: !has_news, last, outcome: Polled::Skipped })
+    }
+
+    /// Returns whether it was woken by an event that is missing from the snapshot in which it was polled.
+    fn has_newer_than(&self, call: &Call) -> bool {
+        lock(&self.live).as_ref().is_some_and(|live| live.has_newer_than(call))
+    }
+
+    /// Records that there is a reason to poll again.
+    fn set_due(&self) {
+        if let Some(live) = &mut *lock(&self.live) {
+            live.due = true;
+        }
+    }
+
+    /// Keeps the poll for the next event, or lists it again at once.
     fn park(self: &Arc<Self>, mut poll_job: PollJob, was_last: bool, was_polled: bool) {
         let (call, _) = &mut poll_job;
         let is_first = was_polled && !self.is_parked();
@@ -296,36 +337,34 @@ impl Parked {
         }
         let member = call.entered().ok().and_then(|entered| entered.caller.member).filter(|_| is_first);
         let connection = member.map(|member| Presence::connect(&self.dispatch, member));
-        let mut state = lock(&self.state);
-        if state.done.is_none() {
-            return;
-        }
+        let mut state = lock(&self.live);
+        let Some(live) = &mut *state else { return };
         if is_first {
-            state.listening = self.listen(call);
-            state.connection = connection;
+            let listening = |workspace| Listening { workspace, _connection: connection };
+            live.listening = self.listen(call).map(listening);
         }
-        let unseen = was_polled && state.has_newer_than(call);
-        state.epoch = call.entered().map_or(state.epoch, |entered| entered.epoch);
-        state.poll_job = Some(poll_job);
-        state.due |= unseen;
-        // A wait that competes for things is polled by its queue, except at the beginning and at the end.
-        let in_queue = self.supply.is_some() && state.listening.is_some() && !state.over;
-        state.queued = (state.due && !in_queue) || (state.over && !was_last);
-        if state.queued {
+        live.due |= was_polled && live.has_newer_than(call);
+        live.epoch = call.entered().map_or(live.epoch, |entered| entered.epoch);
+        let by_queue = self.is_polled_by_queue(live);
+        if (live.due && !by_queue) || (live.is_last && !was_last) {
+            live.phase = Phase::Listed(poll_job);
             drop(state);
-            self.enqueue();
-        } else if let (true, true, Some(supply), Some(workspace)) =
-            // Its queue may have passed it over while its caller was looked up.
-            (state.due, in_queue, self.supply, state.listening)
+            return self.enqueue();
+        }
+        live.phase = Phase::Resting(poll_job);
+        if let (true, Some(supply), Some(Listening { workspace, .. })) =
+            (live.due && by_queue, self.supply, &live.listening)
         {
+            let key = self.queue_in(*workspace);
             drop(state);
-            self.dispatch.rounds.offer(self.queue_in(workspace), supply, self.number, self, &[]);
+            // Its queue may have passed it over while its caller was looked up.
+            self.dispatch.rounds.offer(key, supply, self.number, self, &[]);
         }
     }
 
     /// Listens for whatever follows the position that was read when the caller was authenticated.
     ///
-    /// Called with the state locked, so that no wake-up arrives before the wait is known to listen.
+    /// Called with the wait locked, so that no wake-up arrives before the wait is known to listen.
     fn listen(self: &Arc<Self>, call: &Call) -> Option<WorkspaceId> {
         let entered = call.entered().ok()?;
         let (workspace, seen) = (entered.caller.workspace_id, entered.lsn.unwrap_or(0));
@@ -340,7 +379,7 @@ impl Parked {
 
     /// Returns whether it has been polled and waits for an event.
     fn is_parked(&self) -> bool {
-        lock(&self.state).listening.is_some()
+        lock(&self.live).as_ref().is_some_and(|live| live.listening.is_some())
     }
 }
 
@@ -392,7 +431,7 @@ impl Attempt {
         let Self { parked, poll_job, last, outcome, .. } = self;
         match outcome {
             Polled::Ready(output) => reply(&parked, poll_job, output),
-            Polled::Pending if last && !lock(&parked.state).has_newer_than(&poll_job.0) => {
+            Polled::Pending if last && !parked.has_newer_than(&poll_job.0) => {
                 reply(&parked, poll_job, (parked.timed_out)());
                 false
             }
@@ -405,12 +444,12 @@ impl Attempt {
                 false
             }
             Polled::More(_) => {
-                lock(&parked.state).due = true;
+                parked.set_due();
                 parked.park(poll_job, last, true);
                 false
             }
             Polled::Skipped => {
-                lock(&parked.state).due = true;
+                parked.set_due();
                 parked.park(poll_job, last, false);
                 false
             }

@@ -1,0 +1,143 @@
+//! The audit rows of the whole instance, newest first: of all workspaces, and of none.
+//!
+//! Trails of different workspaces have no common numbers, so rows are ordered by time, then workspace, then
+//! position in its trail. A row that is committed late takes its place by time: a reader that is already past
+//! it misses it, while a workspace's trail misses none.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value as Json, json};
+
+use super::{shown, shown_or_withheld};
+use crate::capability::Capability::AuditReadGlobal;
+use crate::error::Result;
+use crate::id::{GrantId, MemberId, WorkspaceId};
+use crate::limits::PAGE_SCAN_MAX;
+use crate::op::{Operation, Read, read};
+use crate::page::{Cursor, Horizon, Limit, Page, rows_to_read};
+use crate::store::columns;
+use crate::text::Text;
+use crate::time::Time;
+
+pub(super) fn operations() -> Vec<Operation> {
+    vec![
+        read("list_operator_audit", list_operator_audit)
+            .title("List audit rows of the instance")
+            .detailed()
+            .get("/operator/audit")
+            .needs(&[AuditReadGlobal])
+            .rest_only()
+            .example(|_| json!({"action": "workspace.create", "limit": 10})),
+    ]
+}
+
+/// Returns the audit rows of all workspaces, and those of the instance itself, newest first.
+///
+/// They are ordered by time. A change that takes long may add a row before the position that you have
+/// reached; each workspace's `list_audit` returns every row. Of a change in a private channel that you are
+/// not in you see only the time and the member: its `metadata` is `{"withheld": true}`.
+///
+/// One page covers up to 2000 rows, so with a filter it may be short or empty although there is more:
+/// continue while `next_cursor` is not null.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListOperatorAudit {
+    /// Only rows of this workspace; `00000000-0000-0000-0000-000000000000` for those of the instance itself.
+    workspace_id: Option<WorkspaceId>,
+    /// Only actions with a credential of this member.
+    actor_id: Option<MemberId>,
+    /// Only rows with this action, such as `workspace.create`.
+    action: Option<Text<1, 100>>,
+    /// Only actions at this time or later.
+    since: Option<Time>,
+    cursor: Option<Cursor<Place>>,
+    limit: Option<Limit>,
+}
+
+/// The position of a row: its time, its workspace or the nil id, and its number in that trail.
+type Place = (Time, WorkspaceId, i64);
+
+/// An action on the instance, and the member that did it.
+#[derive(Debug, Serialize, JsonSchema)]
+struct InstanceAuditRow {
+    /// The row's number in the trail of its workspace, or of the instance, counted from 1 without gaps.
+    seq: i64,
+    /// When it happened.
+    at: Time,
+    /// The action: `mutation`, or the name of the change.
+    action: String,
+    /// The member whose credential was used; null for the service itself.
+    actor_id: Option<MemberId>,
+    /// The member it acted as; the same except under delegation.
+    subject_id: Option<MemberId>,
+    /// The delegation grant; null except under delegation.
+    grant_id: Option<GrantId>,
+    /// The workspace; null for actions on the instance, such as the creation of a workspace.
+    workspace_id: Option<WorkspaceId>,
+    /// The details of the action; `{"withheld": true}` if you may not see them.
+    #[schemars(with = "serde_json::Map<String, Json>")]
+    metadata: Json,
+}
+
+columns! {
+    instance_audit_columns: InstanceAuditRow as a { seq, at, action, actor_id, subject_id, grant_id }
+    read {
+        trail: WorkspaceId = workspace_id,
+        // Hidden for a channel that the caller does not see, since it contains paths and ids.
+        details: Option<Json> = (shown!()),
+    }
+    make {
+        workspace_id: (trail != WorkspaceId::INSTANCE).then_some(trail),
+        metadata: shown_or_withheld(details),
+    }
+}
+
+impl InstanceAuditRow {
+    fn place(&self) -> Place {
+        (self.at, self.workspace_id.unwrap_or(WorkspaceId::INSTANCE), self.seq)
+    }
+}
+
+/// The position of the last row that a page may read: it skips $7 rows.
+const HORIZON: &str = "select at, workspace_id, seq from audit
+    where (at, workspace_id, seq) < ($1, $2, $3) and (at, workspace_id, seq) >= ($4, $5, $6)
+    order by at desc, workspace_id desc, seq desc limit 1 offset $7";
+
+const LIST: &str = concat!(
+    "select ",
+    instance_audit_columns!(),
+    " from audit a left join channels c on c.id = a.channel_id
+     where (a.at, a.workspace_id, a.seq) < ($5, $6, $7) and (a.at, a.workspace_id, a.seq) >= ($8, $9, $10)
+       and (cast($11 as uuid) is null or a.workspace_id = $11)
+       and (cast($12 as uuid) is null or a.actor_id = $12) and (cast($13 as text) is null or a.action = $13)
+     order by a.at desc, a.workspace_id desc, a.seq desc limit $14"
+);
+
+fn list_operator_audit(cx: &Read<'_>, input: &ListOperatorAudit) -> Result<Page<InstanceAuditRow, Place>> {
+    // Every row has an earlier time, and none comes before the first row of the instance at the earliest
+    // time.
+    let newest = (Time::from_micros(i64::MAX), WorkspaceId::INSTANCE, 0);
+    let (at, workspace, seq) = input.cursor.map_or(newest, |Cursor(place)| place);
+    let oldest = (input.since.unwrap_or(Time::from_micros(i64::MIN)), WorkspaceId::INSTANCE, 0);
+    let others = PAGE_SCAN_MAX.saturating_sub(1);
+    let last: Option<Place> =
+        cx.one(HORIZON, &[&at, &workspace, &seq, &oldest.0, &oldest.1, &oldest.2, &others])?;
+    let down_to = last.unwrap_or(oldest);
+    let sight = cx.caller().sight.params();
+    let rows = cx.rows(
+        LIST,
+        &sight.and(&[
+            &at,
+            &workspace,
+            &seq,
+            &down_to.0,
+            &down_to.1,
+            &down_to.2,
+            &input.workspace_id,
+            &input.actor_id,
+            &input.action,
+            &rows_to_read(input.limit),
+        ]),
+    )?;
+    Ok(Page::within(Horizon(last), rows, input.limit, InstanceAuditRow::place))
+}

@@ -1,0 +1,353 @@
+//! Comparing the rows of tables with those that the log determines.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use serde_json::{Map, Value};
+
+use super::report::{Compared, Difference, DifferenceKind, StateReport, TableCounts};
+use super::{Head, Report};
+use crate::capability::Capabilities;
+use crate::error::{Error, Result};
+use crate::hash::{hash_text, sha256};
+use crate::id::WorkspaceId;
+use crate::log::replay::{Rebuilt, RebuiltRow, agrees};
+use crate::op::{Class, Records};
+use crate::portability::push_value;
+use crate::retention::purge;
+use crate::store::{Columns, Conn, FromValue as _, Param, Scan, Value as Stored, interned};
+
+/// Tables that store the log, whose verification covers them.
+const OF_THE_LOG: [&str; 2] = ["events", "heads"];
+
+/// The table whose rows are pruned up to a position.
+const MESSAGES: &str = "messages";
+
+/// The column with the position of the event that created a row.
+const LSN: &str = "lsn";
+
+/// The column that counts the versions of a content, which a purge increments.
+const VERSION: &str = "version";
+
+/// The column with a set of capabilities, each of which is a bit.
+const CAPABILITIES: &str = "capabilities";
+
+/// Compares all tables of a workspace with the values that its log determines.
+pub(super) fn compare(
+    conn: &Conn,
+    declared: &[Records],
+    rebuilt: &Rebuilt,
+    workspace: WorkspaceId,
+    head: Head,
+    report: Report<'_>,
+) -> Result<StateReport> {
+    let purging = conn.query(purge::IN_PROGRESS, &[&workspace])?.into_iter().next();
+    let purging: Option<i64> = purging.map(|mut row| row.take()).transpose()?;
+    let mut tables = BTreeMap::new();
+    for records in declared.iter().filter(|records| records.is_of_workspaces()) {
+        if OF_THE_LOG.contains(&records.table) {
+            continue;
+        }
+        let counts = if records.is_proven() {
+            let mut table = Table::new(records, rebuilt, (workspace, head, purging), report);
+            table.compare(conn)?;
+            table.counts
+        } else {
+            count(conn, records, workspace)?
+        };
+        if counts != TableCounts::default() {
+            tables.insert(records.table, counts);
+        }
+    }
+    let valid = tables.values().all(|counts: &TableCounts| counts.different == 0);
+    let Head { lsn, floor, .. } = head;
+    Ok(StateReport { workspace_id: workspace, valid, lsn, floor, purging_up_to: purging, tables })
+}
+
+fn count(conn: &Conn, records: &Records, workspace: WorkspaceId) -> Result<TableCounts> {
+    let sql = interned(format!("select count(*) from {} t where {}", records.table, records.condition()));
+    let counted = conn.query(sql, &[&workspace])?.into_iter().next();
+    let rows: i64 = counted.map_or(Ok(0), |mut row| row.take())?;
+    Ok(TableCounts { not_covered: u64::try_from(rows).unwrap_or(0), ..TableCounts::default() })
+}
+
+/// Returns the scan of the rows of the workspace `$1`: their key, and all compared columns, by name.
+fn scan_of(records: &Records) -> Scan {
+    let key = records.proof_key().map(|name| format!("t.{name}"));
+    let read = |(name, (_, read)): (&&str, &(Class, &'static str))| {
+        if name == read { format!("t.{read}") } else { (*read).to_owned() }
+    };
+    let columns: Vec<String> = key.chain(records.proof.proven.iter().map(read)).collect();
+    let sql = format!("select {} from {} t where {}", columns.join(", "), records.table, records.condition());
+    Scan::new(records.table, &sql, &sql)
+}
+
+/// A column that is compared.
+struct Column {
+    name: &'static str,
+    class: Class,
+    /// The index in the scan.
+    place: usize,
+    /// How content is compared without reading it; `None` for other values.
+    compared: Option<Compared>,
+}
+
+/// The columns by which events name a row, which a scan selects first.
+pub(super) struct Key(Vec<Column>);
+
+impl Key {
+    pub fn of(records: &Records) -> Self {
+        let class = |name| records.proof.proven.get(name).map_or(Class::Derived, |(class, _)| *class);
+        let column = |(place, name)| Column { name, class: class(name), place, compared: None };
+        Self(records.proof_key().enumerate().map(column).collect())
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|column| column.name == name)
+    }
+
+    /// Reads the values of a row.
+    pub fn read(&self, table: &str, row: &dyn Columns) -> Result<Vec<Value>> {
+        self.0.iter().map(|column| cell(table, row, column)?.shown(column)).collect()
+    }
+
+    /// Returns the values with the names of their columns.
+    pub fn named(&self, values: &[Value]) -> Map<String, Value> {
+        self.0.iter().map(|column| column.name.to_owned()).zip(values.iter().cloned()).collect()
+    }
+}
+
+/// A table that is compared.
+struct Table<'t> {
+    records: &'t Records,
+    rebuilt: &'t Rebuilt,
+    workspace: WorkspaceId,
+    head: Head,
+    /// The position up to which a purge in progress destroys content.
+    purging: Option<i64>,
+    key: Key,
+    columns: Vec<Column>,
+    report: Report<'t>,
+    counts: TableCounts,
+}
+
+impl<'t> Table<'t> {
+    fn new(
+        records: &'t Records,
+        rebuilt: &'t Rebuilt,
+        (workspace, head, purging): (WorkspaceId, Head, Option<i64>),
+        report: Report<'t>,
+    ) -> Self {
+        let key = Key::of(records);
+        let other = |(number, (name, (class, _))): (usize, (&&'static str, &(Class, &str)))| {
+            let (name, class, place) = (*name, *class, key.0.len().saturating_add(number));
+            let is_content = records.columns.get(name) == Some(&Class::Words);
+            let compared = is_content.then_some(Compared::of(class));
+            (!key.has(name)).then_some(Column { name, class, place, compared })
+        };
+        let columns = records.proof.proven.iter().enumerate().filter_map(other).collect();
+        let counts = TableCounts::default();
+        Self { records, rebuilt, workspace, head, purging, key, columns, report, counts }
+    }
+
+    fn compare(&mut self, conn: &Conn) -> Result<()> {
+        let (scan, workspace) = (scan_of(self.records), self.workspace);
+        let mut outcome = Ok(());
+        conn.scan(&scan, &[&workspace], &mut |row| {
+            outcome = self.row(row);
+            if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        outcome?;
+        self.rest()
+    }
+
+    /// Compares a row, and removes its rebuilt row.
+    fn row(&mut self, row: &dyn Columns) -> Result<()> {
+        let table = self.records.table;
+        let key = self.key.read(table, row)?;
+        let Some(rebuilt) = self.rebuilt.get(table, &key)? else {
+            return self.unreported(row, &key);
+        };
+        self.rebuilt.forget(table, &key)?;
+        if rebuilt.removed {
+            return self.report_row(&key, DifferenceKind::Removed, Some(rebuilt.lsn));
+        }
+        let (mut is_proven, mut is_different) = (rebuilt.made.is_some(), false);
+        for column in &self.columns {
+            let Some((value, lsn)) = rebuilt.columns.get(column.name) else {
+                is_proven = false;
+                continue;
+            };
+            let cell = cell(table, row, column)?;
+            if cell.is_what(value)? {
+                continue;
+            }
+            let may_be_purged = column.compared.is_some() || column.name == VERSION;
+            if may_be_purged && self.is_purged_now(&key, &rebuilt) {
+                is_proven = false;
+                continue;
+            }
+            is_different = true;
+            let is_shown = column.compared != Some(Compared::Hash)
+                && !matches!(column.class, Class::Sealed | Class::Secret);
+            let (kind, stored) = match &cell {
+                Cell::OtherType => (DifferenceKind::OtherType, None),
+                Cell::Json(_) => (DifferenceKind::OtherValue, Some(cell.shown(column)?)),
+            };
+            let difference = Difference {
+                column: Some(column.name.to_owned()),
+                compared: column.compared,
+                log: is_shown.then(|| named(column, value.clone())),
+                stored: stored.filter(|_| is_shown),
+                ..self.difference(&key, kind, Some(*lsn))
+            };
+            (self.report)(difference)?;
+        }
+        let counted = match (is_different, is_proven) {
+            (true, _) => &mut self.counts.different,
+            (false, true) => &mut self.counts.proven,
+            (false, false) => &mut self.counts.unproven,
+        };
+        *counted = counted.saturating_add(1);
+        Ok(())
+    }
+
+    /// Counts a row without an event: it is unproven if the event may have been pruned, or may have an older
+    /// version with fewer fields.
+    fn unreported(&mut self, row: &dyn Columns, key: &[Value]) -> Result<()> {
+        let lsn = self.columns.iter().chain(&self.key.0).find(|column| column.name == LSN);
+        // A null position equals that of no event.
+        let lsn = lsn.map(|column| row.int(column.place).unwrap_or(i64::MAX));
+        let before_floor = self.head.floor.saturating_sub(1);
+        let unreported = self.rebuilt.unreported_up_to(self.records.table)?.max(before_floor);
+        if unreported > 0 && lsn.is_none_or(|lsn| (1..=unreported).contains(&lsn)) {
+            self.counts.unproven = self.counts.unproven.saturating_add(1);
+            return Ok(());
+        }
+        self.report_row(key, DifferenceKind::NotInLog, None)
+    }
+
+    /// Reports the rows that the log determines and the table lacks.
+    ///
+    /// Rows that were removed without a specific event stay for now, since other rows may have been removed
+    /// with them.
+    fn rest(&mut self) -> Result<()> {
+        let mut after: Option<Vec<Value>> = None;
+        while let Some((key, row)) = self.rebuilt.next(self.records.table, &[], after.as_deref())? {
+            if !row.removed {
+                let is_purged = self.records.proof.purged_whole && self.is_purged_now(&key, &row);
+                let went = if is_purged { None } else { self.went(&key, &row)? };
+                match went {
+                    Some(true) => {}
+                    Some(false) => self.report_row(&key, DifferenceKind::Missing, Some(row.lsn))?,
+                    None => self.counts.unproven = self.counts.unproven.saturating_add(1),
+                }
+            }
+            after = Some(key);
+        }
+        Ok(())
+    }
+
+    /// Returns whether a row was removed without a specific event: as a message that was pruned with all
+    /// others up to a position, or together with such a row. Returns `None` if the row that it belongs to is
+    /// not known.
+    fn went(&self, key: &[Value], row: &RebuiltRow) -> Result<Option<bool>> {
+        let known = |name| self.known(key, row, name);
+        if self.records.table == MESSAGES && self.head.words_floor > 0 {
+            return Ok(known(LSN).and_then(Value::as_i64).map(|lsn| lsn <= self.head.words_floor));
+        }
+        for (column, table) in &self.records.proof.goes_with {
+            let Some(value) = known(column) else { return Ok(None) };
+            if self.rebuilt.get(table, std::slice::from_ref(value))?.is_some_and(|row| !row.removed) {
+                return Ok(Some(true));
+            }
+        }
+        Ok(Some(false))
+    }
+
+    /// Returns the value of a column, or of a part of the key, if the log determines it.
+    fn known<'v>(&self, key: &'v [Value], row: &'v RebuiltRow, name: &str) -> Option<&'v Value> {
+        let place = self.key.0.iter().position(|column| column.name == name);
+        let of_key = place.and_then(|place| key.get(place));
+        of_key.or_else(|| row.columns.get(name).map(|(value, _)| value))
+    }
+
+    /// Returns whether a purge in progress may have reached the row: its event comes at its end.
+    fn is_purged_now(&self, key: &[Value], row: &RebuiltRow) -> bool {
+        let lsn = self.known(key, row, LSN).and_then(Value::as_i64);
+        self.records.purges().is_some() && self.purging.zip(lsn).is_some_and(|(up_to, lsn)| lsn <= up_to)
+    }
+
+    fn report_row(&mut self, key: &[Value], kind: DifferenceKind, lsn: Option<i64>) -> Result<()> {
+        self.counts.different = self.counts.different.saturating_add(1);
+        let difference = self.difference(key, kind, lsn);
+        (self.report)(difference)
+    }
+
+    fn difference(&self, key: &[Value], kind: DifferenceKind, lsn: Option<i64>) -> Difference {
+        let row = self.key.named(key);
+        Difference { lsn, ..Difference::of(self.workspace, self.records.table, row, kind) }
+    }
+}
+
+/// Reads a column of a row in the compared form.
+fn cell(table: &str, row: &dyn Columns, column: &Column) -> Result<Cell> {
+    // SQLite holds values of any type in any column.
+    let Ok(value) = row.column(column.place) else { return Ok(Cell::OtherType) };
+    let hashed;
+    let value = match (column.compared, value) {
+        (Some(Compared::Presence), Param::Null) => Param::Bool(false),
+        (Some(Compared::Presence), Param::Text(_)) => Param::Bool(true),
+        (Some(Compared::Length), Param::Text(text)) => {
+            Param::Int(i64::try_from(text.chars().count()).map_err(Error::internal)?)
+        }
+        (Some(Compared::Hash), Param::Text(text)) => {
+            hashed = hash_text(&sha256(text.as_bytes()));
+            Param::Text(&hashed)
+        }
+        (None, value) | (Some(_), value @ Param::Null) => value,
+        (Some(_), _) => return Ok(Cell::OtherType),
+    };
+    // SQLite's booleans are numbers.
+    if column.class == Class::Bool && !matches!(value, Param::Null | Param::Bool(_) | Param::Int(0 | 1)) {
+        return Ok(Cell::OtherType);
+    }
+    let mut cell = Vec::new();
+    let pushed = push_value(&mut cell, value, column.class, (table, column.name));
+    Ok(pushed.map_or(Cell::OtherType, |()| Cell::Json(cell)))
+}
+
+/// The value of a column.
+enum Cell {
+    /// As JSON.
+    Json(Vec<u8>),
+    /// A value of another type than the column, as SQLite allows.
+    OtherType,
+}
+
+impl Cell {
+    fn is_what(&self, log: &Value) -> Result<bool> {
+        match self {
+            Self::Json(cell) => agrees(log, cell),
+            Self::OtherType => Ok(false),
+        }
+    }
+
+    fn shown(&self, column: &Column) -> Result<Value> {
+        match self {
+            Self::Json(cell) => {
+                serde_json::from_slice(cell).map(|value| named(column, value)).map_err(Error::internal)
+            }
+            Self::OtherType => Ok(Value::Null),
+        }
+    }
+}
+
+/// Returns a readable value: a set of capabilities by their names.
+fn named(column: &Column, value: Value) -> Value {
+    let bits = value.as_i64().filter(|_| column.name == CAPABILITIES);
+    match bits.map(|bits| Capabilities::from_value(Stored::Int(bits))) {
+        Some(Ok(capabilities)) => capabilities.iter().map(|capability| capability.name()).collect(),
+        _ => value,
+    }
+}

@@ -1,0 +1,49 @@
+//! Rows that belong to no workspace, and so would be compared with no log.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use super::Report;
+use super::compare::Key;
+use super::report::{Difference, DifferenceKind, StateReport};
+use crate::error::Result;
+use crate::id::WorkspaceId;
+use crate::op::Records;
+use crate::store::{Conn, interned};
+
+/// Maximum rows per table that are reported.
+const REPORTED_MAX: i64 = 10_000;
+
+/// Reports the rows whose workspace does not exist, and returns a report of each workspace that they name.
+pub(super) fn compare(conn: &Conn, declared: &[Records], report: Report<'_>) -> Result<Vec<StateReport>> {
+    let mut reports: BTreeMap<WorkspaceId, StateReport> = BTreeMap::new();
+    for records in declared.iter().filter(|records| records.is_proven()) {
+        let Some(column) = records.workspace_column() else { continue };
+        for difference in strays(conn, records, column)? {
+            let workspace = difference.workspace_id;
+            report(difference)?;
+            let of_owner = reports.entry(workspace).or_insert_with(|| StateReport::without_log(workspace));
+            of_owner.count_different(records.table);
+        }
+    }
+    Ok(reports.into_values().collect())
+}
+
+fn strays(conn: &Conn, records: &Records, column: &str) -> Result<Vec<Difference>> {
+    let table = records.table;
+    let key: Vec<String> = records.proof_key().map(|name| format!("t.{name}")).collect();
+    let sql = interned(format!(
+        "select {}, t.{column} from {table} t
+         where not exists (select 1 from workspaces w where w.id = t.{column}) limit $1",
+        key.join(", ")
+    ));
+    let (owner, key) = (key.len(), Key::of(records));
+    let (mut found, mut outcome) = (Vec::new(), Ok(()));
+    conn.visit(sql, &[&REPORTED_MAX], &mut |row| {
+        let workspace = row.id(owner).flatten().map_or(WorkspaceId::INSTANCE, Into::into);
+        let read = key.read(table, row).map(|values| key.named(&values));
+        outcome = read.map(|row| found.push(Difference::of(workspace, table, row, DifferenceKind::NotInLog)));
+        if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    })?;
+    outcome.map(|()| found)
+}

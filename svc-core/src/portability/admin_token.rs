@@ -1,0 +1,31 @@
+//! The token for the administrator of an imported workspace.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::capability::CapabilitySet;
+use crate::error::Result;
+use crate::id::{MemberId, TokenId, WorkspaceId};
+use crate::identity::members::load_member;
+use crate::identity::tokens::{self, Mint, Quotas};
+use crate::op::Write;
+
+/// The token of a member of an imported workspace.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct AdminToken {
+    /// The token's id.
+    pub id: TokenId,
+    /// The secret to send as `Authorization: Bearer`. It is shown only once and never stored.
+    pub secret: String,
+}
+
+/// Mints a token with which a member administers the workspace: it allows no more than the caller's.
+pub(super) fn mint(cx: &mut Write<'_>, workspace: WorkspaceId, member: MemberId) -> Result<AdminToken> {
+    let capabilities = CapabilitySet::HumanAdmin.capabilities().intersection(cx.caller().capabilities);
+    let quotas_above = Quotas::of_caller(cx.caller())?;
+    cx.within(workspace, None, |cx| {
+        let member = load_member(cx, member)?;
+        let minted = tokens::issue(cx, &Mint { quotas_above, ..Mint::new(&member, capabilities) })?;
+        Ok(AdminToken { id: minted.id, secret: minted.secret })
+    })
+}

@@ -1,0 +1,116 @@
+//! The workspace that an import is charged to, and how many imports that workspace has left.
+//!
+//! A limit per workspace would be useless if its administrator could multiply it by importing copies. So an
+//! imported workspace shares the limits of the one that imported it, or of the one that this was charged to,
+//! and all of them together import a limited number of workspaces in 24 hours. Imports by the operator of the
+//! instance are charged to no workspace.
+//!
+//! Imports write under the head of the instance's log, so two of them never count at the same time. An import
+//! in progress counts until it has succeeded or its remains are removed. A successful import stays counted,
+//! even if its workspace is erased.
+
+use std::time::Duration;
+
+use crate::capability::Capability::OperatorGlobal;
+use crate::error::{Code, Error, Result};
+use crate::id::{ImportId, WorkspaceId};
+use crate::op::{Caller, Input, Read, Write};
+use crate::time::Time;
+
+/// How long an import stays reserved after its last step.
+pub(super) const LEASE: Duration = Duration::from_secs(10);
+
+/// The time within which imports are counted.
+const SPAN: Duration = Duration::from_secs(86_400);
+
+/// Returns whether the caller operates the instance, by its capability or as the machine's administrator.
+pub(super) fn is_operator(caller: &Caller) -> bool {
+    !caller.is_member() || caller.capabilities.has(OperatorGlobal)
+}
+
+/// Returns the workspace that an import by the caller is charged to; `None` for an operator.
+pub(super) fn payer(caller: &Caller) -> Option<WorkspaceId> {
+    (!is_operator(caller)).then_some(caller.charged_to)
+}
+
+/// Fails with 429 if the payer and its copies have no import left.
+pub(super) fn check(cx: &Read<'_>, payer: Option<WorkspaceId>) -> Result<()> {
+    let (Some(payer), Some(max)) = (payer, cx.settings().import_workspaces) else { return Ok(()) };
+    let (max, now) = (i64::from(max.get()), cx.now());
+    let since = now.before(SPAN);
+    let counted: Option<(i64, i64)> = cx.one(COUNT, &[&payer, &since])?;
+    let (done, in_progress) = counted.unwrap_or_default();
+    if done.saturating_add(in_progress) < max {
+        return Ok(());
+    }
+    // The next one is admitted once the last of `max` is a day old; one in progress may also fail before
+    // that.
+    let last: Option<(Time,)> = cx.one(LAST, &[&payer, &since, &max.saturating_sub(1)])?;
+    let wait = last.map_or(LEASE, |(at,)| at.plus(SPAN).since(now));
+    let secs = wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0)).max(1);
+    let detail = format!(
+        "the workspace and its copies import at most {max} workspaces in 24 hours; the next is admitted in \
+         {secs} s"
+    );
+    Err(Error::new(Code::RateLimited, detail).with("retry_after_secs", secs))
+}
+
+/// Fails with 429 before a file is received if the caller has no import left, unless the call repeats one.
+pub(super) fn check_before_file(cx: &Read<'_>, input: &Input) -> Result<()> {
+    if let Some((_, id)) = input.text.iter().find(|(name, _)| name == "import_id") {
+        let begun: Option<(i64,)> = cx.one(BEGUN, &[&own_id(cx.caller(), id)])?;
+        if begun.is_some() {
+            return Ok(());
+        }
+    }
+    check(cx, payer(cx.caller()))
+}
+
+const BEGUN: &str = "select cast(1 as bigint) from imports where id = $1";
+
+/// Returns the stored id of an import, which hides its name from other callers.
+pub(super) fn own_id(caller: &Caller, id: &str) -> String {
+    format!("{}/{id}", caller.workspace_id)
+}
+
+const COUNT: &str = "
+    select (select count(*) from charged_imports where charged_to = $1 and at > $2),
+        (select count(*) from imports where charged_to = $1 and outcome is null)";
+
+/// Selects the time of the successful import that has `$3` newer ones.
+const LAST: &str = "
+    select at from charged_imports where charged_to = $1 and at > $2
+    order by at desc, id desc limit 1 offset $3";
+
+/// Counts an import that has succeeded, and removes those that no longer count.
+pub(super) fn record(cx: &mut Write<'_>, payer: Option<WorkspaceId>) -> Result<()> {
+    let Some(payer) = payer.filter(|_| cx.settings().import_workspaces.is_some()) else { return Ok(()) };
+    let now = cx.now();
+    cx.execute_any(FORGET, &[&payer, &now.before(SPAN)])?;
+    cx.execute(1, ADD, &[&cx.new_id::<ImportId>()?, &payer, &now])
+}
+
+const FORGET: &str = "delete from charged_imports where charged_to = $1 and at <= $2";
+
+const ADD: &str = "insert into charged_imports (id, charged_to, at) values ($1, $2, $3)";
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::capability::Capability::TokenAdmin;
+
+    #[test]
+    fn an_import_is_charged_to_what_its_workspace_is_charged_to_and_an_operators_to_none() {
+        let [own, first] = [1, 2].map(|n| WorkspaceId::from(Uuid::from_u128(n)));
+        let member = Uuid::from_u128(3).into();
+        let bearer = |can: &[_]| Caller::bearer_for_tests(own, member, can);
+        assert_eq!(payer(&bearer(&[TokenAdmin])), Some(own));
+        let mut of_copy = bearer(&[TokenAdmin]);
+        of_copy.charged_to = first;
+        assert_eq!(payer(&of_copy), Some(first));
+        assert_eq!(payer(&bearer(&[TokenAdmin, OperatorGlobal])), None);
+        assert_eq!(payer(&Caller::instance(WorkspaceId::INSTANCE)), None);
+    }
+}

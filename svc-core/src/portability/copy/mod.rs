@@ -1,0 +1,349 @@
+//! Copying: turns a verified file into the file of a new workspace, which has no id, hash or key of the old
+//! one.
+//!
+//! The file is only read and written, so this needs no database. Events are copied first, in their order,
+//! because each hash depends on the one before it and rows may contain it; a result is copied before the
+//! event that contains its hash. Events are written last, as in every export. Positions and times stay, and
+//! so does all order.
+
+mod ids;
+mod renames;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::form::{EVENTS, Header};
+use super::invalid::Invalid;
+use super::lines::{Keeps, Kept, LineWriter, Lines, columns_of};
+use super::row::{CONTENT_KEY, MESSAGES, Row, checked, push_event};
+use super::verify::Rows;
+use crate::Result;
+use crate::conversation::messages::{is_kind_of_words, reseal};
+use crate::error::Error;
+use crate::hash::{hash_text, sha256};
+use crate::id::{MessageId, WorkspaceId};
+use crate::log::canonical;
+use crate::log::chain::genesis;
+use crate::log::floor::EventsPruned;
+use crate::log::verify::EventColumns;
+use crate::op::{Class, Records, RowColumns, Shared};
+use crate::store::{Scratch, Value as Stored};
+use ids::{EventIds, in_members};
+use renames::Renames;
+
+/// The table of results, whose hashes are in events.
+const RESULTS: &str = "results";
+/// The table of earlier versions of edited messages.
+const EDITS: &str = "message_edits";
+
+/// Collects the records of a file while it is verified, to copy it.
+pub(super) struct Collector<'s> {
+    shared: &'s Shared,
+    payer: Option<WorkspaceId>,
+    lines: LineWriter,
+    renames: Renames,
+    /// The old and the new key of each message that has one.
+    keys: Scratch,
+    events: EventIds,
+    failed: Option<Error>,
+}
+
+/// A copy of a file.
+pub(super) struct Copy {
+    pub header: Header,
+    pub kept: Kept,
+    /// The event that declares the log's older events as missing, if they are.
+    pub pruned: Option<EventsPruned>,
+}
+
+impl<'s> Collector<'s> {
+    /// Creates a collector whose work files are charged to `payer`.
+    pub fn new(shared: &'s Shared, payer: Option<WorkspaceId>) -> Result<Self> {
+        let spools = &shared.settings.spools;
+        Ok(Self {
+            shared,
+            payer,
+            lines: LineWriter::new(spools.create(payer)?),
+            renames: Renames::new(spools, shared.entropy.bytes()?)?,
+            keys: Scratch::create(spools)?,
+            events: EventIds::of(shared.table.events()),
+            failed: None,
+        })
+    }
+
+    /// Returns the copy of the file, which has this header.
+    pub fn copy(self, header: &Header) -> Result<Copy> {
+        let Self { shared, payer, lines, renames, keys, .. } = self;
+        let spools = &shared.settings.spools;
+        let writer = || spools.create(payer).map(LineWriter::new);
+        let (events, out) = (writer()?, writer()?);
+        let new = WorkspaceId::from(renames.id(header.workspace_id.uuid())?);
+        let words = Scratch::create(spools)?;
+        Copier { shared, source: lines.finish()?.lines, renames, keys, words, events, out }.copy(header, new)
+    }
+
+    fn take_row(&mut self, records: &Records, row: &Row) -> Result<()> {
+        let fields = RowColumns(&row.columns);
+        for (name, class) in records.exported() {
+            let id = fields.id(name).filter(|_| matches!(class, Class::Id | Class::LaterId));
+            id.map_or(Ok(()), |id| self.renames.add_id(id))?;
+        }
+        for (column, members) in &records.ids_within {
+            let ids = fields.text(column).map(|json| in_members(json, members)).unwrap_or_default();
+            ids.into_iter().try_for_each(|id| self.renames.add_id(id))?;
+        }
+        match (row.content_key, fields.id("id")) {
+            (Some(key), Some(id)) => {
+                let new: [u8; 32] = self.shared.entropy.bytes()?;
+                self.keys.put(id.as_bytes(), &[key, new].concat())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn noted(&mut self, taken: Result<()>) -> Result<(), Invalid> {
+        taken.map_err(|error| {
+            self.failed = Some(error);
+            Invalid::not_kept()
+        })
+    }
+}
+
+impl Rows for Collector<'_> {
+    fn row(&mut self, records: &Records, row: &Row, record: &str) -> Result<(), Invalid> {
+        let taken = self.take_row(records, row);
+        self.noted(taken)?;
+        self.lines.row(records, row, record)
+    }
+
+    fn event(&mut self, columns: &EventColumns, payload: &str, record: &str) -> Result<(), Invalid> {
+        let ids = self.events.in_payload(payload);
+        let taken = ids.into_iter().try_for_each(|id| self.renames.add_id(id));
+        self.noted(taken)?;
+        self.lines.event(columns, payload, record)
+    }
+}
+
+impl Keeps for Collector<'_> {
+    fn failed(&mut self) -> Option<Error> {
+        self.failed.take().or_else(|| self.lines.failed())
+    }
+}
+
+struct Copier<'s> {
+    shared: &'s Shared,
+    source: Lines,
+    renames: Renames,
+    /// The old and the new key of each message that has one.
+    keys: Scratch,
+    /// Content of events that rows contain too: sealed content by message and edit, results by their hash.
+    words: Scratch,
+    /// The events, until the rows are written.
+    events: LineWriter,
+    out: LineWriter,
+}
+
+impl Copier<'_> {
+    fn copy(mut self, source: &Header, new: WorkspaceId) -> Result<Copy> {
+        let (mut hash, mut pruned) = (genesis(), None);
+        let mut results = self.source.section(RESULTS).peekable();
+        for payload in self.source.events() {
+            let payload = payload?;
+            let columns = columns_of(&payload)?;
+            while let Some(result) = results.next_if(|row| comes_by(row, columns.lsn)) {
+                self.take_result(&result?)?;
+            }
+            if columns.lsn == source.pruned_at {
+                let declared: EventsPruned = serde_json::from_str(&payload).map_err(Error::internal)?;
+                pruned = Some(EventsPruned { prev_hash: hash_text(&genesis()), ..declared });
+            }
+            hash = self.copy_event(&columns, &payload, hash)?;
+        }
+        for records in self.shared.table.records() {
+            self.derive_ids(records, source.workspace_id, new)?;
+        }
+        let rows = |records: &&Records| records.is_copied() && records.name() != EVENTS;
+        for records in self.shared.table.records().iter().filter(rows) {
+            for record in self.source.section(records.name()) {
+                self.copy_row(records, record?)?;
+            }
+        }
+        for payload in self.events.finish()?.lines.events() {
+            keep_event(&mut self.out, &payload?)?;
+        }
+        let mut header = Header { workspace_id: new, ..source.clone() };
+        header.head.content_hash = hash_text(&hash);
+        Ok(Copy { header, kept: self.out.finish()?, pruned })
+    }
+
+    /// Stores the hash of a result, which is that of its text.
+    fn take_result(&self, record: &Map<String, Value>) -> Result<()> {
+        let Some(text) = record.get("result").and_then(Value::as_str) else { return Ok(()) };
+        let (old, new) = (sha256(text.as_bytes()), self.json(text)?);
+        self.words.put(&old, new.as_bytes())?;
+        self.renames.set_hash(old, sha256(new.as_bytes()))
+    }
+
+    /// Writes the copy of an event that links to `prev_hash`, and returns its hash.
+    fn copy_event(&mut self, columns: &EventColumns, payload: &str, prev_hash: [u8; 32]) -> Result<[u8; 32]> {
+        let sealed = if is_kind_of_words(&columns.kind) { self.sealed_in(payload)? } else { None };
+        let renamed = self.renames.text(payload)?;
+        let mut payload: Value = serde_json::from_str(&renamed).map_err(Error::internal)?;
+        if let Some(link) = payload.pointer_mut("/$chain/prev_hash") {
+            *link = hash_text(&prev_hash).into();
+        }
+        if let (Some(sealed), Some(words)) = (sealed, payload.get_mut("sealed")) {
+            *words = sealed.into();
+        }
+        let payload = canonical::to_string(&payload)?;
+        let hash = keep_event(&mut self.events, &payload)?.content_hash;
+        self.renames.set_hash(columns.content_hash, hash)?;
+        Ok(hash)
+    }
+
+    /// Returns the sealed content of an event under its new key, if it has any.
+    fn sealed_in(&self, payload: &str) -> Result<Option<String>> {
+        let payload: Value = serde_json::from_str(payload).map_err(Error::internal)?;
+        let id = payload.get("message_id").and_then(|id| id.as_str()?.parse().ok());
+        let edit = payload.get("edit").and_then(Value::as_i64).unwrap_or(0);
+        let sealed = payload.get("sealed").and_then(Value::as_str);
+        let (Some(id), Some(sealed)) = (id, sealed) else { return Ok(None) };
+        self.resealed(id, edit, sealed)
+    }
+
+    /// Returns the copy of a result.
+    fn result(&self, text: &str) -> Result<String> {
+        match self.words.get(&sha256(text.as_bytes()))? {
+            Some(new) => String::from_utf8(new).map_err(Error::internal),
+            None => self.json(text),
+        }
+    }
+
+    /// Returns content under its new key, always the same, or `None` if it is empty or cannot be unsealed.
+    fn resealed(&self, message: Uuid, edit: i64, sealed: &str) -> Result<Option<String>> {
+        let place = [message.as_bytes().as_slice(), &edit.to_be_bytes()].concat();
+        if let Some(known) = self.words.get::<Vec<u8>>(&place)? {
+            return Ok(Some(STANDARD.encode(known)));
+        }
+        let Some([old, new]) = self.keys_of(message)? else { return Ok(None) };
+        let Ok(sealed) = STANDARD.decode(sealed) else { return Ok(None) };
+        let from = (MessageId::from(message), old);
+        let to = (MessageId::from(self.renames.id(message)?), new);
+        let resealed = reseal(&self.shared.sealer, from, to, edit, &sealed, &|text| self.json(text))?;
+        let Ok(resealed) = resealed else { return Ok(None) };
+        self.words.put(&place, &resealed)?;
+        Ok(Some(STANDARD.encode(resealed)))
+    }
+
+    fn keys_of(&self, message: Uuid) -> Result<Option<[[u8; 32]; 2]>> {
+        let keys: Option<[u8; 64]> = self.keys.get(message.as_bytes())?;
+        Ok(keys.and_then(|keys| {
+            let (old, new) = keys.split_at_checked(32)?;
+            Some([old.try_into().ok()?, new.try_into().ok()?])
+        }))
+    }
+
+    /// Returns the copy of canonical JSON.
+    fn json(&self, text: &str) -> Result<String> {
+        let renamed = self.renames.text(text)?;
+        let value: Value = serde_json::from_str(&renamed).map_err(Error::internal)?;
+        // Members whose names are ids may have other places now.
+        canonical::to_string(&value)
+    }
+
+    /// Computes the copies of ids that are derived from the columns of rows.
+    fn derive_ids(&self, records: &Records, old: WorkspaceId, new: WorkspaceId) -> Result<()> {
+        let Some(ids_of) = records.derived_ids else { return Ok(()) };
+        for record in self.source.section(records.name()) {
+            let mut record = record?;
+            let row = read(records, &record)?;
+            let before = ids_of(old, &RowColumns(&row.columns))?;
+            self.rename_texts(records, &mut record)?;
+            let row = read(records, &record)?;
+            let after = ids_of(new, &RowColumns(&row.columns))?;
+            before.into_iter().zip(after).try_for_each(|(old, new)| self.renames.set_id(old, new))?;
+        }
+        Ok(())
+    }
+
+    fn copy_row(&mut self, records: &Records, mut record: Map<String, Value>) -> Result<()> {
+        self.reseal_row(records, &mut record)?;
+        self.rename_texts(records, &mut record)?;
+        for (name, class) in records.exported() {
+            if let (Class::Id | Class::LaterId, Some(Value::String(id))) = (class, record.get_mut(name)) {
+                *id = self.renames.id(id.parse().map_err(Error::internal)?)?.to_string();
+            }
+        }
+        let mut row = read(records, &record)?;
+        for (name, digest_of) in &records.digests {
+            let digest = digest_of(&RowColumns(&row.columns))?;
+            record.insert((*name).to_owned(), json!(STANDARD.encode(digest)));
+            row.columns.insert(name, Stored::Bytes(digest.to_vec()));
+        }
+        let line = canonical::of_object(&record)?;
+        keep(&mut self.out, |out| out.row(records, &row, &line))
+    }
+
+    fn rename_texts(&self, records: &Records, record: &mut Map<String, Value>) -> Result<()> {
+        for (name, class) in records.exported() {
+            let Some(Value::String(text)) = record.get_mut(name) else { continue };
+            match class {
+                Class::Words if records.name() == RESULTS => *text = self.result(text)?,
+                Class::Text | Class::Words => *text = self.renames.text(text)?.into_owned(),
+                // The hash of an event that the file lacks would be a hash of the old workspace.
+                Class::Hash => {
+                    let new = self.renames.hash(text)?;
+                    record.insert(name.to_owned(), new.into());
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Seals the content of a row under the new key, and replaces the key beside it.
+    fn reseal_row(&self, records: &Records, record: &mut Map<String, Value>) -> Result<()> {
+        let (id, edit) = match records.name() {
+            MESSAGES => ("id", "edits"),
+            EDITS => ("message_id", "edit"),
+            _ => return Ok(()),
+        };
+        let message: Option<Uuid> = record.get(id).and_then(|id| id.as_str()?.parse().ok());
+        let Some(message) = message else { return Ok(()) };
+        let edit = record.get(edit).and_then(Value::as_i64).unwrap_or(0);
+        if let Some(sealed) = record.get("sealed").and_then(Value::as_str)
+            && let Some(sealed) = self.resealed(message, edit, sealed)?
+        {
+            record.insert("sealed".to_owned(), sealed.into());
+        }
+        if let (Some(key), Some([_, new])) = (record.get_mut(CONTENT_KEY), self.keys_of(message)?) {
+            *key = STANDARD.encode(new).into();
+        }
+        Ok(())
+    }
+}
+
+/// Writes the line of an event, and returns its columns.
+fn keep_event(writer: &mut LineWriter, payload: &str) -> Result<EventColumns> {
+    let (columns, mut line) = (columns_of(payload)?, Vec::new());
+    push_event(&mut line, payload)?;
+    let line = String::from_utf8(line).map_err(Error::internal)?;
+    keep(writer, |writer| writer.event(&columns, payload, &line))?;
+    Ok(columns)
+}
+
+/// Writes a line.
+fn keep(writer: &mut LineWriter, write: impl FnOnce(&mut LineWriter) -> Result<(), Invalid>) -> Result<()> {
+    write(writer).map_err(|invalid| writer.failed().unwrap_or_else(|| Error::internal(invalid.detail)))
+}
+
+fn read(records: &Records, record: &Map<String, Value>) -> Result<Row> {
+    checked(records, record).map_err(|invalid| Error::internal(invalid.detail))
+}
+
+/// Returns whether a row has a position up to this one.
+fn comes_by(row: &Result<Map<String, Value>>, lsn: i64) -> bool {
+    row.as_ref().map_or(true, |row| row.get("lsn").and_then(Value::as_i64).is_none_or(|at| at <= lsn))
+}

@@ -1,0 +1,210 @@
+//! The ids and hashes of a file, and their replacements in a copy.
+//!
+//! An id keeps its time, so objects that are ordered by ids keep their order, except within one millisecond.
+//! In texts a whole UUID, and `sha256:` with 64 digits, is replaced if it is one of the file's, and nothing
+//! else is. A replacement has the same length.
+
+use std::borrow::Cow;
+
+use uuid::Uuid;
+
+use crate::Result;
+use crate::hash::{hash_text, parse_hash, sha256};
+use crate::spool::Spools;
+use crate::store::Scratch;
+
+/// The ids and hashes of a file, each with its replacement in a copy.
+pub(super) struct Renames {
+    known: Scratch,
+    /// The seed of new ids.
+    seed: [u8; 32],
+}
+
+/// Bytes of an id in a text, and of a hash with its prefix.
+const ID_LEN: usize = 36;
+const HASH_LEN: usize = 71;
+const HASH_BEGINS: &str = "sha256:";
+
+impl Renames {
+    pub fn new(spools: &Spools, seed: [u8; 32]) -> Result<Self> {
+        Ok(Self { known: Scratch::create(spools)?, seed })
+    }
+
+    /// Adds an id of the file.
+    pub fn add_id(&self, id: Uuid) -> Result<()> {
+        if id.is_nil() {
+            // It is the id of the instance.
+            return Ok(());
+        }
+        self.set_id(id, self.fresh(id))
+    }
+
+    /// Sets the replacement of an id.
+    pub fn set_id(&self, old: Uuid, new: Uuid) -> Result<()> {
+        self.known.put(old.as_bytes(), new.as_bytes())
+    }
+
+    /// Sets the replacement of a hash.
+    pub fn set_hash(&self, old: [u8; 32], new: [u8; 32]) -> Result<()> {
+        self.known.put(&old, &new)
+    }
+
+    /// Returns the replacement of an id, or the id itself if it is not one of the file's.
+    pub fn id(&self, old: Uuid) -> Result<Uuid> {
+        Ok(self.known_id(old)?.unwrap_or(old))
+    }
+
+    /// Returns the replacement of a hash, or `None` if it is not one of the file's.
+    pub fn hash(&self, old: &str) -> Result<Option<String>> {
+        let Some(old) = parse_hash(old) else { return Ok(None) };
+        Ok(self.known.get::<[u8; 32]>(&old)?.map(|new| hash_text(&new)))
+    }
+
+    fn known_id(&self, old: Uuid) -> Result<Option<Uuid>> {
+        Ok(self.known.get(old.as_bytes())?.map(Uuid::from_bytes))
+    }
+
+    /// Returns an id with the time and the version of another one.
+    fn fresh(&self, old: Uuid) -> Uuid {
+        const TIME: u128 = 0xffff_ffff_ffff << 80;
+        const VERSION: u128 = 0xf << 76;
+        const VARIANT: u128 = 0b11 << 62;
+        let hash = sha256(&[self.seed.as_slice(), old.as_bytes()].concat());
+        let random = hash.first_chunk().map_or(0, |bytes| u128::from_be_bytes(*bytes));
+        let kept = TIME | VERSION | VARIANT;
+        Uuid::from_u128((old.as_u128() & kept) | (random & !kept))
+    }
+
+    /// Returns the copy of a text.
+    pub fn text<'t>(&self, text: &'t str) -> Result<Cow<'t, str>> {
+        let (mut renamed, mut copied, mut at) = (String::new(), 0, 0);
+        while at < text.len() {
+            let found = if begins_at(text, at) { self.found_at(text, at)? } else { None };
+            let Some((len, new)) = found else {
+                at = at.saturating_add(1);
+                continue;
+            };
+            renamed.push_str(text.get(copied..at).unwrap_or_default());
+            renamed.push_str(&new);
+            at = at.saturating_add(len);
+            copied = at;
+        }
+        if copied == 0 {
+            return Ok(Cow::Borrowed(text));
+        }
+        renamed.push_str(text.get(copied..).unwrap_or_default());
+        Ok(Cow::Owned(renamed))
+    }
+
+    /// Returns the replacement of the id or hash at a position of a text, and the length of the original.
+    fn found_at(&self, text: &str, at: usize) -> Result<Option<(usize, String)>> {
+        let Some(rest) = text.get(at..) else { return Ok(None) };
+        if let Some(id) = rest.get(..ID_LEN).filter(|id| has_hyphens(id) && ends_at(rest, ID_LEN)) {
+            let Ok(id) = Uuid::try_parse(id) else { return Ok(None) };
+            return Ok(self.known_id(id)?.map(|new| (ID_LEN, new.to_string())));
+        }
+        if rest.starts_with(HASH_BEGINS) && ends_at(rest, HASH_LEN) {
+            let Some(hash) = rest.get(..HASH_LEN).and_then(parse_hash) else { return Ok(None) };
+            return Ok(self.known.get(&hash)?.map(|new| (HASH_LEN, hash_text(&new))));
+        }
+        Ok(None)
+    }
+}
+
+fn has_hyphens(id: &str) -> bool {
+    [8, 13, 18, 23].iter().all(|place| id.as_bytes().get(*place) == Some(&b'-'))
+}
+
+/// Returns whether an id or hash may begin there. It may also begin after an escaped character of JSON, so
+/// that the same ids and hashes are found in a text and in its JSON form.
+fn begins_at(text: &str, at: usize) -> bool {
+    let Some(before) = text.get(..at) else { return false };
+    let is_letter = before.bytes().next_back().is_some_and(|last| last.is_ascii_alphanumeric());
+    let ends_with_escape = || {
+        let is_short = ["\\b", "\\f", "\\n", "\\r", "\\t"].iter().any(|escape| before.ends_with(escape));
+        let long = before.len().checked_sub(6).and_then(|from| before.get(from..));
+        is_short || long.is_some_and(|long| long.starts_with("\\u"))
+    };
+    !is_letter || ends_with_escape()
+}
+
+fn ends_at(text: &str, at: usize) -> bool {
+    text.as_bytes().get(at).is_none_or(|next| !next.is_ascii_alphanumeric())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::spool::SpoolLimits;
+
+    fn renames() -> (tempfile::TempDir, Renames) {
+        let folder = tempfile::tempdir().unwrap();
+        let spools = Spools::new(folder.path().to_owned(), SpoolLimits::default());
+        let renames = Renames::new(&spools, [3; 32]).unwrap();
+        (folder, renames)
+    }
+
+    const KNOWN: Uuid = Uuid::from_u128(0x0190_aaaa_bbbb_7ccc_8ddd_eeee_ffff_0001);
+    const OTHER: Uuid = Uuid::from_u128(0x0190_aaaa_bbbb_7ccc_8ddd_eeee_ffff_0002);
+
+    #[test]
+    fn a_fresh_id_keeps_time_version_and_variant() {
+        let (_folder, renames) = renames();
+        renames.add_id(KNOWN).unwrap();
+        renames.add_id(Uuid::nil()).unwrap();
+        let new = renames.id(KNOWN).unwrap();
+        assert_ne!(new, KNOWN);
+        assert_eq!(new.as_bytes()[..6], KNOWN.as_bytes()[..6]);
+        assert_eq!((new.get_version_num(), new.get_variant()), (7, KNOWN.get_variant()));
+        assert_eq!(renames.id(OTHER).unwrap(), OTHER);
+        assert_eq!(renames.id(Uuid::nil()).unwrap(), Uuid::nil());
+    }
+
+    #[test]
+    fn whole_ids_and_hashes_of_the_file_are_replaced_and_nothing_else() {
+        let (_folder, renames) = renames();
+        renames.add_id(KNOWN).unwrap();
+        renames.set_hash([1; 32], [2; 32]).unwrap();
+        let (new, old_hash, new_hash) =
+            (renames.id(KNOWN).unwrap(), hash_text(&[1; 32]), hash_text(&[2; 32]));
+        let upper = KNOWN.to_string().to_uppercase();
+        let cases = [
+            (format!("{KNOWN}"), format!("{new}")),
+            (format!("é{KNOWN}é, {upper}."), format!("é{new}é, {new}.")),
+            (format!("svc:thread/{KNOWN}#1 {KNOWN}-{KNOWN}"), format!("svc:thread/{new}#1 {new}-{new}")),
+            (format!("{{\"{KNOWN}\":\"a\\n{KNOWN}\"}}"), format!("{{\"{new}\":\"a\\n{new}\"}}")),
+            (format!("\\u0007{KNOWN}"), format!("\\u0007{new}")),
+            (format!("<{old_hash}>{old_hash}"), format!("<{new_hash}>{old_hash}")),
+            (format!("{OTHER} a{KNOWN} {KNOWN}0"), format!("{OTHER} a{KNOWN} {KNOWN}0")),
+            (format!("{old_hash}0 {}", hash_text(&[2; 32])), format!("{old_hash}0 {new_hash}")),
+            (KNOWN.simple().to_string(), KNOWN.simple().to_string()),
+        ];
+        for (text, renamed) in cases {
+            // A hash is a separate match: the text after a replaced one may be replaced too.
+            let renamed = renamed.replace(&format!(">{old_hash}"), &format!(">{new_hash}"));
+            assert_eq!(renames.text(&text).unwrap(), renamed, "{text}");
+        }
+    }
+
+    proptest! {
+        /// A text and its JSON form are renamed alike, and the text around ids stays.
+        #[test]
+        fn a_text_and_its_json_are_renamed_alike(
+            before in "\\PC{0,8}[\n\t\u{1}\"\\\\ a]?",
+            after in "\\PC{0,8}",
+        ) {
+            let (_folder, renames) = renames();
+            renames.add_id(KNOWN).unwrap();
+            let text = format!("{before}{KNOWN}{after}");
+            let renamed = renames.text(&text).unwrap().into_owned();
+            prop_assert_eq!(renamed.len(), text.len());
+            let put_back = renamed.replace(&renames.id(KNOWN).unwrap().to_string(), &KNOWN.to_string());
+            prop_assert_eq!(put_back, text.as_str());
+            let json = serde_json::to_string(&text).unwrap();
+            let json: String = serde_json::from_str(&renames.text(&json).unwrap()).unwrap();
+            prop_assert_eq!(json, renamed);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Erasing a workspace: only its id and the end of its log remain.
+//!
+//! The first transaction ends all access. Then the keys of its content, and after them the remaining rows,
+//! are removed in bounded steps; the workspace's remaining row stores their progress.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::removal::{Place, remove_some};
+use crate::conversation::scrub;
+use crate::error::{Error, Result};
+use crate::id::WorkspaceId;
+use crate::identity::workspaces::{self, Here};
+use crate::limits::NAME_MAX;
+use crate::log::event::{Invalidates, Subject, WorkspaceErased};
+use crate::op::{DestroyPermit, Wants, Write, without_keys};
+use crate::text::Text;
+use crate::time::Time;
+
+/// Erases your workspace: its members, channels, threads, messages, settings and its log.
+///
+/// Every credential of the workspace ends at once, also the one that you call with, so nothing of it can be
+/// read from then on. The keys of its content are removed soon after, and then its rows, in steps. An event
+/// in the log of the instance remains, with the id of the workspace and the end of its log, which can still
+/// prove an export of it complete. Only an export can restore an erased workspace, by `import_workspace`.
+///
+/// Fails with 409 `wrong-state` if it is the only workspace; 409 `legal-hold` if it is under a legal hold.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EraseWorkspace {
+    /// The workspace. It must be yours.
+    workspace_id: Here,
+    /// The current name of the workspace.
+    confirm: Text<1, NAME_MAX>,
+}
+
+/// The remains of an erased workspace.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Erased {
+    /// The workspace.
+    workspace_id: WorkspaceId,
+    /// When it was erased.
+    erased_at: Time,
+    /// The position of the last event of its log.
+    lsn: i64,
+    /// The content hash of that event, as `sha256:<hex>`.
+    content_hash: String,
+}
+
+/// Two workspaces that are erased at the same time, as the last ones, are serialised by the head of the
+/// instance.
+pub(super) fn wants(_: &EraseWorkspace) -> Wants {
+    Wants::workspace(WorkspaceId::INSTANCE)
+}
+
+pub(super) fn erase_workspace(cx: &mut Write<'_>, input: &EraseWorkspace) -> Result<Erased> {
+    let id = input.workspace_id.of(cx)?;
+    let workspace = workspaces::load_workspace(cx, id)?;
+    if workspace.name != *input.confirm {
+        return Err(Error::in_field("confirm", "it is not the name of the workspace"));
+    }
+    let permit = cx.permit()?;
+    if workspaces::is_the_only_one(cx, id)? {
+        return Err(Error::wrong_state("the only workspace of an instance cannot be erased"));
+    }
+    let (lsn, hash): (i64, [u8; 32]) =
+        cx.one(HEAD, &[&id])?.ok_or_else(|| Error::internal("the workspace has no log"))?;
+    let content_hash = crate::hash::hash_text(&hash);
+    let event = WorkspaceErased { workspace_id: id, lsn, hash: content_hash.clone() };
+    cx.emit_in(WorkspaceId::INSTANCE, Subject::WORKSPACE, &event)?;
+    cx.audit_in(WorkspaceId::INSTANCE, "workspace.erase", json!({"workspace_id": id, "lsn": lsn}))?;
+    let now = cx.now();
+    cx.execute_any(FORGET, &[&id])?;
+    cx.execute(1, REMEMBER, &[&id, &now, &lsn, &hash])?;
+    // A workspace that is restored later is a separate outcome.
+    cx.execute_any(FORGET_IMPORT, &[&id])?;
+    workspaces::hide(cx, id)?;
+    cx.invalidate(Invalidates::Access)?;
+    end_access(cx, &permit, id)?;
+    Ok(Erased { workspace_id: id, erased_at: now, lsn, content_hash })
+}
+
+const HEAD: &str = "select lsn, hash from heads where workspace_id = $1";
+
+const FORGET: &str = "delete from erased where workspace_id = $1";
+
+const REMEMBER: &str = "insert into erased (workspace_id, at, lsn, hash) values ($1, $2, $3, $4)";
+
+const FORGET_IMPORT: &str = "delete from imports where workspace_id = $1";
+
+// The request cannot be repeated: its credential ends with the workspace.
+without_keys! { EraseWorkspace => Erased }
+
+/// Removes all access.
+fn end_access(cx: &mut Write<'_>, _: &DestroyPermit<'_>, workspace: WorkspaceId) -> Result<()> {
+    let access = cx.records().iter().rev().filter(|records| records.is_of_access());
+    for records in access {
+        cx.execute_any(records.remove_all(), &[&workspace])?;
+    }
+    Ok(())
+}
+
+/// Removes some of the rows of a workspace that is being erased. Returns whether there may be more.
+pub(super) fn erase_some(cx: &mut Write<'_>, workspace: WorkspaceId) -> Result<bool> {
+    let permit = cx.in_workspace(workspace, |cx| cx.permit().map(drop));
+    permit?;
+    let stored = cx.one::<(Option<String>,)>(REACHED, &[&workspace])?.and_then(|(place,)| place);
+    let mut place = Place::read(stored.as_deref())?;
+    // This mark differs from that of every event.
+    let because = cx.now().micros().saturating_neg();
+    if place.is_at_keys(cx.records()) {
+        cx.in_workspace(WorkspaceId::INSTANCE, |cx| scrub::ask_for_workspace(cx, workspace, because))?;
+    }
+    let is_left = remove_some(cx, workspace, &mut place)?;
+    cx.execute_any(REACH, &[&workspace, &place.stored()?])?;
+    if !is_left {
+        cx.in_workspace(workspace, |cx| scrub::ask_for_words(cx, because))?;
+    }
+    Ok(is_left)
+}
+
+const REACHED: &str = "select place from erased where workspace_id = $1";
+
+const REACH: &str = "update erased set place = $2 where workspace_id = $1";

@@ -1,0 +1,494 @@
+//! Importing: turns an export into a workspace of this instance.
+//!
+//! The whole file is verified before anything is written. Then its rows are written in bounded steps, which
+//! are not visible: no credential leads to the workspace, and periodic work ignores it. One commit makes it
+//! visible. A chore removes the rows of an import that ended early; a repeated import with the same id
+//! continues, or returns the first outcome.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::admin_token::{self, AdminToken};
+use super::charge::{self, LEASE};
+use super::copy::{Collector, Copy};
+use super::form::{HeadOf, Header, Words};
+use super::insert::{insert_event, insert_row};
+use super::invalid::{Invalid, Reason};
+use super::lines::{Keeps, Kept, Later, Line, LineWriter, Step, StepReader};
+use super::staging::{REMOVED, remove_staged};
+use super::verify::{ExportReport, verify};
+use crate::error::{Code, Error, Result};
+use crate::hash::{parse_hash, sha256};
+use crate::id::{ImportId, MemberId, WorkspaceId};
+use crate::identity::members::AnyHandle;
+use crate::identity::workspaces;
+use crate::limits::IMPORT_ID_MAX;
+use crate::log::event::{Subject, WorkspaceImported};
+use crate::log::floor::EventsPruned;
+use crate::op::{ImportedHead, Shared, Wants, Write, without_keys};
+use crate::spool::{Spooled, TakesFile, Upload};
+use crate::store::{FromRow, Value as Stored, is_older};
+use crate::text::Text;
+use crate::time::Time;
+
+/// How long an erased workspace cannot be restored.
+const ERASED_PAUSE: Duration = Duration::from_secs(30);
+
+/// The treatment of ids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// Each object gets a new id: the file becomes another workspace, with a separate log.
+    New,
+    /// Ids stay, and so does every byte of the log.
+    Restore,
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Mode {
+    fn name(self) -> &'static str {
+        match self {
+            Self::New => "new",
+            Self::Restore => "restore",
+        }
+    }
+}
+
+/// Imports an export as a workspace of this instance, and returns that workspace.
+///
+/// The file must be signed by this service or by a key it knows, and verify whole. `restore` keeps every id
+/// and every byte of the log. `new` makes a copy: each id and content hash of the file is replaced
+/// everywhere, also in members' texts, and content has new keys; positions, times and all else stay. Legal
+/// holds and identities of sign-in are not copied. A handle that another workspace has is dropped.
+///
+/// The workspace appears all at once when it is complete. Only the bearer of the token that is returned for
+/// `admin_handle` has access to it; its secret is shown only once. With an `import_id` a call that was cut
+/// off may be repeated: it continues, or returns the first outcome, without the secret.
+///
+/// It shares its limits with your workspace: rate limits and every other share count for both together, and
+/// so for a copy of the copy. Together they import 10 workspaces in 24 hours (`SVC_IMPORT_WORKSPACES_MAX`),
+/// which count even if they are erased; then it is 429 `rate-limited`, with `retry_after_secs`. Failed
+/// imports do not count. None of this applies if your token carries `operator:global`.
+///
+/// Over HTTP the file is the body, over MCP it is `envelope`, as large as a request may be; see
+/// `verify_workspace_export` for why one is refused. While another call imports the workspace, or a moment
+/// after it was cut off, it is 503 `overloaded`: try again.
+///
+/// Fails with 403 `forbidden` if the workspace was erased here and your token does not carry
+/// `operator:global`; 409 `wrong-state` if the `import_id` was used for another file or mode; 409
+/// `workspace-exists` if the instance has the workspace, or an object with one of its ids; 400
+/// `export-invalid` if the file does not verify or has no content; 507 `insufficient-storage` if the server
+/// has no space for it.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ImportWorkspace {
+    /// The treatment of ids.
+    pub mode: Mode,
+    /// A name of this import, by which you can repeat it. Default: a new one.
+    pub import_id: Option<Text<1, IMPORT_ID_MAX>>,
+    /// The handle of the member that gets a token with the capabilities of `svc.human.admin` that yours
+    /// carries. Default: no member does.
+    ///
+    /// The token also has your token's quotas.
+    pub admin_handle: Option<AnyHandle>,
+    /// The file: an object of the type `svc.workspace.export/1`.
+    #[schemars(required)]
+    pub envelope: Option<Upload>,
+}
+
+impl TakesFile for ImportWorkspace {
+    fn file(&mut self) -> &mut Option<Upload> {
+        &mut self.envelope
+    }
+}
+
+/// The workspace of an imported file, and its head.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ImportSource {
+    /// The workspace.
+    pub workspace_id: WorkspaceId,
+    /// The position of the newest event of the file.
+    pub head_lsn: i64,
+    /// The content hash there, as `sha256:<hex>`.
+    pub head_hash: String,
+}
+
+// An `import_id` names an import for its repeats.
+without_keys! { ImportWorkspace => Imported }
+
+/// The result of an import.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Imported {
+    /// The workspace.
+    pub workspace_id: WorkspaceId,
+    /// Its name.
+    pub name: String,
+    /// Its handle; null if it has none, or another workspace has taken it.
+    pub handle: Option<String>,
+    /// The treatment of ids.
+    pub mode: Mode,
+    /// Whether this call has created it; false if an earlier one with the same `import_id` has.
+    pub created: bool,
+    /// The number of events in the file.
+    pub events: u64,
+    /// The position of the oldest event.
+    pub floor: i64,
+    /// The position of the newest event, before a token was minted.
+    pub head_lsn: i64,
+    /// The content hash there, as `sha256:<hex>`.
+    pub head_hash: String,
+    /// The workspace that was exported.
+    pub source: ImportSource,
+    /// The token of the member `admin_handle`; null if none was requested, or an earlier call has returned
+    /// it.
+    pub admin_token: Option<AdminToken>,
+}
+
+/// A verified file, and how far it has been written.
+pub(super) struct Verified {
+    import_id: Option<String>,
+    holder: Option<Uuid>,
+    mode: Mode,
+    /// The header of the file.
+    source: Header,
+    /// The header of the written file.
+    header: Header,
+    /// The declaration of a copy about the events that it lacks.
+    pruned: Option<EventsPruned>,
+    events: u64,
+    signer: String,
+    digest: [u8; 32],
+    lines: StepReader,
+    later: Vec<Later>,
+    /// The handle of the workspace.
+    handle: Option<String>,
+    admin: Option<MemberId>,
+}
+
+/// Reads a file, passes its records to `keeper`, and verifies it.
+fn read_whole(file: &Spooled, shared: &Shared, keeper: &mut (impl Keeps + Send)) -> Result<ExportReport> {
+    let known = &shared.settings.known_keys;
+    let report = match verify(file.reader(0), shared.table.records(), known, keeper) {
+        Ok(report) => report,
+        Err(invalid) => return Err(keeper.failed().unwrap_or_else(|| invalid.error())),
+    };
+    if report.header.words == Words::None {
+        let detail = "the file has no words: it is evidence, and cannot be imported";
+        return Err(Invalid::new(Reason::NotAnExport, detail).error());
+    }
+    Ok(report)
+}
+
+/// Verifies the file.
+pub(super) fn prepare(input: &ImportWorkspace, file: &Spooled, shared: &Shared, _: Time) -> Result<Verified> {
+    let (report, Copy { header, kept, pruned }) = match input.mode {
+        Mode::Restore => {
+            let mut writer = LineWriter::new(shared.settings.spools.create(file.payer())?);
+            let report = read_whole(file, shared, &mut writer)?;
+            let copy = Copy { header: report.header.clone(), kept: writer.finish()?, pruned: None };
+            (report, copy)
+        }
+        Mode::New => {
+            let mut collector = Collector::new(shared, file.payer())?;
+            let report = read_whole(file, shared, &mut collector)?;
+            let copy = collector.copy(&report.header)?;
+            (report, copy)
+        }
+    };
+    let Kept { lines, later, handle, handles } = kept;
+    let admin = match &input.admin_handle {
+        None => None,
+        Some(handle) => match handles.get(&**handle) {
+            Some(Stored::Uuid(id)) => Some(MemberId::from(*id)),
+            _ => return Err(Error::not_found("member called admin_handle in the file")),
+        },
+    };
+    Ok(Verified {
+        import_id: input.import_id.as_ref().map(|id| id.to_string()),
+        holder: None,
+        events: report.events,
+        signer: report.signed_by.clone(),
+        digest: sha256(report.signed.as_bytes()),
+        mode: input.mode,
+        source: report.header,
+        header,
+        pruned,
+        lines: StepReader::new(lines.spooled, Arc::clone(&shared.table)),
+        later,
+        handle,
+        admin,
+    })
+}
+
+/// Returns the needs of an import before it is queued.
+pub(super) fn wants(_: &ImportWorkspace) -> Wants {
+    Wants { if_present: Some(Code::WorkspaceExists), ..Wants::workspace(WorkspaceId::INSTANCE) }
+}
+
+/// The row of an import.
+struct ImportRow {
+    digest: [u8; 32],
+    mode: String,
+    workspace_id: WorkspaceId,
+    reached: i64,
+    holder: Uuid,
+    until: Time,
+    outcome: Option<String>,
+    charged_to: Option<WorkspaceId>,
+}
+
+impl FromRow for ImportRow {
+    fn from_row(row: &mut crate::store::Row) -> Result<Self> {
+        Ok(Self {
+            digest: row.take()?,
+            mode: row.take()?,
+            workspace_id: row.take()?,
+            reached: row.take()?,
+            holder: row.take()?,
+            until: row.take()?,
+            outcome: row.take()?,
+            charged_to: row.take()?,
+        })
+    }
+}
+
+/// Takes the next step of an import. Returns the result after the last one.
+pub(super) fn step(
+    cx: &mut Write<'_>,
+    _: &ImportWorkspace,
+    verified: &mut Verified,
+) -> Result<Option<Imported>> {
+    let import_id = match &verified.import_id {
+        Some(id) => id.clone(),
+        None => verified.import_id.insert(cx.new_id::<ImportId>()?.to_string()).clone(),
+    };
+    let import_id = charge::own_id(cx.caller(), &import_id);
+    let holder = match verified.holder {
+        Some(holder) => holder,
+        None => *verified.holder.insert(cx.new_id::<ImportId>()?.uuid()),
+    };
+    let row: Option<ImportRow> = cx.one(IMPORT, &[&import_id])?;
+    let until = cx.now().shifted(i64::try_from(LEASE.as_micros()).unwrap_or(i64::MAX));
+    let (reached, held_by, charged_to) = match row {
+        None => {
+            if !begin_staging(cx, verified, (&import_id, holder, until))? {
+                return Ok(None);
+            }
+            (0, holder, charge::payer(cx.caller()))
+        }
+        Some(row) => {
+            if row.digest != verified.digest || row.mode != verified.mode.name() {
+                return Err(Error::wrong_state("the import_id was used for another file or mode"));
+            }
+            if let Some(outcome) = row.outcome {
+                let imported: Imported = serde_json::from_str(&outcome).map_err(Error::internal)?;
+                return Ok(Some(Imported { created: false, ..imported }));
+            }
+            let is_own = row.holder == holder;
+            if !is_own && is_held(row.holder, row.until, cx.now()) {
+                return Err(in_progress());
+            }
+            // Each attempt at a copy has different ids: the rows of an earlier one are removed first.
+            let is_other = !is_own && row.workspace_id != verified.header.workspace_id;
+            if row.holder == REMOVED || is_other {
+                return remove_staged(cx, &import_id, row.workspace_id).map(|()| None);
+            }
+            // A caller that completes an import begun by an operator is charged for it.
+            let payer = row.charged_to.or(charge::payer(cx.caller()));
+            if row.charged_to.is_none() {
+                charge::check(cx, payer)?;
+            }
+            (row.reached, row.holder, payer)
+        }
+    };
+    let offset = u64::try_from(reached).unwrap_or(0);
+    if verified.lines.ends_at(offset) {
+        return show(cx, verified, (&import_id, held_by, charged_to)).map(Some);
+    }
+    let Step { lines, end } = verified.lines.next(offset)?;
+    let unknown = || Error::internal("a row of no table");
+    for line in lines {
+        match line {
+            Line::Row(place, row) => {
+                let records = cx.records().get(place).ok_or_else(unknown)?;
+                insert_row(cx, verified.header.workspace_id, records, row)?;
+            }
+            Line::Event(payload, columns) => {
+                insert_event(cx, verified.header.workspace_id, &payload, &columns)?;
+            }
+        }
+    }
+    let end = i64::try_from(end).map_err(Error::internal)?;
+    cx.execute(1, REACHED, &[&import_id, &end, &holder, &until, &held_by])?;
+    Ok(None)
+}
+
+/// Returns whether another call continues an import.
+fn is_held(holder: Uuid, until: Time, now: Time) -> bool {
+    holder != REMOVED && until >= now
+}
+
+fn in_progress() -> Error {
+    let detail = "the workspace is being imported, by somebody who may have been cut off";
+    Error::new(Code::Overloaded, detail).with("retry_after_secs", LEASE.as_secs())
+}
+
+const IMPORT: &str = "
+    select digest, mode, workspace_id, reached, holder, until, outcome, charged_to
+    from imports where id = $1";
+
+/// Matches only if no other call has continued the import, or given it up.
+const REACHED: &str = "
+    update imports set reached = $2, holder = $3, until = $4
+    where id = $1 and holder = $5 and outcome is null";
+
+/// Begins to write a workspace. Returns whether it has: the rows of an earlier import are removed first.
+fn begin_staging(
+    cx: &mut Write<'_>,
+    verified: &Verified,
+    (import_id, holder, until): (&str, Uuid, Time),
+) -> Result<bool> {
+    let (workspace, now) = (verified.header.workspace_id, cx.now());
+    if let Some((staged, holder, until)) = cx.one::<(String, Uuid, Time)>(STAGED, &[&workspace])? {
+        if is_held(holder, until, now) {
+            return Err(in_progress());
+        }
+        return remove_staged(cx, &staged, workspace).map(|()| false);
+    }
+    let state = workspaces::state_of(cx, workspace)?;
+    if state.as_deref() == Some(workspaces::LIVE) {
+        return Err(Error::new(Code::WorkspaceExists, "the instance has the workspace")
+            .with("workspace_id", workspace));
+    }
+    if let Some((at,)) = cx.one::<(Time,)>(ERASED, &[&workspace])? {
+        if !charge::is_operator(cx.caller()) {
+            let detail = "the workspace was erased here; restoring it needs the capability operator:global";
+            return Err(Error::forbidden(detail));
+        }
+        // The servers' caches of it have expired after that.
+        let until = at.shifted(i64::try_from(ERASED_PAUSE.as_micros()).unwrap_or(i64::MAX));
+        if until > now || state.is_some() {
+            return Err(Error::new(Code::Overloaded, "the workspace was erased a moment ago")
+                .with("retry_after_secs", ERASED_PAUSE.as_secs()));
+        }
+    }
+    let (mode, payer) = (verified.mode.name(), charge::payer(cx.caller()));
+    charge::check(cx, payer)?;
+    cx.execute(
+        1,
+        BEGIN,
+        &[&import_id, &verified.digest, &mode, &workspace, &0_i64, &holder, &until, &payer],
+    )?;
+    Ok(true)
+}
+
+const STAGED: &str =
+    "select id, holder, until from imports where workspace_id = $1 and outcome is null limit 1";
+
+const ERASED: &str = "select at from erased where workspace_id = $1";
+
+const BEGIN: &str = "
+    insert into imports (id, digest, mode, workspace_id, reached, holder, until, charged_to)
+    values ($1, $2, $3, $4, $5, $6, $7, $8)";
+
+/// Makes the workspace visible, in the transaction that writes the events about it.
+fn show(
+    cx: &mut Write<'_>,
+    verified: &Verified,
+    (import_id, held_by, charged_to): (&str, Uuid, Option<WorkspaceId>),
+) -> Result<Imported> {
+    let (header, source, mode) = (&verified.header, &verified.source, verified.mode);
+    let workspace = header.workspace_id;
+    for later in &verified.later {
+        cx.execute(1, later.set, &[&later.id, &later.value])?;
+    }
+    let hash =
+        parse_hash(&header.head.content_hash).ok_or_else(|| Error::internal("a head without a hash"))?;
+    cx.begin_imported_log(
+        workspace,
+        &ImportedHead {
+            lsn: header.head.lsn,
+            hash,
+            at: header.head.at,
+            audit_seq: header.audit_seq,
+            floor: header.floor,
+            // A copy declares after its last event that older ones are missing.
+            pruned_at: verified
+                .pruned
+                .as_ref()
+                .map_or(header.pruned_at, |_| header.head.lsn.saturating_add(1)),
+            words_floor: header.words_floor,
+            epoch: cx.now().micros(),
+        },
+    )?;
+    let handle = workspaces::if_free(cx, verified.handle.as_deref())?;
+    let imported = WorkspaceImported {
+        workspace_id: workspace,
+        mode: mode.name().to_owned(),
+        source_workspace_id: source.workspace_id,
+        source_lsn: source.head.lsn,
+        source_hash: source.head.content_hash.clone(),
+        digest: crate::hash::hash_text(&verified.digest),
+        signer: verified.signer.clone(),
+        name: workspaces::name_of(cx, workspace)?,
+        handle: handle.map(str::to_owned),
+        from_older_version: is_older(source.schema),
+    };
+    let lsn = cx.emit_in(WorkspaceId::INSTANCE, Subject::WORKSPACE, &imported)?.lsn;
+    let head = match mode {
+        Mode::Restore => header.head.clone(),
+        Mode::New => cx.within(workspace, None, |cx| end_of_copy(cx, verified, &imported))?,
+    };
+    cx.audit_in(
+        WorkspaceId::INSTANCE,
+        "workspace.import",
+        json!({"workspace_id": workspace, "mode": mode, "import_id": import_id}),
+    )?;
+    charge::record(cx, charged_to)?;
+    workspaces::show(cx, workspace, (lsn, handle, charged_to))?;
+    let admin_token = verified.admin.map(|member| admin_token::mint(cx, workspace, member)).transpose()?;
+    let shown = workspaces::load_workspace(cx, workspace)?;
+    let outcome = Imported {
+        workspace_id: workspace,
+        name: shown.name,
+        handle: shown.handle,
+        mode,
+        created: true,
+        events: verified.events,
+        floor: header.floor,
+        head_lsn: head.lsn,
+        head_hash: head.content_hash,
+        source: ImportSource {
+            workspace_id: source.workspace_id,
+            head_lsn: source.head.lsn,
+            head_hash: source.head.content_hash.clone(),
+        },
+        admin_token: None,
+    };
+    let kept: Value = serde_json::to_value(&outcome).map_err(Error::internal)?;
+    cx.execute(1, DONE, &[&import_id, &kept.to_string(), &held_by])?;
+    Ok(Imported { admin_token, ..outcome })
+}
+
+/// Ends the log of a copy with events about its start and its source, which no member of the workspace has
+/// caused.
+fn end_of_copy(cx: &mut Write<'_>, verified: &Verified, imported: &WorkspaceImported) -> Result<HeadOf> {
+    if let Some(pruned) = &verified.pruned {
+        cx.emit(Subject::WORKSPACE, pruned)?;
+    }
+    let last = cx.emit(Subject::WORKSPACE, imported)?;
+    Ok(HeadOf { lsn: last.lsn, content_hash: last.content_hash(), at: last.at })
+}
+
+const DONE: &str = "update imports set outcome = $2 where id = $1 and holder = $3 and outcome is null";

@@ -1,0 +1,310 @@
+//! JSON as it arrives, cut into the values that a reader wants one by one.
+//!
+//! This module only finds the end of a value; its reader parses it. A long value that can no longer become
+//! JSON is rejected early. The maximum bounds the part of a value in memory.
+
+use std::io::{self, Read};
+use std::ops::Range;
+
+use serde::de::IgnoredAny;
+
+use crate::mark::without_mark_bytes;
+
+/// Maximum bytes of white space in a row.
+pub(super) const SPACES_MAX: usize = 64 << 10;
+
+/// Bytes of a byte order mark.
+const MARK_BYTES: usize = 3;
+
+/// How much is read at once.
+const READ_BYTES: usize = 64 << 10;
+
+/// Why there is no next piece.
+#[derive(Debug)]
+pub(super) enum Cut {
+    /// The text ends before it.
+    Ended,
+    /// The piece is larger than the maximum.
+    TooLarge,
+    /// The piece is not the start of a JSON value.
+    NotJson,
+    /// There is too much white space in a row.
+    Spaces,
+    Failed(io::Error),
+}
+
+/// Cuts a text into pieces. It skips a byte order mark before the text.
+pub(super) struct Pieces<R> {
+    source: R,
+    buffer: Vec<u8>,
+    /// The offset of the next piece in the buffer.
+    at: usize,
+    has_begun: bool,
+}
+
+impl<R: Read> Pieces<R> {
+    pub fn new(source: R) -> Self {
+        Self { source, buffer: Vec::new(), at: 0, has_begun: false }
+    }
+
+    /// Returns the next byte that is not white space, without taking it, or `None` at the end.
+    pub fn peek(&mut self) -> Result<Option<u8>, Cut> {
+        self.begin()?;
+        let mut skipped = 0_usize;
+        loop {
+            let left = self.buffer.get(self.at..).unwrap_or_default();
+            let spaces = left.iter().position(|byte| !is_space(*byte)).unwrap_or(left.len());
+            skipped = skipped.saturating_add(spaces);
+            if skipped >= SPACES_MAX {
+                return Err(Cut::Spaces);
+            }
+            self.at = self.at.saturating_add(spaces);
+            if let Some(next) = left.get(spaces) {
+                return Ok(Some(*next));
+            }
+            match self.read_more() {
+                Err(Cut::Ended) => return Ok(None),
+                read => read?,
+            }
+        }
+    }
+
+    /// Skips the mark before the text.
+    fn begin(&mut self) -> Result<(), Cut> {
+        while !self.has_begun {
+            self.has_begun = match self.read_more() {
+                Err(Cut::Ended) => true,
+                read => read.map(|()| self.buffer.len() >= MARK_BYTES)?,
+            };
+            self.at = self.buffer.len().saturating_sub(without_mark_bytes(&self.buffer).len());
+        }
+        Ok(())
+    }
+
+    /// Takes the next byte that is not white space if it is this one. Returns whether it was.
+    pub fn take(&mut self, wanted: u8) -> Result<bool, Cut> {
+        let is_next = self.peek()?.ok_or(Cut::Ended)? == wanted;
+        if is_next {
+            self.at = self.at.saturating_add(1);
+        }
+        Ok(is_next)
+    }
+
+    /// Takes the next value of up to `most` bytes, plus those read with it: a list or an object with all of
+    /// its contents, a string, or the text up to the next delimiter.
+    pub fn value(&mut self, most: usize) -> Result<&[u8], Cut> {
+        let place = self.find(most)?;
+        Ok(self.text(place))
+    }
+
+    /// Finds a value as [`Self::value`] does, but returns its range in the buffer until more is taken.
+    pub fn find(&mut self, most: usize) -> Result<Range<usize>, Cut> {
+        self.peek()?.ok_or(Cut::Ended)?;
+        let (mut scan, mut scanned, mut checked_at) = (Scan::default(), 0_usize, READ_BYTES);
+        let len = loop {
+            let left = self.buffer.get(self.at..).unwrap_or_default();
+            if let Some(more) = scan.end_in(left.get(scanned..).unwrap_or_default())? {
+                break scanned.saturating_add(more);
+            }
+            scanned = left.len();
+            if scanned > most {
+                return Err(Cut::TooLarge);
+            }
+            // Each check reads the whole buffer, so there are few of them.
+            if scanned >= checked_at {
+                if !is_beginning(left) {
+                    return Err(Cut::NotJson);
+                }
+                checked_at = scanned.saturating_mul(2);
+            }
+            self.read_more()?;
+        };
+        let from = self.at;
+        self.at = from.saturating_add(len);
+        Ok(from..self.at)
+    }
+
+    /// Returns the bytes of the buffer in this range.
+    pub fn text(&self, place: Range<usize>) -> &[u8] {
+        self.buffer.get(place).unwrap_or_default()
+    }
+
+    /// Returns the bytes read of a value whose end was not found.
+    pub fn unended(&self) -> &[u8] {
+        self.buffer.get(self.at..).unwrap_or_default()
+    }
+
+    /// Reads more bytes after the rest of the buffer, as many as there are.
+    fn read_more(&mut self) -> Result<(), Cut> {
+        self.buffer.drain(..self.at.min(self.buffer.len()));
+        self.at = 0;
+        let before = self.buffer.len();
+        self.buffer.resize(before.saturating_add(READ_BYTES), 0);
+        let read = loop {
+            match self.source.read(self.buffer.get_mut(before..).unwrap_or_default()) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => break read,
+            }
+        };
+        self.buffer.truncate(before.saturating_add(*read.as_ref().unwrap_or(&0)));
+        match read {
+            Ok(0) => Err(Cut::Ended),
+            Ok(_) => Ok(()),
+            Err(error) => Err(Cut::Failed(error)),
+        }
+    }
+}
+
+/// Returns whether this can be the start of JSON.
+pub(super) fn is_beginning(text: &[u8]) -> bool {
+    serde_json::from_slice::<IgnoredAny>(text).is_err_and(|error| error.is_eof())
+}
+
+/// The position of a scan within a value.
+#[derive(Default)]
+struct Scan {
+    depth: usize,
+    is_in_text: bool,
+    is_escaped: bool,
+    /// Whether the value has begun, and is neither a text nor in brackets.
+    is_bare: bool,
+    /// Bytes of white space since the last other byte.
+    spaces: usize,
+}
+
+impl Scan {
+    /// Returns how many of these bytes belong to the value, or `None` if it does not end in them.
+    fn end_in(&mut self, bytes: &[u8]) -> Result<Option<usize>, Cut> {
+        for (place, byte) in bytes.iter().enumerate() {
+            if self.is_in_text {
+                match byte {
+                    _ if self.is_escaped => self.is_escaped = false,
+                    b'\\' => self.is_escaped = true,
+                    b'"' => {
+                        self.is_in_text = false;
+                        if self.depth == 0 {
+                            return Ok(place.checked_add(1));
+                        }
+                    }
+                    _ => {}
+                }
+                continue;
+            }
+            self.spaces = if is_space(*byte) { self.spaces.saturating_add(1) } else { 0 };
+            if self.spaces >= SPACES_MAX {
+                return Err(Cut::Spaces);
+            }
+            match byte {
+                _ if self.is_bare && is_delimiter(*byte) => return Ok(Some(place)),
+                _ if self.is_bare => {}
+                b'"' => self.is_in_text = true,
+                b'{' | b'[' => self.depth = self.depth.saturating_add(1),
+                b'}' | b']' => {
+                    self.depth = self.depth.saturating_sub(1);
+                    if self.depth == 0 {
+                        return Ok(place.checked_add(1));
+                    }
+                }
+                _ => self.is_bare = self.depth == 0,
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn is_space(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\n' | b'\r' | b'\t')
+}
+
+fn is_delimiter(byte: u8) -> bool {
+    is_space(byte) || matches!(byte, b',' | b':' | b'[' | b']' | b'{' | b'}' | b'"')
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// A reader that returns a fixed number of bytes at a time.
+    struct Slow<'t>(&'t [u8], usize);
+
+    impl Read for Slow<'_> {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            let size = self.1.min(into.len()).min(self.0.len());
+            let (now, later) = self.0.split_at(size);
+            into[..size].copy_from_slice(now);
+            self.0 = later;
+            Ok(size)
+        }
+    }
+
+    /// Reads a list value by value.
+    fn listed(text: &[u8], step: usize, most: usize) -> Result<Vec<Vec<u8>>, Cut> {
+        let mut pieces = Pieces::new(Slow(text, step));
+        let mut found = Vec::new();
+        assert!(pieces.take(b'[')?);
+        if pieces.take(b']')? {
+            return Ok(found);
+        }
+        loop {
+            found.push(pieces.value(most)?.to_vec());
+            if !pieces.take(b',')? {
+                assert!(pieces.take(b']')?);
+                assert_eq!(pieces.peek()?, None);
+                return Ok(found);
+            }
+        }
+    }
+
+    fn any_json() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(Value::Null),
+            any::<bool>().prop_map(Value::from),
+            any::<i64>().prop_map(Value::from),
+            r#"[a-c"\\\[\]{},: ]{0,8}"#.prop_map(Value::from),
+        ];
+        leaf.prop_recursive(3, 24, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::btree_map(r#"["\\a]{0,3}"#, inner, 0..4)
+                    .prop_map(|members| Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn the_pieces_are_the_values(
+            values in prop::collection::vec(any_json(), 0..6),
+            step in 1_usize..40,
+            is_pretty in any::<bool>(),
+            has_mark in any::<bool>(),
+        ) {
+            let list = Value::from(values.clone());
+            let written = if is_pretty { serde_json::to_vec_pretty } else { serde_json::to_vec };
+            let mut text = written(&list).unwrap();
+            if has_mark {
+                text.splice(0..0, *b"\xef\xbb\xbf");
+            }
+            let pieces = listed(&text, step, 1 << 20).unwrap();
+            let value = |piece: &Vec<u8>| -> Value { serde_json::from_slice(piece).unwrap() };
+            prop_assert_eq!(pieces.iter().map(value).collect::<Vec<_>>(), values);
+            let first = if has_mark { 3 } else { 1 };
+            for end in first..text.len() {
+                let cut = listed(&text[..end], step, 1 << 20);
+                prop_assert!(matches!(cut, Err(Cut::Ended)), "cut at {}", end);
+            }
+        }
+    }
+
+    #[test]
+    fn a_piece_may_not_be_larger_than_is_allowed() {
+        let text = json!([1, "x".repeat(300_000)]).to_string();
+        assert_eq!(listed(text.as_bytes(), 1000, 300_002).unwrap().len(), 2);
+        assert!(matches!(listed(text.as_bytes(), 1000, 100_000), Err(Cut::TooLarge)));
+        let open = [b"[\"".to_vec(), vec![b'x'; 1 << 20]].concat();
+        assert!(matches!(listed(&open, 1000, 100_000), Err(Cut::TooLarge)), "it is not read to its end");
+    }
+}

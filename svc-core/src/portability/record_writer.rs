@@ -1,0 +1,380 @@
+//! Formatting, hashing and writing records, on a separate thread from the one that reads rows from the
+//! database.
+//!
+//! Rows are passed in batches, of which few wait at a time, so memory stays bounded and a slow disk slows the
+//! reader down.
+
+use std::mem::take;
+use std::ops::Range;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::thread;
+
+use uuid::Uuid;
+
+use super::form::{Section, SectionDigest};
+use super::row::{RowForm, push_event};
+use crate::error::{Error, Result};
+use crate::id::WorkspaceId;
+use crate::log::verify::has_its_hash;
+use crate::spool::Spool;
+use crate::store::{Columns, Param};
+use crate::stream::events::broken_log;
+
+/// Bytes after which a batch is passed on: few, so that neither side waits long for the other at the start or
+/// end of a page.
+const BATCH_BYTES: usize = 32 << 10;
+/// Maximum batches that wait to be written.
+const WAITING_MAX: usize = 16;
+
+/// The written sections.
+pub(super) struct Written {
+    /// The sections that have ended.
+    pub sections: Vec<Section>,
+    /// The section that has not ended.
+    pub open: SectionDigest,
+}
+
+/// Runs `read`, and appends the rows that it sends to `spool`. `open` is the section to continue, and
+/// `is_first` says whether the file has no record yet.
+///
+/// Fails with `event-log-broken` if the payload of an event has another content hash.
+pub(super) fn write_beside<T>(
+    workspace: WorkspaceId,
+    spool: &mut Spool,
+    (open, is_first): (SectionDigest, bool),
+    read: impl FnOnce(&mut RowSender) -> Result<T>,
+) -> Result<(T, Written)> {
+    let (steps, received) = sync_channel(WAITING_MAX);
+    let (written_batches, spare) = channel();
+    thread::scope(|scope| {
+        let writer = RecordWriter {
+            workspace,
+            spool,
+            is_first,
+            open,
+            form: None,
+            sections: Vec::new(),
+            line: Vec::new(),
+        };
+        let write = move || writer.run(&received, &written_batches);
+        let writer = thread::Builder::new().name("svc-export".to_owned()).spawn_scoped(scope, write);
+        let writer = writer.map_err(Error::internal)?;
+        let mut rows = RowSender { steps, spare, batch: Batch::default() };
+        let read = read(&mut rows).and_then(|read| rows.hand_over().map(|()| read));
+        drop(rows);
+        let written = writer.join().unwrap_or_else(|_| Err(Error::internal("writing an export panicked")));
+        // If the writer has failed, the reader has failed for that reason.
+        let written = written?;
+        Ok((read?, written))
+    })
+}
+
+enum Step {
+    Begin(RowForm),
+    Write(Batch),
+    End(&'static str),
+}
+
+/// The sender of rows to the writer.
+pub(super) struct RowSender {
+    steps: SyncSender<Step>,
+    /// Written batches, whose memory is reused.
+    spare: Receiver<Batch>,
+    batch: Batch,
+}
+
+impl RowSender {
+    /// Begins the section of a table whose records have this form. Until then, rows are events.
+    pub fn begin_section(&mut self, form: RowForm) -> Result<()> {
+        self.send(Step::Begin(form))
+    }
+
+    /// Ends the section of a table.
+    pub fn end_section(&mut self, table: &'static str) -> Result<()> {
+        self.hand_over()?;
+        self.send(Step::End(table))
+    }
+
+    /// Adds the first `columns` columns of a row, and the key of a message.
+    pub fn add_row(&mut self, row: &dyn Columns, columns: usize, key: Option<&str>) -> Result<()> {
+        for place in 0..columns {
+            let cell = self.batch.cell(row.column(place)?)?;
+            self.batch.cells.push(cell);
+        }
+        let key = self.batch.cell(key.map_or(Param::Null, Param::Text))?;
+        self.end_row(key)
+    }
+
+    /// Adds an event, whose payload has not been hashed.
+    pub fn add_event(&mut self, lsn: i64, payload: &str, content_hash: &[u8; 32]) -> Result<()> {
+        let hash = self.batch.cell(Param::Bytes(content_hash))?;
+        self.batch.cells.extend([Cell::Int(lsn), hash]);
+        let payload = self.batch.cell(Param::Text(payload))?;
+        self.end_row(payload)
+    }
+
+    fn end_row(&mut self, last: Cell) -> Result<()> {
+        self.batch.cells.push(last);
+        self.batch.ends.push(self.batch.cells.len());
+        if self.batch.size() < BATCH_BYTES { Ok(()) } else { self.hand_over() }
+    }
+
+    fn hand_over(&mut self) -> Result<()> {
+        if self.batch.ends.is_empty() {
+            return Ok(());
+        }
+        let next = self.spare.try_recv().unwrap_or_default();
+        let batch = std::mem::replace(&mut self.batch, next);
+        self.send(Step::Write(batch))
+    }
+
+    fn send(&self, step: Step) -> Result<()> {
+        self.steps.send(step).map_err(|_| Error::internal("an export is no longer written"))
+    }
+}
+
+/// Rows, one after another.
+#[derive(Default)]
+struct Batch {
+    cells: Vec<Cell>,
+    /// The texts and bytes of all cells.
+    bytes: Vec<u8>,
+    /// The ends of the cells of each row.
+    ends: Vec<usize>,
+}
+
+/// A column of a row in a batch.
+#[derive(Clone)]
+enum Cell {
+    Null,
+    Int(i64),
+    Bool(bool),
+    Uuid(Uuid),
+    Text(Range<usize>),
+    Bytes(Range<usize>),
+}
+
+impl Batch {
+    fn cell(&mut self, value: Param<'_>) -> Result<Cell> {
+        Ok(match value {
+            Param::Null => Cell::Null,
+            Param::Int(number) => Cell::Int(number),
+            Param::Bool(truth) => Cell::Bool(truth),
+            Param::Uuid(id) => Cell::Uuid(id),
+            Param::Text(text) => Cell::Text(self.keep(text.as_bytes())),
+            Param::Bytes(bytes) => Cell::Bytes(self.keep(bytes)),
+            Param::Ints(_) | Param::Uuids(_) => return Err(Error::internal("a column with a list")),
+        })
+    }
+
+    fn keep(&mut self, bytes: &[u8]) -> Range<usize> {
+        let begin = self.bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        begin..self.bytes.len()
+    }
+
+    /// Returns its approximate size in memory.
+    fn size(&self) -> usize {
+        self.cells.len().saturating_mul(size_of::<Cell>()).saturating_add(self.bytes.len())
+    }
+
+    fn clear(&mut self) {
+        self.cells.clear();
+        self.bytes.clear();
+        self.ends.clear();
+    }
+}
+
+/// A row of a batch.
+struct BatchRow<'b> {
+    cells: &'b [Cell],
+    bytes: &'b [u8],
+}
+
+impl Columns for BatchRow<'_> {
+    fn column(&self, place: usize) -> Result<Param<'_>> {
+        let bytes = |range: &Range<usize>| self.bytes.get(range.clone()).unwrap_or_default();
+        Ok(match self.cells.get(place) {
+            None => return Err(Error::internal(format!("a row without column {place}"))),
+            Some(Cell::Null) => Param::Null,
+            Some(Cell::Int(number)) => Param::Int(*number),
+            Some(Cell::Bool(truth)) => Param::Bool(*truth),
+            Some(Cell::Uuid(id)) => Param::Uuid(*id),
+            Some(Cell::Text(range)) => {
+                Param::Text(std::str::from_utf8(bytes(range)).map_err(Error::internal)?)
+            }
+            Some(Cell::Bytes(range)) => Param::Bytes(bytes(range)),
+        })
+    }
+}
+
+struct RecordWriter<'s> {
+    workspace: WorkspaceId,
+    spool: &'s mut Spool,
+    is_first: bool,
+    open: SectionDigest,
+    /// The form of the rows; `None` for events.
+    form: Option<RowForm>,
+    sections: Vec<Section>,
+    line: Vec<u8>,
+}
+
+impl RecordWriter<'_> {
+    /// Writes until there are no more steps.
+    fn run(mut self, steps: &Receiver<Step>, spare: &Sender<Batch>) -> Result<Written> {
+        while let Ok(step) = steps.recv() {
+            match step {
+                Step::Begin(form) => self.form = Some(form),
+                Step::Write(mut batch) => {
+                    self.write(&batch)?;
+                    batch.clear();
+                    // The reader may have ended.
+                    let _ = spare.send(batch);
+                }
+                Step::End(table) => {
+                    let ended = std::mem::replace(&mut self.open, SectionDigest::new());
+                    self.sections.push(ended.section(table));
+                }
+            }
+        }
+        Ok(Written { sections: self.sections, open: self.open })
+    }
+
+    fn write(&mut self, batch: &Batch) -> Result<()> {
+        let mut begin = 0;
+        for end in &batch.ends {
+            let cells = batch.cells.get(begin..*end).unwrap_or_default();
+            begin = *end;
+            self.line.clear();
+            self.make_record(&BatchRow { cells, bytes: &batch.bytes })?;
+            if !take(&mut self.is_first) {
+                self.spool.write(b",\n")?;
+            }
+            self.open.add(&self.line);
+            self.spool.write(&self.line)?;
+        }
+        Ok(())
+    }
+
+    fn make_record(&mut self, row: &BatchRow<'_>) -> Result<()> {
+        let last = row.text(row.cells.len().saturating_sub(1));
+        match &self.form {
+            Some(form) => form.push(&mut self.line, row, last),
+            None => {
+                let payload = last.unwrap_or_default();
+                self.check_event(row, payload)?;
+                push_event(&mut self.line, payload)
+            }
+        }
+    }
+
+    fn check_event(&self, row: &BatchRow<'_>, payload: &str) -> Result<()> {
+        let (Some(lsn), Param::Bytes(hash)) = (row.int(0), row.column(1)?) else {
+            return Err(Error::internal("an event without its hash"));
+        };
+        has_its_hash(lsn, payload, hash).map_err(|broken| broken_log(self.workspace, broken))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::form::Words;
+    use super::*;
+    use crate::error::Code;
+    use crate::hash::{hash_text, sha256};
+    use crate::op::Records;
+    use crate::spool::{SpoolLimits, Spools};
+
+    fn workspace() -> WorkspaceId {
+        Uuid::from_u128(9).into()
+    }
+
+    fn add_event(rows: &mut RowSender, payload: &str) -> Result<()> {
+        rows.add_event(1, payload, &sha256(payload.as_bytes()))
+    }
+
+    fn spool() -> Spool {
+        Spools::new(std::env::temp_dir(), SpoolLimits::default()).create(None).unwrap()
+    }
+
+    #[test]
+    fn records_are_written_in_their_order_and_each_section_has_its_digest() {
+        let mut spool = spool();
+        let records =
+            Records::table("things", "n").ints("n").texts("text").bools("is").hashes("hash").ids("id");
+        let text = "x\"".repeat(BATCH_BYTES / 3);
+        let id = Uuid::from_u128(7);
+        let mut row = Batch::default();
+        let columns = [Param::Bytes(&[7; 32]), Param::Uuid(id), Param::Bool(true), Param::Int(5)];
+        for column in columns.into_iter().chain([Param::Text(&text)]) {
+            let cell = row.cell(column).unwrap();
+            row.cells.push(cell);
+        }
+        let row = BatchRow { cells: &row.cells, bytes: &row.bytes };
+        let begin = || (SectionDigest::new(), true);
+        let (sent, written) = write_beside(workspace(), &mut spool, begin(), |rows| {
+            rows.begin_section(RowForm::of(&records, Words::All))?;
+            (0..20).try_for_each(|_| rows.add_row(&row, 5, None))?;
+            rows.end_section("things")?;
+            rows.end_section("none")?;
+            Ok(7)
+        })
+        .unwrap();
+        assert_eq!(sent, 7);
+        let (hash, escaped) = (hash_text(&[7; 32]), text.replace('"', "\\\""));
+        let thing = format!(
+            "{{\"hash\":\"{hash}\",\"id\":\"{id}\",\"is\":true,\"n\":5,\"record\":\"things\",\
+             \"text\":\"{escaped}\"}}"
+        );
+        let section = |record: &str, records: &[&str]| Section {
+            record: record.to_owned(),
+            count: u64::try_from(records.len()).unwrap(),
+            sha256: hash_text(&sha256(
+                records.iter().map(|record| format!("{record}\n")).collect::<String>().as_bytes(),
+            )),
+        };
+        let things = [&*thing; 20];
+        assert_eq!(written.sections, [section("things", &things), section("none", &[])]);
+        let ((), written) =
+            write_beside(workspace(), &mut spool, (written.open, false), |rows| add_event(rows, "{\"a\":1}"))
+                .unwrap();
+        let event = "{\"payload\":\"{\\\"a\\\":1}\",\"record\":\"events\"}";
+        assert_eq!(written.open.section("events"), section("events", &[event]));
+        let mut text = String::new();
+        std::io::Read::read_to_string(&mut spool.finish().unwrap().reader(0), &mut text).unwrap();
+        let expected: Vec<&str> = things.into_iter().chain([event]).collect();
+        assert!(text == expected.join(",\n"), "{}", text.len());
+    }
+
+    #[test]
+    fn what_the_reader_or_the_writer_fails_with_is_returned() {
+        let begin = || (SectionDigest::new(), true);
+        let failed = write_beside(workspace(), &mut spool(), begin(), |rows| {
+            add_event(rows, "{}")?;
+            Err::<(), _>(Error::not_found("reader"))
+        });
+        assert_eq!(failed.err().unwrap().code(), Code::NotFound);
+        let failed = write_beside(workspace(), &mut spool(), begin(), |rows| {
+            rows.begin_section(RowForm::of(&Records::table("things", "n").texts("n"), Words::All))?;
+            // It begins with a number.
+            add_event(rows, "{}")?;
+            rows.end_section("things")?;
+            // It continues until it finds that the writer has stopped.
+            while rows.end_section("things").is_ok() {}
+            Err::<(), _>(Error::not_found("writer"))
+        });
+        assert_eq!(failed.err().unwrap().code(), Code::Internal);
+    }
+
+    #[test]
+    fn an_event_with_the_hash_of_another_payload_is_not_written() {
+        let begin = (SectionDigest::new(), true);
+        let failed = write_beside(workspace(), &mut spool(), begin, |rows| {
+            add_event(rows, "{}")?;
+            rows.add_event(2, "{\"a\":2}", &sha256(b"{\"a\":1}"))
+        });
+        let error = failed.err().unwrap();
+        assert_eq!(error.code(), Code::EventLogBroken);
+        assert!(error.detail().contains("2"), "{}", error.detail());
+    }
+}

@@ -1,0 +1,238 @@
+//! A row of a table as a record: canonical JSON on one line.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use base64::write::EncoderWriter;
+use serde::Serialize;
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use super::form::{EVENTS, Words};
+use super::invalid::{Invalid, Reason, reason_for};
+use crate::error::Error;
+use crate::hash::{hash_text, parse_hash};
+use crate::log::canonical;
+use crate::op::{Class, Records};
+use crate::store::{Columns, Param, Value as Stored};
+use crate::time::Time;
+
+/// The member that names the table.
+pub(super) const RECORD: &str = "record";
+/// The table of workspaces, which has one row in an export.
+pub(super) const WORKSPACES: &str = "workspaces";
+/// The table of messages, which have their keys beside them.
+pub(super) const MESSAGES: &str = "messages";
+/// The member with the key of a message. Other members of a message come after it.
+pub(super) const CONTENT_KEY: &str = "content_key";
+
+/// The written form of a table's rows.
+pub(super) struct RowForm {
+    table: &'static str,
+    /// The members in canonical order, with their index in the row; `None` for the name of the table.
+    members: Vec<(&'static str, Option<(usize, Class)>)>,
+    words: Words,
+}
+
+impl RowForm {
+    pub fn of(records: &Records, words: Words) -> Self {
+        let columns = records.exported().enumerate();
+        let mut members: Vec<_> =
+            columns.map(|(place, (name, class))| (name, Some((place, class)))).collect();
+        members.push((RECORD, None));
+        members.sort_unstable_by_key(|(name, _)| *name);
+        Self { table: records.table, members, words }
+    }
+
+    /// Appends a row to `out`, with the key of a message if there is one.
+    pub fn push(&self, out: &mut Vec<u8>, row: &dyn Columns, key: Option<&str>) -> crate::Result<()> {
+        let mut key = key;
+        out.push(b'{');
+        for (number, (name, column)) in self.members.iter().enumerate() {
+            if number > 0 {
+                out.push(b',');
+            }
+            if *name > CONTENT_KEY
+                && let Some(key) = key.take()
+            {
+                push_name(out, CONTENT_KEY);
+                push_quoted(out, key.as_bytes());
+                out.push(b',');
+            }
+            push_name(out, name);
+            match column {
+                None => push_json(out, self.table)?,
+                Some((_, Class::Words | Class::Sealed)) if self.words == Words::None => push_json(out, &())?,
+                Some((place, class)) => push_value(out, row.column(*place)?, *class, (self.table, name))?,
+            }
+        }
+        out.push(b'}');
+        Ok(())
+    }
+}
+
+/// Appends the value of a column as JSON, by its class.
+pub(crate) fn push_value(
+    out: &mut Vec<u8>,
+    value: Param<'_>,
+    class: Class,
+    (table, name): (&str, &str),
+) -> crate::Result<()> {
+    match (class, value) {
+        (_, Param::Null) => out.extend_from_slice(b"null"),
+        (Class::Id | Class::LaterId, Param::Uuid(id)) => push_id(out, id),
+        (Class::Id | Class::LaterId, Param::Bytes(bytes)) => {
+            push_id(out, Uuid::from_slice(bytes).map_err(Error::internal)?);
+        }
+        (Class::Int, Param::Int(number)) => push_json(out, &number)?,
+        (Class::Time, Param::Int(micros)) => push_json(out, &Time::from_micros(micros))?,
+        (Class::Bool, Param::Bool(truth)) => push_json(out, &truth)?,
+        (Class::Bool, Param::Int(number)) => push_json(out, &(number != 0))?,
+        (Class::Text | Class::Words, Param::Text(text)) => push_json(out, text)?,
+        (Class::Hash, Param::Bytes(bytes)) => {
+            let hash = hash_text(bytes.try_into().map_err(Error::internal)?);
+            push_quoted(out, hash.as_bytes());
+        }
+        (Class::Sealed | Class::Digest, Param::Bytes(bytes)) => push_base64(out, bytes)?,
+        // Sixteen bytes are parsed as an id.
+        (Class::Sealed | Class::Digest, Param::Uuid(id)) => push_base64(out, id.as_bytes())?,
+        (class, value) => {
+            return Err(Error::internal(format!("{table}.{name} is {class:?} and {value:?}")));
+        }
+    }
+    Ok(())
+}
+
+/// Appends a value as JSON, with texts escaped as in the canonical form.
+pub(super) fn push_json(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) -> crate::Result<()> {
+    serde_json::to_writer(out, value).map_err(Error::internal)
+}
+
+/// Appends the record of an event.
+pub(super) fn push_event(out: &mut Vec<u8>, payload: &str) -> crate::Result<()> {
+    out.extend_from_slice(b"{\"payload\":");
+    push_json(out, payload)?;
+    out.push(b',');
+    push_name(out, RECORD);
+    push_quoted(out, EVENTS.as_bytes());
+    out.push(b'}');
+    Ok(())
+}
+
+/// Returns the payload of an event, and its record, if that has the form of [`push_event`].
+pub(super) fn canonical_event(record: &[u8]) -> Option<(String, &str)> {
+    let payload = record.strip_prefix(b"{\"payload\":")?.strip_suffix(b",\"record\":\"events\"}")?;
+    if !canonical::is_text(payload) {
+        return None;
+    }
+    Some((serde_json::from_slice(payload).ok()?, str::from_utf8(record).ok()?))
+}
+
+/// Returns the index of a table among the declarations; `last` is that of the previous record, which is
+/// usually of the same table.
+pub(super) fn place_of(declared: &[Records], table: &str, last: usize) -> Option<usize> {
+    let is_of_table = |place: &usize| declared.get(*place).is_some_and(|records| records.table == table);
+    Some(last).filter(is_of_table).or_else(|| (0..declared.len()).find(is_of_table))
+}
+
+/// Appends the name of a column or table, which needs no escape, before its value.
+fn push_name(out: &mut Vec<u8>, name: &str) {
+    push_quoted(out, name.as_bytes());
+    out.push(b':');
+}
+
+/// Appends a text that needs no escape.
+pub(super) fn push_quoted(out: &mut Vec<u8>, plain: &[u8]) {
+    out.push(b'"');
+    out.extend_from_slice(plain);
+    out.push(b'"');
+}
+
+fn push_id(out: &mut Vec<u8>, id: Uuid) {
+    push_quoted(out, id.hyphenated().encode_lower(&mut Uuid::encode_buffer()).as_bytes());
+}
+
+fn push_base64(out: &mut Vec<u8>, bytes: &[u8]) -> crate::Result<()> {
+    out.push(b'"');
+    let mut encoder = EncoderWriter::new(&mut *out, &STANDARD);
+    encoder.write_all(bytes).map_err(Error::internal)?;
+    encoder.finish().map_err(Error::internal)?;
+    drop(encoder);
+    out.push(b'"');
+    Ok(())
+}
+
+/// The columns of a row, by name, and the key of a message.
+pub(super) struct Row {
+    pub columns: BTreeMap<&'static str, Stored>,
+    pub content_key: Option<[u8; 32]>,
+}
+
+/// Reads a record as a row. Fails if it contains a field that no export has.
+pub(super) fn checked(records: &Records, record: &Map<String, Value>) -> Result<Row, Invalid> {
+    let mut columns = BTreeMap::new();
+    for name in record.keys() {
+        let is_known = records.columns.get(name.as_str()).is_some_and(|class| class.is_exported());
+        let is_key = name == CONTENT_KEY && records.table == MESSAGES;
+        if !is_known && name != RECORD && !is_key {
+            let detail = format!("no record of {} has {name:?}", records.table);
+            return Err(Invalid::new(reason_for(name), detail));
+        }
+    }
+    for (name, class) in records.exported() {
+        // Columns that an older schema lacks are unset.
+        let unset = if class == Class::Bool { &Value::Bool(false) } else { &Value::Null };
+        let value = record.get(name).unwrap_or(unset);
+        let stored = stored(class, value).ok_or_else(|| {
+            let detail = format!("{}.{name} is not {class:?}", records.table);
+            Invalid::new(Reason::UnknownField, detail)
+        })?;
+        columns.insert(name, stored);
+    }
+    let key = record.get(CONTENT_KEY).map(|key| {
+        let bytes = key.as_str().and_then(|text| STANDARD.decode(text).ok());
+        let refused = || Invalid::new(Reason::UnknownField, "a content_key is 32 bytes, as base64");
+        bytes.and_then(|bytes| bytes.try_into().ok()).ok_or_else(refused)
+    });
+    Ok(Row { columns, content_key: key.transpose()? })
+}
+
+/// Returns a value in the stored form of a column's class, or `None` if it does not fit.
+fn stored(class: Class, value: &Value) -> Option<Stored> {
+    let text = value.as_str();
+    Some(match (class, value) {
+        (_, Value::Null) => Stored::Null,
+        (Class::Id | Class::LaterId, _) => {
+            let id: Uuid = text?.parse().ok()?;
+            (id.to_string() == text?).then_some(Stored::Uuid(id))?
+        }
+        (Class::Int, _) => Stored::Int(value.as_i64()?),
+        (Class::Time, _) => {
+            let at: Time = serde_json::from_value(value.clone()).ok()?;
+            (at.to_string() == text?).then_some(Stored::Int(at.micros()))?
+        }
+        (Class::Bool, _) => Stored::Bool(value.as_bool()?),
+        (Class::Text | Class::Words, _) => Stored::Text(text?.to_owned()),
+        (Class::Hash, _) => Stored::Bytes(parse_hash(text?)?.to_vec()),
+        (Class::Sealed | Class::Digest, _) => Stored::Bytes(STANDARD.decode(text?).ok()?),
+        (Class::InstancePosition | Class::Secret | Class::Derived, _) => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_a_file_of_an_older_schema_lacks_is_unset() {
+        let records = Records::table("things", "id").ids("id").bools("marked").hashes("content_hash");
+        let record = json!({"record": "things", "id": Uuid::from_u128(7)});
+        let Ok(row) = checked(&records, record.as_object().unwrap()) else { panic!("it is one") };
+        assert!(matches!(row.columns["marked"], Stored::Bool(false)));
+        assert!(matches!(row.columns["content_hash"], Stored::Null));
+    }
+}

@@ -1,0 +1,90 @@
+//! The chore that removes the remaining rows of workspaces: of those that are being erased, and of imports
+//! that have ended early.
+
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::erase::erase_some;
+use super::removal::{Place, remove_some};
+use crate::error::Result;
+use crate::id::WorkspaceId;
+use crate::identity::workspaces;
+use crate::op::{Chore, Read, Round, Step, Who, Write};
+use crate::time::Time;
+
+/// Time between two scans for imports that have ended early.
+const PULSE: Duration = Duration::from_secs(5);
+const LEASE: Duration = Duration::from_secs(10);
+
+/// The holder of an import whose rows are being removed.
+pub(super) const REMOVED: Uuid = Uuid::nil();
+
+pub(super) fn chore() -> Chore {
+    Chore { name: "removals", every: |_| Some(PULSE), lease: LEASE, who: Who::OneLeader, run: Box::new(step) }
+}
+
+/// Removes the remaining rows of workspaces that are being erased, and of imports that have ended early.
+///
+/// A failure with one of them is retried later, after all others.
+fn step(round: &Round<'_>) -> Result<Step> {
+    let (mut last, mut failed) = (WorkspaceId::INSTANCE, None);
+    while let Some(workspace) = round.read(move |cx| workspaces::erasing(cx, last))? {
+        let Some(lead) = round.lead()? else { return Ok(Step::Done) };
+        match lead.write(WorkspaceId::INSTANCE, move |cx| erase_some(cx, workspace)) {
+            Ok(_) => return Ok(Step::More),
+            Err(error) => failed = Some(error),
+        }
+        last = workspace;
+    }
+    let mut last = (Time::from_micros(0), String::new());
+    loop {
+        let after = last.clone();
+        let Some((import, workspace, until)) = round.read(move |cx| left_after(cx, &after))? else { break };
+        let Some(lead) = round.lead()? else { return Ok(Step::Done) };
+        last = (until, import.clone());
+        match lead.write(WorkspaceId::INSTANCE, move |cx| remove_staged(cx, &import, workspace)) {
+            Ok(()) => return Ok(Step::More),
+            Err(error) => failed = Some(error),
+        }
+    }
+    failed.map_or(Ok(Step::Done), Err)
+}
+
+/// Returns the next import that has ended early, ordered by the time of its end, after the one of this time
+/// and id.
+fn left_after(
+    cx: &Read<'_>,
+    (until, import): &(Time, String),
+) -> Result<Option<(String, WorkspaceId, Time)>> {
+    cx.one(LEFT, &[&cx.now(), until, import])
+}
+
+/// Removes some of the rows of an import that has ended early, and finally the import itself.
+pub(super) fn remove_staged(cx: &mut Write<'_>, import: &str, workspace: WorkspaceId) -> Result<()> {
+    let now = cx.now();
+    // From here on no call continues it.
+    if cx.change(GIVE_UP, &[&import, &REMOVED, &now])? == 0 {
+        return Ok(());
+    }
+    let stored = cx.one::<(Option<String>,)>(REACHED, &[&import])?.and_then(|(place,)| place);
+    let mut place = Place::read(stored.as_deref())?;
+    match remove_some(cx, workspace, &mut place)? {
+        true => cx.execute(1, REACH, &[&import, &place.stored()?]),
+        false => cx.execute(1, FORGET, &[&import]),
+    }
+}
+
+const LEFT: &str = "
+    select id, workspace_id, until from imports
+    where outcome is null and until < $1 and (until, id) > ($2, $3) order by until, id limit 1";
+
+const GIVE_UP: &str = "
+    update imports set holder = $2
+    where id = $1 and outcome is null and (until < $3 or holder = $2)";
+
+const REACHED: &str = "select place from imports where id = $1";
+
+const REACH: &str = "update imports set place = $2 where id = $1";
+
+const FORGET: &str = "delete from imports where id = $1 and outcome is null";

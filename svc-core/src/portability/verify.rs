@@ -1,0 +1,677 @@
+//! Verifying an export: that it is whole, that a known key has signed it, and that its log verifies.
+//!
+//! It needs no database: the file has all data to compare.
+
+use std::cmp::Ordering;
+use std::io::Read;
+use std::mem::take;
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::form::{EVENTS, Header, Manifest, Section, SectionDigest, key_name, signed_text};
+use super::invalid::{Invalid, Reason, reason_for};
+use super::read::{Ended, Parts, Record, read_parts};
+use super::row::{RECORD, Row, WORKSPACES, checked, place_of};
+use crate::hash::{hash_text, parse_hash, sha256};
+use crate::id::WorkspaceId;
+use crate::log::canonical;
+use crate::log::note::{self, NoteDefect, PublicKey};
+use crate::log::verify::{EventColumns, PayloadVerifier};
+use crate::op::Records;
+use crate::store::Value as Stored;
+
+/// The result of verifying a file.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct ExportReport {
+    /// Always true: a file that does not verify is refused.
+    pub valid: bool,
+    /// The header of the file.
+    #[schemars(with = "Header")]
+    pub(crate) header: Header,
+    /// The kinds of its records, with their numbers.
+    pub(crate) sections: Vec<Section>,
+    /// The number of events.
+    pub events: u64,
+    /// The public key that has signed it, as base64.
+    pub signed_by: String,
+    /// The text that was signed.
+    #[serde(skip)]
+    pub(super) signed: String,
+}
+
+/// Receives the records of a file, once each is known to be valid.
+pub(super) trait Rows {
+    /// Receives a row, and its record as canonical JSON.
+    fn row(&mut self, records: &Records, row: &Row, record: &str) -> Result<(), Invalid>;
+    /// Receives an event, and its record as canonical JSON.
+    fn event(&mut self, columns: &EventColumns, payload: &str, record: &str) -> Result<(), Invalid>;
+}
+
+/// Discards the records.
+impl Rows for () {
+    fn row(&mut self, _: &Records, _: &Row, _: &str) -> Result<(), Invalid> {
+        Ok(())
+    }
+
+    fn event(&mut self, _: &EventColumns, _: &str, _: &str) -> Result<(), Invalid> {
+        Ok(())
+    }
+}
+
+/// Verifies a file, and passes its records to `rows`; they are valid only if it succeeds.
+///
+/// One thread cuts the file into records, another one verifies them, and whichever has time parses them.
+pub(super) fn verify(
+    file: impl Read,
+    declared: &[Records],
+    keys: &[PublicKey],
+    rows: &mut (dyn Rows + Send),
+) -> Result<ExportReport, Invalid> {
+    let (batches, received) = sync_channel(WAITING_MAX);
+    thread::scope(|scope| {
+        let verifier = FileVerifier {
+            declared,
+            rows,
+            header: None,
+            log: None,
+            section: None,
+            sections: Vec::new(),
+            records: 0,
+        };
+        let run = move || verifier.take_all(&received);
+        let verifier = thread::Builder::new().name("svc-verify".to_owned()).spawn_scoped(scope, run);
+        let verifier = verifier.map_err(|_| Invalid::not_kept())?;
+        let mut sender = PartSender { batches, batch: Vec::new(), bytes: 0 };
+        let read = read_parts(file, &mut sender);
+        // Errors in parts before an error in the form of the file come first.
+        let sent = sender.hand_over();
+        drop(sender);
+        let verifier = verifier.join().unwrap_or_else(|_| Err(Invalid::not_kept()))?;
+        let Ended { manifest, signature } = read?;
+        sent?;
+        verifier.end(manifest, &signature, keys)
+    })
+}
+
+/// Bytes of parts that are passed on together.
+const BATCH_BYTES: usize = 64 << 10;
+/// Maximum parts that are passed on together.
+const BATCH_PARTS: usize = 256;
+/// Bytes of a batch above which no other batch may wait.
+const LARGE_BYTES: usize = 1 << 20;
+/// Maximum batches that wait to be verified.
+const WAITING_MAX: usize = 4;
+
+enum Part {
+    Header(Header),
+    /// A record that was not parsed.
+    Text(Vec<u8>),
+    /// An event: its payload, its columns if the payload can be parsed, and its record as canonical JSON.
+    Event(String, Option<EventColumns>, String),
+    /// A record, and its canonical JSON, unless it has a number that no export has.
+    Record(Map<String, Value>, Option<String>),
+    /// A value that is not a record.
+    Unread(Invalid),
+}
+
+impl Part {
+    /// Parses a record that was not parsed.
+    fn prepared(self) -> Self {
+        let Self::Text(text) = self else { return self };
+        match Record::of(&text) {
+            Ok(Record::Event(payload, line)) => {
+                let columns = EventColumns::of(&payload);
+                Self::Event(payload, columns, line)
+            }
+            Ok(Record::Object(record)) => {
+                let line = canonical::of_object(&record).ok();
+                Self::Record(record, line)
+            }
+            Err(invalid) => Self::Unread(invalid),
+        }
+    }
+}
+
+/// Passes the parts of a file to the thread that verifies them.
+struct PartSender {
+    batches: SyncSender<Vec<Part>>,
+    batch: Vec<Part>,
+    bytes: usize,
+}
+
+impl PartSender {
+    fn add(&mut self, part: Part) -> Result<(), Invalid> {
+        self.batch.push(part);
+        let is_enough = self.bytes >= BATCH_BYTES || self.batch.len() >= BATCH_PARTS;
+        if is_enough { self.hand_over() } else { Ok(()) }
+    }
+
+    /// Passes the batch on. If the other thread is behind, this thread parses the records instead of waiting.
+    fn hand_over(&mut self) -> Result<(), Invalid> {
+        let is_large = take(&mut self.bytes) >= LARGE_BYTES;
+        let sent = match self.batches.try_send(take(&mut self.batch)) {
+            Err(TrySendError::Full(batch)) => {
+                let prepared = batch.into_iter().map(Part::prepared).collect();
+                self.batches.send(prepared).is_ok()
+            }
+            sent => sent.is_ok(),
+        };
+        // Once the maximum number of further batches waits, this one was taken.
+        let sent = sent && (!is_large || (0..WAITING_MAX).all(|_| self.batches.send(Vec::new()).is_ok()));
+        // If the other thread has ended, an earlier part has a fault.
+        if sent { Ok(()) } else { Err(Invalid::not_kept()) }
+    }
+}
+
+impl Parts for PartSender {
+    fn header(&mut self, header: Header) -> Result<(), Invalid> {
+        self.add(Part::Header(header))
+    }
+
+    fn record(&mut self, text: &[u8]) -> Result<(), Invalid> {
+        self.bytes = self.bytes.saturating_add(text.len());
+        self.add(Part::Text(text.to_owned()))
+    }
+}
+
+struct FileVerifier<'v> {
+    declared: &'v [Records],
+    rows: &'v mut (dyn Rows + Send),
+    header: Option<Header>,
+    log: Option<PayloadVerifier>,
+    /// The section that is being read.
+    section: Option<Open>,
+    sections: Vec<Section>,
+    /// The number of records received.
+    records: u64,
+}
+
+struct Open {
+    /// The index of its table among the declarations.
+    place: usize,
+    digest: SectionDigest,
+    /// The key of the last row.
+    last: Option<Vec<Stored>>,
+}
+
+impl<'v> FileVerifier<'v> {
+    /// Receives parts until there are no more. Fails with the first fault.
+    fn take_all(mut self, batches: &Receiver<Vec<Part>>) -> Result<Self, Invalid> {
+        while let Ok(batch) = batches.recv() {
+            batch.into_iter().try_for_each(|part| self.take(part))?;
+        }
+        Ok(self)
+    }
+
+    fn take(&mut self, part: Part) -> Result<(), Invalid> {
+        if let Part::Header(header) = part {
+            return self.header(header);
+        }
+        self.records = self.records.saturating_add(1);
+        let number = Some(self.records);
+        let taken = match part.prepared() {
+            Part::Unread(invalid) => Err(invalid),
+            Part::Header(_) | Part::Text(_) => Ok(()),
+            Part::Event(payload, columns, line) => {
+                let opened = self.place_of(EVENTS).and_then(|place| self.open(place, &line));
+                opened.and_then(|_| self.event(&payload, columns, &line))
+            }
+            Part::Record(record, line) => self.record(record, line),
+        };
+        taken.map_err(|invalid| Invalid { record: number, ..invalid })
+    }
+
+    fn header(&mut self, header: Header) -> Result<(), Invalid> {
+        self.log = Some(PayloadVerifier::new(header.workspace_id, header.floor, header.pruned_at));
+        self.header = Some(header);
+        Ok(())
+    }
+
+    fn record(&mut self, mut record: Map<String, Value>, line: Option<String>) -> Result<(), Invalid> {
+        let kind = record.get(RECORD).and_then(Value::as_str).unwrap_or_default();
+        let place = self.place_of(kind)?;
+        let line = line.ok_or_else(|| {
+            Invalid::new(Reason::UnknownField, "the record has a number that no export has")
+        })?;
+        let records = self.open(place, &line)?;
+        if records.table != EVENTS {
+            return self.row(records, &record, &line);
+        }
+        let unknown = record.keys().find(|name| ![RECORD, "payload"].contains(&name.as_str()));
+        if let Some(name) = unknown {
+            return Err(Invalid::new(reason_for(name), format!("an event has no {name:?}")));
+        }
+        let Some(Value::String(payload)) = record.remove("payload") else {
+            return Err(Invalid::new(Reason::UnknownField, "an event has a payload, as text"));
+        };
+        self.event(&payload, EventColumns::of(&payload), &line)
+    }
+
+    /// Returns the index of an exported table among the declarations.
+    fn place_of(&self, kind: &str) -> Result<usize, Invalid> {
+        let leaves = |place: &usize| self.declared.get(*place).is_some_and(Records::leaves);
+        let last = self.section.as_ref().map_or(0, |section| section.place);
+        let place = place_of(self.declared, kind, last).filter(leaves);
+        place.ok_or_else(|| Invalid::new(reason_for(kind), format!("no export has records of {kind:?}")))
+    }
+
+    /// Adds a record to the section of its table, and begins that section if necessary.
+    fn open(&mut self, place: usize, line: &str) -> Result<&'v Records, Invalid> {
+        self.enter(place)?;
+        if let Some(section) = &mut self.section {
+            section.digest.add(line.as_bytes());
+        }
+        let declared = self.declared;
+        declared.get(place).ok_or_else(|| Invalid::new(Reason::UnknownField, "there is no such table"))
+    }
+
+    /// Begins the section of a table, if it is not the current one.
+    fn enter(&mut self, place: usize) -> Result<(), Invalid> {
+        match &self.section {
+            Some(open) if open.place == place => return Ok(()),
+            Some(_) => self.close(),
+            None => {}
+        }
+        let name = |place: usize| self.declared.get(place).map_or("", |records| records.table);
+        let rank = |place: usize| (name(place) == EVENTS, place);
+        // Sections without records appear only in the manifest.
+        if self.sections.iter().any(|section| {
+            self.declared.iter().position(|records| records.table == section.record).map(rank)
+                >= Some(rank(place))
+        }) {
+            return Err(Invalid::new(Reason::Order, format!("the records of {} come too late", name(place))));
+        }
+        self.section = Some(Open { place, digest: SectionDigest::new(), last: None });
+        Ok(())
+    }
+
+    fn close(&mut self) {
+        if let Some(Open { place, digest, .. }) = self.section.take() {
+            let table = self.declared.get(place).map_or("", |records| records.table);
+            self.sections.push(digest.section(table));
+        }
+    }
+
+    fn event(&mut self, payload: &str, columns: Option<EventColumns>, line: &str) -> Result<(), Invalid> {
+        let Some(log) = &mut self.log else { return Ok(()) };
+        let next = log.position().saturating_add(1);
+        let is_first = log.position() == 0;
+        if columns.as_ref().is_some_and(|columns| columns.lsn != next && !is_first) {
+            return Err(Invalid::new(Reason::Order, format!("the event {next} is not where it should be")));
+        }
+        log.accept(payload, columns.as_ref()).map_err(|broken| {
+            let what = broken.defect.reason();
+            Invalid::new(Reason::Chain, format!("the log is broken at {}: {what}", broken.lsn))
+        })?;
+        // A payload that could not be parsed was not accepted.
+        columns.map_or(Ok(()), |columns| self.rows.event(&columns, payload, line))
+    }
+
+    fn row(&mut self, records: &Records, record: &Map<String, Value>, line: &str) -> Result<(), Invalid> {
+        let row = checked(records, record)?;
+        let key: Vec<Stored> =
+            records.key().map(|name| row.columns.get(name).cloned().unwrap_or(Stored::Null)).collect();
+        if let Some(open) = &mut self.section {
+            let comes_after = open.last.as_ref().is_none_or(|last| compared(last, &key) == Ordering::Less);
+            if !comes_after {
+                let detail = format!("the rows of {} are not in their order", records.table);
+                return Err(Invalid::new(Reason::Order, detail));
+            }
+            open.last = Some(key);
+        }
+        let workspace = self.header.as_ref().map(|header| header.workspace_id);
+        let named = [row.columns.get("workspace_id"), workspace_of_its_own(records, &row)];
+        let is_other = |named: &&Stored| workspace.is_some_and(|own| **named != Stored::Uuid(own.uuid()));
+        if named.iter().flatten().any(is_other) {
+            let detail = format!("a row of {} is of another workspace", records.table);
+            return Err(Invalid::new(Reason::UnknownField, detail));
+        }
+        self.rows.row(records, &row, line)
+    }
+
+    fn end(
+        mut self,
+        manifest: Manifest,
+        signature: &str,
+        keys: &[PublicKey],
+    ) -> Result<ExportReport, Invalid> {
+        self.close();
+        let header =
+            self.header.take().ok_or_else(|| Invalid::new(Reason::NotAnExport, "there is no header"))?;
+        let (signed_by, signed) = self.check_signature(&header, &manifest, signature, keys)?;
+        let mut found = self.sections.iter();
+        for section in &manifest.sections {
+            let is_same = section.count == 0 || found.next() == Some(section);
+            if !is_same {
+                let detail = format!("the records of {} are not those that were signed", section.record);
+                return Err(Invalid::new(Reason::Hash, detail));
+            }
+        }
+        if let Some(more) = found.next() {
+            let detail = format!("the records of {} are not in the manifest", more.record);
+            return Err(Invalid::new(Reason::Hash, detail));
+        }
+        let ends = parse_hash(&header.head.content_hash).zip(self.log.as_ref());
+        let (hash, log) = ends.ok_or_else(|| Invalid::new(Reason::Chain, "the head has no hash"))?;
+        log.end((header.head.lsn, hash, header.head.at), header.words_floor).map_err(|broken| {
+            let what = broken.defect.reason();
+            Invalid::new(Reason::Chain, format!("the log is broken at {}: {what}", broken.lsn))
+        })?;
+        let events = self.sections.iter().find(|section| section.record == EVENTS);
+        let events = events.map_or(0, |section| section.count);
+        Ok(ExportReport { valid: true, header, sections: manifest.sections, events, signed_by, signed })
+    }
+
+    fn check_signature(
+        &self,
+        header: &Header,
+        manifest: &Manifest,
+        signature: &str,
+        keys: &[PublicKey],
+    ) -> Result<(String, String), Invalid> {
+        use base64::Engine as _;
+        let name = key_name(header.workspace_id);
+        let opened = keys.iter().find_map(|key| match note::open(signature, &name, &[*key]) {
+            Err(NoteDefect::UnknownKey) => None,
+            outcome => Some(outcome.map(|text| (text, *key))),
+        });
+        let opened = opened.unwrap_or_else(|| note::open(signature, &name, &[]).map(|text| (text, [0; 32])));
+        let (text, key) = opened.map_err(|defect| {
+            let reason = match defect {
+                NoteDefect::UnknownKey => Reason::UnknownKey,
+                NoteDefect::Malformed | NoteDefect::BadSignature => Reason::Signature,
+            };
+            Invalid::new(reason, format!("the signature is refused: {}", defect.reason()))
+        })?;
+        let is_signed = signed_text(header, manifest).is_ok_and(|signed| signed == text);
+        if !is_signed {
+            return Err(Invalid::new(
+                Reason::Hash,
+                "the header and the manifest are not those that were signed",
+            ));
+        }
+        Ok((base64::engine::general_purpose::STANDARD.encode(key), text.to_owned()))
+    }
+}
+
+/// Returns the id in the row of the workspace itself.
+fn workspace_of_its_own<'r>(records: &Records, row: &'r Row) -> Option<&'r Stored> {
+    row.columns.get("id").filter(|_| records.table == WORKSPACES)
+}
+
+/// Compares keys as the engines order them.
+fn compared(left: &[Stored], right: &[Stored]) -> Ordering {
+    let each = left.iter().zip(right).map(|pair| match pair {
+        (Stored::Int(left), Stored::Int(right)) => left.cmp(right),
+        (Stored::Bool(left), Stored::Bool(right)) => left.cmp(right),
+        (Stored::Uuid(left), Stored::Uuid(right)) => left.cmp(right),
+        (Stored::Text(left), Stored::Text(right)) => left.cmp(right),
+        _ => Ordering::Equal,
+    });
+    each.fold(Ordering::Equal, Ordering::then)
+}
+
+impl ExportReport {
+    /// Returns the workspace of the file.
+    pub fn workspace_id(&self) -> WorkspaceId {
+        self.header.workspace_id
+    }
+
+    /// Returns the SHA-256 of the signed text, as `sha256:<hex>`, which does not depend on the formatting.
+    pub fn digest(&self) -> String {
+        hash_text(&sha256(self.signed.as_bytes()))
+    }
+
+    /// Returns the end of its log: the position, and the hash.
+    pub fn head(&self) -> String {
+        format!("{}:{}", self.header.head.lsn, self.header.head.content_hash)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use proptest::prelude::*;
+    use serde_json::json;
+    use uuid::Uuid;
+
+    use super::super::form::{HeadOf, TYPE, Words};
+    use super::*;
+    use crate::json::read_at_most;
+    use crate::log::event::Subject;
+    use crate::log::note::NoteSigner;
+    use crate::log::probe::log_of_probes;
+    use crate::store::schema_version;
+    use crate::time::Time;
+
+    const EVENTS_MADE: i64 = 3;
+
+    fn workspace() -> WorkspaceId {
+        Uuid::from_u128(9).into()
+    }
+
+    fn signer() -> NoteSigner {
+        NoteSigner::new(&[5; 32])
+    }
+
+    fn thing(n: usize, text: &str) -> String {
+        json!({"n": n, "record": "things", "text": text}).to_string()
+    }
+
+    fn things() -> [String; 3] {
+        [thing(1, "a"), thing(2, "b\u{1}\"\\"), thing(3, "{")]
+    }
+
+    fn events() -> Vec<String> {
+        let log = log_of_probes(workspace(), Subject::default(), EVENTS_MADE);
+        log.iter().map(|event| json!({"payload": event.payload, "record": "events"}).to_string()).collect()
+    }
+
+    /// Returns the text of a file with these records, signed over the result of `signed` for each.
+    fn file_signed(things: &[String], events: &[String], signed: fn(&str) -> String) -> String {
+        let log = log_of_probes(workspace(), Subject::default(), EVENTS_MADE);
+        let last = log.last().unwrap();
+        let head = HeadOf { lsn: last.lsn, content_hash: hash_text(&last.content_hash), at: last.at };
+        let header = Header {
+            schema: schema_version(),
+            exported_at: Time::from_micros(1_795_000_000_000_000),
+            workspace_id: workspace(),
+            floor: 1,
+            pruned_at: 0,
+            words_floor: 0,
+            head,
+            audit_seq: 0,
+            words: Words::All,
+        };
+        let mut manifest = Manifest::default();
+        for (table, records) in [("things", things), (EVENTS, events)] {
+            let mut digest = SectionDigest::new();
+            records.iter().for_each(|record| digest.add(signed(record).as_bytes()));
+            manifest.sections.push(digest.section(table));
+        }
+        let note = signer().sign(&key_name(workspace()), &signed_text(&header, &manifest).unwrap());
+        let records = [things, events].concat().join(",\n");
+        let (header, manifest) = (json!(header), json!(manifest));
+        format!(
+            "{{\"type\":\"{TYPE}\",\n\"header\":{header},\n\"records\":[\n{records}\n],\n\
+             \"manifest\":{manifest},\n\"signature\":{}}}\n",
+            json!(note)
+        )
+    }
+
+    fn file() -> String {
+        file_signed(&things(), &events(), str::to_owned)
+    }
+
+    fn check(file: impl Read) -> Result<ExportReport, Invalid> {
+        let declared = [
+            Records::table("things", "n").ints("n").texts("text"),
+            Records::table(EVENTS, "lsn").ints("lsn").texts("payload"),
+        ];
+        verify(file, &declared, &[signer().public()], &mut ())
+    }
+
+    /// A reader that returns a fixed number of bytes at a time, and is interrupted now and then.
+    struct Slow<'t>(&'t [u8], usize, usize);
+
+    impl Read for Slow<'_> {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            self.2 += 1;
+            if self.2.is_multiple_of(3) {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            let size = self.1.min(into.len()).min(self.0.len());
+            let (now, later) = self.0.split_at(size);
+            into[..size].copy_from_slice(now);
+            self.0 = later;
+            Ok(size)
+        }
+    }
+
+    /// Generates an insertion into a file, with its position.
+    fn any_edit() -> impl Strategy<Value = (usize, usize, &'static str)> {
+        let pieces = prop::sample::select(vec![
+            "",
+            " ",
+            "\n",
+            "\r\t",
+            "\"",
+            "\\",
+            "\\\\",
+            "{}",
+            "]",
+            "}",
+            ":",
+            ",",
+            "null",
+            "1",
+            "e1",
+            ".0",
+            "-",
+            "\\u0061",
+            "\\ud800",
+            "/",
+            "\u{c}",
+            "\"a\":1,",
+            ",\"record\":\"events\"",
+            "{\"payload\":",
+        ]);
+        (any::<usize>(), prop_oneof![4 => Just(0_usize), 1 => 1_usize..30], pieces)
+    }
+
+    proptest! {
+        #[test]
+        fn a_changed_file_verifies_only_if_it_is_the_same_value(
+            edits in prop::collection::vec(any_edit(), 1..3),
+        ) {
+            let mut bytes = file().into_bytes();
+            for (at, removed, piece) in edits {
+                let at = at % bytes.len();
+                bytes.splice(at..(at + removed).min(bytes.len()), piece.bytes());
+            }
+            let is_same = read_at_most(&bytes, 10_000).ok() == Some(serde_json::from_str(&file()).unwrap());
+            let result = check(&*bytes);
+            prop_assert_eq!(result.is_ok(), is_same, "{:?}: {}", result, String::from_utf8_lossy(&bytes));
+        }
+
+        #[test]
+        fn however_it_is_formatted_it_verifies(
+            spaces in prop::collection::vec("[ \n\t\r]{0,2}", 1..40),
+            step in 1_usize..100,
+        ) {
+            let (mut formatted, mut is_text, mut is_escaped) = (String::new(), false, false);
+            let mut spaces = spaces.iter().cycle();
+            for char in file().chars() {
+                let is_sign = !is_text && "{}[]:,".contains(char);
+                if is_sign {
+                    formatted.push_str(spaces.next().unwrap());
+                }
+                formatted.push(char);
+                if is_sign {
+                    formatted.push_str(spaces.next().unwrap());
+                }
+                is_text ^= char == '"' && !is_escaped;
+                is_escaped = char == '\\' && !is_escaped;
+            }
+            let result = check(Slow(formatted.as_bytes(), step, 0));
+            prop_assert!(result.is_ok(), "{:?}: {}", result, formatted);
+        }
+    }
+
+    #[test]
+    fn what_is_signed_is_the_canonical_form() {
+        let spaced: Vec<String> = events().iter().map(|event| event.replace(",\"rec", "\n,\"rec")).collect();
+        let canonical =
+            |record: &str| canonical::to_string(&json!(serde_json::from_str::<Value>(record).unwrap()));
+        assert_eq!(canonical(&spaced[0]).unwrap(), events()[0]);
+        check(file_signed(&things(), &spaced, |record| record.replace('\n', "")).as_bytes()).unwrap();
+        let refused = check(file_signed(&things(), &spaced, str::to_owned).as_bytes()).unwrap_err();
+        assert_eq!(refused.reason, Reason::Hash);
+    }
+
+    #[test]
+    fn a_whole_file_with_a_changed_bit_is_not_called_truncated() {
+        let file = file();
+        let records = file.find("\"n\":1").unwrap()..file.find("\n],").unwrap();
+        for place in records.step_by(3) {
+            for bit in 0..7 {
+                let mut bytes = file.clone().into_bytes();
+                bytes[place] ^= 1 << bit;
+                let refused = check(&*bytes).unwrap_err();
+                assert_ne!(refused.reason, Reason::Truncated, "{place} {bit}: {refused:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_record_comes_before_what_is_wrong_with_the_file() {
+        let many = format!("{{\"n\":[{}]}}", ["{}"; 20_000].join(","));
+        for place in [0, 1, 299, 999] {
+            for (wrong, reason) in [
+                ("{\"n\":1x}", Reason::NotAnExport),
+                ("{\"n\":1,\"n\":2}", Reason::NotAnExport),
+                (many.as_str(), Reason::NotAnExport),
+                ("[]", Reason::NotAnExport),
+                ("{\"record\":\"nothing\"}", Reason::UnknownField),
+                (&*thing(0, ""), Reason::Order),
+            ] {
+                for tail in ["{\"n\":", "]x", "],\"header\":1}", ""] {
+                    let mut records: Vec<String> = (1..1000).map(|n| thing(n, "text")).collect();
+                    records.insert(place, wrong.to_owned());
+                    let file = file();
+                    let begin = &file[..file.find("\n{\"n\":1").unwrap()];
+                    let refused =
+                        check(format!("{begin}{}{tail}", records.join(",")).as_bytes()).unwrap_err();
+                    // A first record is in order.
+                    if (place, reason) != (0, Reason::Order) {
+                        let number = u64::try_from(place + 1).unwrap();
+                        assert_eq!(
+                            (refused.reason, refused.record),
+                            (reason, Some(number)),
+                            "{wrong:.50} {tail}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_came_before_the_source_failed_counts() {
+        struct Fails;
+        impl Read for Fails {
+            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+                Err(io::Error::other("broken pipe"))
+            }
+        }
+        let file = file_signed(&[thing(1, "a"), thing(1, "b")], &events(), str::to_owned);
+        let begin = &file[..file.find("\n],").unwrap()];
+        let refused = check(begin.as_bytes().chain(Fails)).unwrap_err();
+        assert_eq!((refused.reason, refused.record), (Reason::Order, Some(2)));
+    }
+}

@@ -1,0 +1,316 @@
+//! Writing an export: first the rows, from one snapshot at the speed of the disk, then the events in pages.
+//!
+//! The file is a spool, so a slow reader delays no transaction. The events are verified while they are
+//! written; if the log was pruned in between, the file is written again.
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+
+use super::form::{EVENTS, HeadOf, Header, Manifest, SectionDigest, TYPE, Words, key_name, signed_text};
+use super::record_writer::{RowSender, write_beside};
+use super::row::{MESSAGES, RowForm, push_json};
+use crate::conversation::messages::{content_key, kept_from_caller};
+use crate::error::{Code, Error, Result};
+use crate::hash::hash_text;
+use crate::id::{ChannelId, WorkspaceId};
+use crate::identity::floor::LogRange;
+use crate::log::canonical;
+use crate::log::key_tree::Binding;
+use crate::log::note::NoteSigner;
+use crate::log::verify::{ChainCursor, ReadBounds};
+use crate::op::{Read, Records, Settings};
+use crate::spool::{Content, Spool};
+use crate::store::{Columns, FromRow, Param, schema_version};
+use crate::stream::events::broken_log;
+use crate::time::Time;
+
+/// Maximum attempts to write a file whose log is pruned at the same time.
+const ATTEMPTS: u32 = 5;
+
+/// Maximum events of one page, and bytes of their payloads after which it ends.
+const PAGE_ROWS: i64 = 8000;
+const PAGE_BYTES: usize = 4 << 20;
+
+/// An export that is being written.
+pub(super) struct Exporter {
+    words: Words,
+    signer: NoteSigner,
+    /// `None` before the first page, and once the file is whole.
+    spool: Option<Spool>,
+    /// The file, once it is whole.
+    whole: Option<Content>,
+    /// `None` until the rows are written.
+    rows: Option<RowsWritten>,
+    attempts: u32,
+}
+
+/// The state after a page.
+struct RowsWritten {
+    header: Header,
+    manifest: Manifest,
+    events: SectionDigest,
+    cursor: ChainCursor,
+    /// Bytes of the file.
+    len: u64,
+}
+
+impl Exporter {
+    /// Begins an export. Fails with 409 `not-enabled` without a key to sign with.
+    pub fn new(words: Words, settings: &Settings) -> Result<Self> {
+        let signer = settings.signer.clone().ok_or_else(|| {
+            Error::new(
+                Code::NotEnabled,
+                "the service has no key to sign exports with (SVC_EXPORT_SIGNING_KEY)",
+            )
+        })?;
+        Ok(Self { words, signer, spool: None, whole: None, rows: None, attempts: 0 })
+    }
+
+    /// Writes the next page of an export of a workspace. Returns the file once it is whole.
+    ///
+    /// A page that failed is written again from the end of the previous one, and a whole file is returned
+    /// again: the transaction of the last page may fail after the page was written.
+    pub fn page(&mut self, cx: &Read<'_>, workspace: WorkspaceId) -> Result<Option<Content>> {
+        if let Some(whole) = &self.whole {
+            return Ok(Some(whole.clone()));
+        }
+        let mut spool = match self.spool.take() {
+            Some(spool) => spool,
+            None => {
+                self.rows = None;
+                cx.settings().spools.create(cx.charged_to())?
+            }
+        };
+        let written = self
+            .write(cx, workspace, &mut spool)
+            .and_then(|is_whole| is_whole.then(|| self.end(&mut spool)).transpose());
+        match written {
+            Ok(Some(file_name)) => {
+                let spooled = spool.finish()?;
+                self.whole = Some(Content { spooled, media_type: "application/json", file_name });
+                Ok(self.whole.clone())
+            }
+            unfinished => {
+                self.spool = Some(spool);
+                unfinished.map(|_| None)
+            }
+        }
+    }
+
+    /// Writes the rows or some events. Returns whether there are no more.
+    fn write(&mut self, cx: &Read<'_>, workspace: WorkspaceId, spool: &mut Spool) -> Result<bool> {
+        let Some(rows) = &self.rows else {
+            spool.truncate(0)?;
+            self.rows = Some(self.write_rows(cx, workspace, spool)?);
+            return Ok(false);
+        };
+        spool.truncate(rows.len)?;
+        let at = rows.cursor.lsn();
+        match self.write_events(cx, spool, rows)? {
+            Ok(rows) => {
+                let is_whole = rows.cursor.lsn() == rows.header.head.lsn;
+                self.rows = Some(rows);
+                Ok(is_whole)
+            }
+            // The missing events were pruned since.
+            Err(_) if self.may_begin_anew(cx, workspace, at)? => {
+                self.rows = None;
+                Ok(false)
+            }
+            Err(broken) => Err(broken),
+        }
+    }
+
+    fn may_begin_anew(&mut self, cx: &Read<'_>, workspace: WorkspaceId, at: i64) -> Result<bool> {
+        self.attempts = self.attempts.saturating_add(1);
+        Ok(self.attempts < ATTEMPTS && !LogRange::of(cx, workspace)?.has_after(at))
+    }
+
+    fn write_rows(&self, cx: &Read<'_>, workspace: WorkspaceId, spool: &mut Spool) -> Result<RowsWritten> {
+        let header = header(cx, workspace, self.words)?;
+        let begin = format!(
+            "{{\"type\":\"{TYPE}\",\n\"header\":{},\n\"records\":[\n",
+            canonical::to_string(&header)?
+        );
+        spool.write(begin.as_bytes())?;
+        let tables = || {
+            let of_workspaces = cx.records().iter().filter(|records| records.is_of_workspaces());
+            of_workspaces.filter(|records| records.table != EVENTS)
+        };
+        let ((), written) = write_beside(workspace, spool, (SectionDigest::new(), true), |rows| {
+            tables().filter(|records| records.leaves()).try_for_each(|records| {
+                self.send_table(cx, rows, records, &header)?;
+                rows.end_section(records.table)
+            })
+        })?;
+        let omitted = tables().filter(|records| !records.leaves());
+        let manifest = Manifest {
+            sections: written.sections,
+            omitted: omitted.map(|records| records.table.to_owned()).collect(),
+        };
+        let before_floor = header.floor.saturating_sub(1);
+        let cursor = ChainCursor::after(header.workspace_id, before_floor, None);
+        let len = spool.len();
+        Ok(RowsWritten { header, manifest, events: written.open, cursor, len })
+    }
+
+    fn send_table(
+        &self,
+        cx: &Read<'_>,
+        rows: &mut RowSender,
+        records: &Records,
+        header: &Header,
+    ) -> Result<()> {
+        rows.begin_section(RowForm::of(records, self.words))?;
+        let columns = records.exported().count();
+        let has_keys = records.table == MESSAGES && self.words == Words::All;
+        let keys = has_keys.then(|| KeyColumns::of(cx, records, header)).transpose()?;
+        let scan = if has_keys { records.scan_with(&[WRAPPED]) } else { records.scan() };
+        let mut outcome = Ok(());
+        cx.scan(&scan, &[&header.workspace_id], &mut |row| {
+            let key = keys.as_ref().map_or(Ok(None), |keys| keys.open(cx, header.workspace_id, row));
+            outcome = key.and_then(|key| rows.add_row(row, columns, key.as_deref()));
+            if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        outcome
+    }
+
+    /// Writes some events. The inner error is that of a broken log.
+    fn write_events(
+        &self,
+        cx: &Read<'_>,
+        spool: &mut Spool,
+        before: &RowsWritten,
+    ) -> Result<Result<RowsWritten>> {
+        let bounds =
+            ReadBounds { up_to: before.header.head.lsn, rows: PAGE_ROWS, bytes: PAGE_BYTES, young: None };
+        let mut cursor = before.cursor.clone();
+        // The workspace's row comes before the events.
+        let (workspace, open) = (before.header.workspace_id, before.events.clone());
+        let beside = write_beside(workspace, spool, (open, false), |rows| {
+            let mut outcome = Ok(());
+            // The thread that writes them also hashes them, because it has less work.
+            let read = cursor.read_unhashed(cx, bounds, |lsn, event| {
+                outcome = rows.add_event(lsn, event.payload, &event.content_hash);
+                outcome.is_ok()
+            })?;
+            outcome.map(|()| read)
+        });
+        let (read, written) = match beside {
+            Err(broken) if broken.code() == Code::EventLogBroken => return Ok(Err(broken)),
+            beside => beside?,
+        };
+        if let Err(broken) = read {
+            return Ok(Err(broken_log(workspace, broken)));
+        }
+        let (header, manifest, len) = (before.header.clone(), before.manifest.clone(), spool.len());
+        Ok(Ok(RowsWritten { header, manifest, events: written.open, cursor, len }))
+    }
+
+    /// Writes the part after the events, and returns the name of the file.
+    fn end(&self, spool: &mut Spool) -> Result<String> {
+        let rows = self.rows.as_ref().ok_or_else(|| Error::internal("the export has no rows"))?;
+        let RowsWritten { header, manifest, events, cursor, .. } = rows;
+        if hash_text(&cursor.hash()) != header.head.content_hash {
+            return Err(Error::new(Code::EventLogBroken, "the log does not end as its head says"));
+        }
+        let mut manifest = manifest.clone();
+        manifest.sections.push(events.clone().section(EVENTS));
+        let note = self.signer.sign(&key_name(header.workspace_id), &signed_text(header, &manifest)?);
+        let manifest = canonical::to_string(&manifest)?;
+        let mut end = format!("\n],\n\"manifest\":{manifest},\n\"signature\":").into_bytes();
+        push_json(&mut end, &note)?;
+        end.extend_from_slice(b"}\n");
+        spool.write(&end)?;
+        spool.flush()?;
+        Ok(format!("workspace-{}-{}.json", header.workspace_id, header.head.lsn))
+    }
+}
+
+fn header(cx: &Read<'_>, workspace: WorkspaceId, words: Words) -> Result<Header> {
+    struct Row {
+        head: HeadOf,
+        floors: [i64; 3],
+        audit_seq: i64,
+    }
+    impl FromRow for Row {
+        fn from_row(row: &mut crate::store::Row) -> Result<Self> {
+            let (lsn, hash, at): (i64, [u8; 32], Time) = (row.take()?, row.take()?, row.take()?);
+            let head = HeadOf { lsn, content_hash: hash_text(&hash), at };
+            Ok(Self { head, audit_seq: row.take()?, floors: [row.take()?, row.take()?, row.take()?] })
+        }
+    }
+    let row: Option<Row> = cx.one(HEAD, &[&workspace])?;
+    let Row { head, floors: [floor, pruned_at, words_floor], audit_seq } =
+        row.ok_or_else(|| Error::internal("the workspace has no log"))?;
+    Ok(Header {
+        schema: schema_version(),
+        exported_at: cx.now(),
+        workspace_id: workspace,
+        floor,
+        pruned_at,
+        words_floor,
+        head,
+        audit_seq,
+        words,
+    })
+}
+
+const HEAD: &str = "
+    select lsn, hash, at, audit_seq, floor, pruned_at, words_floor from heads where workspace_id = $1";
+
+/// The column with the wrapped key of a message.
+const WRAPPED: &str = "wrapped";
+
+/// The indexes of the columns that unwrap the key of a message.
+struct KeyColumns {
+    id: usize,
+    channel_id: usize,
+    thread_id: usize,
+    author_id: usize,
+    lsn: usize,
+    withdrawn_at: usize,
+    wrapped: usize,
+    /// The position up to which messages are pruned.
+    words_floor: i64,
+    /// The channels whose keys the caller must not receive.
+    kept_from: HashSet<ChannelId>,
+}
+
+impl KeyColumns {
+    /// Returns the indexes in the rows of [`Records::scan_with`] with [`WRAPPED`].
+    fn of(cx: &Read<'_>, messages: &Records, header: &Header) -> Result<Self> {
+        let columns: Vec<&str> = messages.exported().map(|(name, _)| name).collect();
+        let place = |column| columns.iter().position(|name| *name == column).unwrap_or(columns.len());
+        Ok(Self {
+            id: place("id"),
+            channel_id: place("channel_id"),
+            thread_id: place("thread_id"),
+            author_id: place("author_id"),
+            lsn: place("lsn"),
+            withdrawn_at: place("withdrawn_at"),
+            wrapped: columns.len(),
+            words_floor: header.words_floor,
+            kept_from: kept_from_caller(cx)?,
+        })
+    }
+
+    /// Returns the key of a message, or `None` if it is not live, hidden from the caller, or cannot be
+    /// unwrapped.
+    fn open(&self, cx: &Read<'_>, workspace: WorkspaceId, row: &dyn Columns) -> Result<Option<String>> {
+        let (id, thread, lsn) = (row.id(self.id), row.id(self.thread_id), row.int(self.lsn));
+        let (Some(Some(id)), Some(Some(thread)), Some(lsn)) = (id, thread, lsn) else { return Ok(None) };
+        let is_kept = row.id(self.channel_id).flatten().is_none_or(|id| self.kept_from.contains(&id.into()));
+        if is_kept || lsn <= self.words_floor || !matches!(row.column(self.withdrawn_at)?, Param::Null) {
+            return Ok(None);
+        }
+        let wrapped = match row.column(self.wrapped)? {
+            Param::Bytes(wrapped) => Some(wrapped),
+            _ => None,
+        };
+        let author_id = row.id(self.author_id).flatten().map(Into::into);
+        let bound =
+            Binding { workspace_id: workspace, thread_id: thread.into(), author_id, message_id: id.into() };
+        content_key(cx, &bound, lsn, wrapped)
+    }
+}

@@ -1,0 +1,64 @@
+//! Events and messages that are old enough to be pruned.
+//!
+//! The times of a log never decrease, so the last event that is old enough is found by bisection, and so is
+//! the last message.
+
+use crate::Result;
+use crate::bisect::last_where;
+use crate::config::Kept;
+use crate::conversation::messages::{self, DueMessages};
+use crate::id::WorkspaceId;
+use crate::identity::floor::LogRange;
+use crate::limits::MICROS_A_DAY;
+use crate::log::event::Event;
+use crate::log::floor::EventsPruned;
+use crate::op::Read;
+use crate::time::Time;
+
+/// The events that are due.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DueEvents {
+    /// The current floor of the log.
+    pub from: i64,
+    /// The floor once they are pruned.
+    pub floor: i64,
+    /// The time that they all precede.
+    pub before: Time,
+}
+
+impl DueEvents {
+    pub fn count(&self) -> i64 {
+        self.floor.saturating_sub(self.from)
+    }
+}
+
+/// Returns the due events of a workspace, or `None` if only events of earlier pruning are due.
+///
+/// Otherwise a quiet log would never come to rest: each round would remove the event with which the previous
+/// one declared its pruning.
+pub(super) fn events(cx: &Read<'_>, workspace: WorkspaceId, kept: &Kept) -> Result<Option<DueEvents>> {
+    let Some(before) = limit(cx, kept.events_days) else { return Ok(None) };
+    let range = LogRange::of(cx, workspace)?;
+    let last = last_where(range.beginning(), range.head, |lsn| {
+        let at: Option<(Time,)> = cx.one(EVENT_AT, &[&workspace, &lsn])?;
+        Ok(at.is_some_and(|(at,)| at < before))
+    })?;
+    let any: Option<(i64,)> = cx.one(ANY_OTHER, &[&workspace, &range.floor, &last, &EventsPruned::KIND])?;
+    let due = DueEvents { from: range.floor, floor: last.saturating_add(1), before };
+    Ok(any.map(|_| due))
+}
+
+const EVENT_AT: &str = "select at from events where workspace_id = $1 and lsn = $2";
+
+const ANY_OTHER: &str =
+    "select lsn from events where workspace_id = $1 and lsn >= $2 and lsn <= $3 and kind <> $4 limit 1";
+
+/// Returns the due messages of a workspace, up to the number that is pruned at once.
+pub(super) fn messages(cx: &Read<'_>, workspace: WorkspaceId, kept: &Kept) -> Result<Option<DueMessages>> {
+    limit(cx, kept.messages_days).map_or(Ok(None), |before| messages::due(cx, workspace, before))
+}
+
+/// Returns the time before which the retention of `days` days has passed.
+fn limit(cx: &Read<'_>, days: Option<i64>) -> Option<Time> {
+    days.map(|days| cx.now().shifted(days.saturating_mul(MICROS_A_DAY).saturating_neg()))
+}

@@ -1,0 +1,304 @@
+//! Legal holds: while a workspace has one, no content of its members is destroyed.
+//!
+//! Several may be in force at once, each with its reason; they end with the last release. The reason is in no
+//! event, because the log outlives it and every member reads the log. Operations that a hold forbids request
+//! the permit to destroy. A replaced text is kept until the last hold is released, and a chore then removes
+//! it.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::Result;
+use crate::capability::Capability::TokenAdmin;
+use crate::conversation::scrub;
+use crate::error::{Code, Error};
+use crate::id::{HoldId, MemberId, WorkspaceId};
+use crate::identity::workspaces::{Here, is_live};
+use crate::limits::PURGED_ROWS;
+use crate::log::event::{Event, EventKind, Subject};
+use crate::log::replay::Replayed;
+use crate::op::{
+    Answer, Chore, DestroyPermit, Feature, Fixture, Read, Records, Round, Sample, Step, Who, Write,
+    destructive, purged, read, write,
+};
+use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::store::{columns, new_row};
+use crate::text::Prose;
+use crate::time::Time;
+
+/// Time between two scans for texts that no hold keeps any longer.
+const PULSE: Duration = Duration::from_secs(5);
+/// The lease on removing them, after which another process replaces one that has died.
+const LEASE: Duration = Duration::from_secs(10);
+
+/// Maximum characters of a reason.
+const REASON_MAX: usize = 500;
+
+/// A legal hold.
+#[derive(Debug, Serialize, JsonSchema)]
+struct LegalHold {
+    /// The hold's id.
+    id: HoldId,
+    /// Why it was placed.
+    reason: String,
+    /// The member that placed it; null for an administrator of the machine.
+    placed_by: Option<MemberId>,
+    /// When it was placed.
+    placed_at: Time,
+    /// The member that released it; null if it is in force, or for an administrator of the machine.
+    released_by: Option<MemberId>,
+    /// When it was released; null while it is in force.
+    released_at: Option<Time>,
+    #[serde(skip)]
+    lsn: i64,
+}
+
+columns! {
+    hold_columns: LegalHold as h { id, reason, placed_by, placed_at, released_by, released_at, lsn }
+}
+
+impl<I> Answer<I> for LegalHold {
+    type Kept = HoldId;
+
+    fn kept(&self) -> Option<HoldId> {
+        Some(self.id)
+    }
+
+    fn again(cx: &Read<'_>, _: &I, id: HoldId) -> Result<Self> {
+        load_hold(cx, id)
+    }
+}
+
+/// A legal hold was placed on the workspace. Its reason is not in the log.
+#[derive(Debug, Serialize, JsonSchema)]
+struct LegalHoldPlaced {
+    /// The hold.
+    hold_id: HoldId,
+}
+
+impl Event for LegalHoldPlaced {
+    const KIND: &'static str = "LegalHoldPlaced";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let hold = event.row_of("legal_holds", "hold_id")?.made();
+        let hold = hold.set("placed_by", event.subject()).set("placed_at", event.at());
+        hold.set("lsn", event.lsn()).clear("released_by").clear("released_at").keep()
+    }
+}
+
+/// A legal hold was released.
+#[derive(Debug, Serialize, JsonSchema)]
+struct LegalHoldReleased {
+    /// The hold.
+    hold_id: HoldId,
+}
+
+impl Event for LegalHoldReleased {
+    const KIND: &'static str = "LegalHoldReleased";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let hold = event.row_of("legal_holds", "hold_id")?.set("released_by", event.subject());
+        hold.set("released_at", event.at()).keep()
+    }
+}
+
+pub(crate) fn feature() -> Feature {
+    let hold =
+        |w: &Fixture| json!({"workspace_id": w.id("workspace"), "reason": "A dispute about the result."});
+    let release = |w: &Fixture| json!({"workspace_id": w.id("workspace"), "hold_id": w.id("legal_hold")});
+    Feature::new()
+        .operations(
+            "retention",
+            vec![
+                write("place_legal_hold", place_legal_hold)
+                    .title("Place a legal hold")
+                    .when("Use when nothing may be deleted from the workspace; `release_legal_hold` ends it.")
+                    .post("/workspaces/{workspace_id}/legal-holds")
+                    .needs(&[TokenAdmin])
+                    .created()
+                    .example(hold),
+                read("list_legal_holds", list_legal_holds)
+                    .title("List the legal holds of a workspace")
+                    .when(
+                        "Use to see why nothing can be deleted: the legal holds, those that were released \
+                         included.",
+                    )
+                    .detailed()
+                    .get("/workspaces/{workspace_id}/legal-holds")
+                    .needs(&[TokenAdmin])
+                    .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),
+                destructive("release_legal_hold", release_legal_hold)
+                    .title("Release a legal hold")
+                    .when("Use when a legal hold is over. Releasing it again changes nothing.")
+                    .delete("/workspaces/{workspace_id}/legal-holds/{hold_id}")
+                    .needs(&[TokenAdmin])
+                    .example(release),
+            ],
+        )
+        .events(vec![EventKind::of::<LegalHoldPlaced>(), EventKind::of::<LegalHoldReleased>()])
+        // Released, because nothing can be withdrawn under a hold.
+        .sample(Sample::new("legal_hold", "place_legal_hold", hold).then("release_legal_hold", release))
+        .records(vec![
+            Records::table("legal_holds", "lsn id")
+                .after("members")
+                .only_restored()
+                .ids("id workspace_id placed_by released_by")
+                .texts("reason")
+                .times("placed_at released_at")
+                .ints("lsn")
+                .proven("id", "placed_by placed_at released_by released_at lsn")
+                .unproven("reason", "is content, which the log would outlive"),
+            Records::table("held_texts", "kind object_id version")
+                .after("workspaces")
+                .only_restored()
+                .ids("workspace_id object_id")
+                .texts("kind")
+                .ints("version")
+                .times("at")
+                .words("text", purge_some)
+                .unproven("kind object_id version text at", "is content, which is kept while a hold lasts"),
+        ])
+        .chore(Chore {
+            name: "held-texts",
+            every: |_| Some(PULSE),
+            lease: LEASE,
+            who: Who::OneLeader,
+            run: Box::new(let_go),
+        })
+}
+
+/// Places a legal hold on the workspace and returns it.
+///
+/// While it is in force, no message is withdrawn or purged, nothing is pruned, the workspace is neither
+/// purged nor erased, and a replaced text is kept. A workspace may have several holds.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct PlaceLegalHold {
+    /// The workspace. It must be yours.
+    workspace_id: Here,
+    /// The reason, for deciding on its release. It is not in the log.
+    reason: Prose<1, REASON_MAX>,
+}
+
+fn place_legal_hold(cx: &mut Write<'_>, input: &PlaceLegalHold) -> Result<LegalHold> {
+    let workspace_id = input.workspace_id.of(cx)?;
+    let id: HoldId = cx.new_id()?;
+    let lsn = cx.emit(Subject::WORKSPACE, &LegalHoldPlaced { hold_id: id })?.lsn;
+    let (placed_by, placed_at) = (cx.caller().member, cx.now());
+    let reason: &str = &input.reason;
+    cx.insert(&new_row!("insert into legal_holds" { id, workspace_id, reason, placed_by, placed_at, lsn }))?;
+    cx.audit("legal_hold.place", json!({"hold_id": id}))?;
+    let (released_by, released_at) = (None, None);
+    Ok(LegalHold { id, reason: reason.to_owned(), placed_by, placed_at, released_by, released_at, lsn })
+}
+
+/// Returns the legal holds of the workspace, oldest first, including released ones.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListLegalHolds {
+    /// The workspace. It must be yours.
+    workspace_id: Here,
+    cursor: Option<Cursor>,
+    limit: Option<Limit>,
+}
+
+fn list_legal_holds(cx: &Read<'_>, input: &ListLegalHolds) -> Result<Page<LegalHold>> {
+    let workspace_id = input.workspace_id.of(cx)?;
+    let (after, most) = (Cursor::after(input.cursor), rows_to_read(input.limit));
+    let holds = cx.rows(LIST, &[&workspace_id, &after, &most])?;
+    Ok(Page::of(holds, input.limit, |hold: &LegalHold| hold.lsn))
+}
+
+const LIST: &str = concat!(
+    "select ",
+    hold_columns!(),
+    " from legal_holds h where h.workspace_id = $1 and h.lsn > $2 order by h.lsn limit $3"
+);
+
+/// Releases a legal hold and returns it. Releasing it again changes nothing.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ReleaseLegalHold {
+    /// The workspace. It must be yours.
+    workspace_id: Here,
+    /// The hold.
+    hold_id: HoldId,
+}
+
+fn release_legal_hold(cx: &mut Write<'_>, input: &ReleaseLegalHold) -> Result<LegalHold> {
+    input.workspace_id.of(cx)?;
+    let hold = load_hold(cx, input.hold_id)?;
+    if hold.released_at.is_some() {
+        return Ok(hold);
+    }
+    cx.emit(Subject::WORKSPACE, &LegalHoldReleased { hold_id: hold.id })?;
+    let (released_by, released_at) = (cx.caller().member, Some(cx.now()));
+    cx.execute(1, RELEASE, &[&hold.id, &released_by, &released_at])?;
+    cx.audit("legal_hold.release", json!({"hold_id": hold.id}))?;
+    Ok(LegalHold { released_by, released_at, ..hold })
+}
+
+const RELEASE: &str = "update legal_holds set released_by = $2, released_at = $3 where id = $1";
+
+/// Loads a legal hold of the caller's workspace.
+fn load_hold(cx: &Read<'_>, id: HoldId) -> Result<LegalHold> {
+    let found = cx.one(HOLD, &[&id, &cx.caller().workspace_id])?;
+    found.ok_or_else(|| Error::not_found("legal hold"))
+}
+
+const HOLD: &str =
+    concat!("select ", hold_columns!(), " from legal_holds h where h.id = $1 and h.workspace_id = $2");
+
+/// Removes some of the texts that a hold has kept.
+fn purge_some(
+    cx: &mut Write<'_>,
+    _: &DestroyPermit<'_>,
+    _: (i64, i64),
+    most: i64,
+) -> Result<Option<(i64, i64)>> {
+    let workspace = cx.caller().workspace_id;
+    purged(cx.change(LET_GO, &[&workspace, &most])?)
+}
+
+const LET_GO: &str = "
+    delete from held_texts where workspace_id = $1 and (kind, object_id, version) in (
+        select kind, object_id, version from held_texts where workspace_id = $1 limit $2)";
+
+const ANY_HELD: &str = "select 1 from held_texts where workspace_id = $1 limit 1";
+
+/// Removes the texts of a workspace whose last hold was released, and requests the scrub after the last one.
+fn let_go(round: &Round<'_>) -> Result<Step> {
+    let Some((workspace,)) = round.read(|cx| cx.one::<(WorkspaceId,)>(FREE, &[]))? else {
+        return Ok(Step::Done);
+    };
+    let Some(lead) = round.lead()? else { return Ok(Step::Done) };
+    let step = lead.write(workspace, |cx| {
+        let permit = cx.permit()?;
+        purge_some(cx, &permit, (0, 0), PURGED_ROWS)?;
+        if cx.one::<(i64,)>(ANY_HELD, &[&cx.caller().workspace_id])?.is_none() {
+            // This mark differs from that of every event.
+            let because = cx.now().micros().saturating_neg();
+            scrub::ask_for_words(cx, because)?;
+        }
+        Ok(Step::More)
+    });
+    match step {
+        // A hold was placed in between.
+        Err(error) if error.code() == Code::LegalHold => Ok(Step::Done),
+        step => step,
+    }
+}
+
+/// Starts from the holds, which are few.
+const FREE: &str = concat!(
+    "select r.workspace_id from legal_holds r
+     where exists (select 1 from held_texts t where t.workspace_id = r.workspace_id)
+        and not exists (
+            select 1 from legal_holds h where h.workspace_id = r.workspace_id and h.released_at is null)
+        and ",
+    is_live!("r.workspace_id"),
+    " limit 1"
+);

@@ -1,0 +1,23 @@
+//! The rows of requests with an idempotency key, which are removed after a day. `op/run/retry.rs` explains
+//! them.
+
+use std::time::Duration;
+
+use crate::identity::sessions::ended_rows;
+use crate::op::{Feature, Records};
+
+/// The table.
+const TABLE: &str = "idempotency_keys";
+
+pub(crate) fn feature() -> Feature {
+    Feature::new()
+        .chore(ended_rows(TABLE, Duration::ZERO, ANY_OVER, REMOVE_OVER))
+        .records(vec![Records::table(TABLE, "key_hash").through("member_id", "members").stays()])
+}
+
+const ANY_OVER: &str = "select 1 from idempotency_keys where until <= $1 limit 1";
+
+/// Reads by the index of end times.
+const REMOVE_OVER: &str = "
+    delete from idempotency_keys where key_hash in (
+        select key_hash from idempotency_keys where until <= $1 order by until limit $2)";

@@ -1,0 +1,228 @@
+//! Retention: how long a workspace keeps its messages and events, and their removal after that.
+//!
+//! The instance sets the maximum retention, and a workspace may set a shorter one. Content is removed by the
+//! days of messages, though its sealed events stay; events are removed by their own days, though the message
+//! stays readable. `due` finds data that is old enough, `prune` declares its removal in the log and then
+//! removes it, and `rounds` does that periodically. The features of deliveries and media prune their own.
+//!
+//! - `holds`: manages legal holds, under which no content is destroyed
+//! - `purge`: destroys the content of a whole workspace
+//! - `idempotency_keys`: keeps the requests that came with a key for a day
+
+pub(crate) mod holds;
+pub(crate) mod purge;
+pub(crate) mod idempotency_keys;
+mod due;
+mod prune;
+mod rounds;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::capability::Capability::{TokenAdmin, WorkspaceRead};
+use crate::config::Kept;
+use crate::error::{Error, Result};
+use crate::id::WorkspaceId;
+use crate::identity::workspaces::Here;
+use crate::limits::{RETENTION_DAYS_MAX, RETENTION_QUOTA_MAX};
+use crate::log::event::{Event, EventKind, Subject};
+use crate::log::floor::EventsPruned;
+use crate::log::replay::Replayed;
+use crate::op::{Answer, Feature, Read, Records, Write, idempotent, read};
+use crate::store::columns;
+use crate::text::Count;
+
+pub(crate) fn feature() -> Feature {
+    Feature::new()
+        .operations(
+            "retention",
+            vec![
+                idempotent("set_retention_policy", set_retention_policy)
+                    .title("Set how long a workspace keeps things")
+                    .when("Use to set how long the workspace keeps things, as a whole.")
+                    .put("/workspaces/{workspace_id}/retention")
+                    .needs(&[TokenAdmin])
+                    .example(|w| json!({"workspace_id": w.id("workspace"), "messages_days": 365})),
+                read("get_retention_policy", get_retention_policy)
+                    .title("Read how long a workspace keeps things")
+                    .when("Use to see how long the workspace keeps things, and what is due to go.")
+                    .get("/workspaces/{workspace_id}/retention")
+                    .needs(&[WorkspaceRead])
+                    .example(|w| json!({"workspace_id": w.id("workspace")})),
+            ],
+        )
+        .events(vec![EventKind::of::<RetentionPolicySet>(), EventKind::of::<EventsPruned>()])
+        .chore(rounds::chore())
+        .records(vec![
+            Records::table("retention", "workspace_id")
+                .after("workspaces")
+                .ids("workspace_id")
+                .ints("messages_days events_days deliveries_days media_days media_quota_bytes lsn")
+                .times("at")
+                .proven(
+                    "workspace_id",
+                    "messages_days events_days deliveries_days media_days media_quota_bytes at lsn",
+                ),
+        ])
+}
+
+/// The retention of the workspace was set. Null leaves a value to the instance.
+#[derive(Debug, Serialize, JsonSchema)]
+struct RetentionPolicySet {
+    #[serde(flatten)]
+    kept: Kept,
+}
+
+impl Event for RetentionPolicySet {
+    const KIND: &'static str = "RetentionPolicySet";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let policy = event.row_of("retention", "$workspace")?.made();
+        let policy = policy.copy("messages_days events_days deliveries_days media_days media_quota_bytes");
+        policy.set("at", event.at()).set("lsn", event.lsn()).keep()
+    }
+}
+
+/// The retention of a workspace.
+#[derive(Debug, Serialize, JsonSchema)]
+struct RetentionPolicy {
+    /// The values of the workspace; null leaves a value to the instance.
+    workspace: Kept,
+    /// The maximum retention of the instance.
+    instance: Kept,
+    /// The values in force: those of the workspace, or else of the instance.
+    effective: Kept,
+    /// The data that the next round of pruning removes, unless the workspace is then under a legal hold.
+    pending: Pending,
+}
+
+/// The data that the next round of pruning removes.
+#[derive(Debug, Serialize, JsonSchema)]
+struct Pending {
+    /// Events.
+    events: i64,
+    /// Messages, counted up to 100,000.
+    messages: i64,
+}
+
+type Days = Count<1, RETENTION_DAYS_MAX>;
+
+/// Sets how long the workspace keeps data and returns the values in force.
+///
+/// A value that is null or absent is the instance's, so an input without values clears the policy. The next
+/// round of pruning removes older data for good: messages with everything attached to them, and events up to
+/// a floor, from which the log can still be verified. Nothing is removed while the workspace is under a legal
+/// hold. Setting the same again changes nothing.
+///
+/// A value that is longer or larger than the instance's is invalid.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct SetRetentionPolicy {
+    /// The workspace. It must be yours.
+    workspace_id: Here,
+    /// Days that messages are kept.
+    messages_days: Option<Days>,
+    /// Days that events are kept.
+    events_days: Option<Days>,
+    /// Days that records of deliveries are kept.
+    deliveries_days: Option<Days>,
+    /// Days that media are kept.
+    media_days: Option<Days>,
+    /// Bytes of media that are kept.
+    media_quota_bytes: Option<Count<1, RETENTION_QUOTA_MAX>>,
+}
+
+impl SetRetentionPolicy {
+    fn kept(&self) -> Kept {
+        Kept {
+            messages_days: self.messages_days.map(Count::get),
+            events_days: self.events_days.map(Count::get),
+            deliveries_days: self.deliveries_days.map(Count::get),
+            media_days: self.media_days.map(Count::get),
+            media_quota_bytes: self.media_quota_bytes.map(Count::get),
+        }
+    }
+}
+
+fn set_retention_policy(cx: &mut Write<'_>, input: &SetRetentionPolicy) -> Result<RetentionPolicy> {
+    let workspace_id = input.workspace_id.of(cx)?;
+    let wanted = input.kept();
+    check_within(&wanted, &cx.settings().kept)?;
+    if wanted != of_workspace(cx, workspace_id)? {
+        let lsn = cx.emit(Subject::WORKSPACE, &RetentionPolicySet { kept: wanted })?.lsn;
+        let Kept { messages_days, events_days, deliveries_days, media_days, media_quota_bytes } = wanted;
+        let (workspace, at) = (workspace_id, cx.now());
+        let values = [messages_days, events_days, deliveries_days, media_days, media_quota_bytes];
+        let [a, b, c, d, e] = &values;
+        cx.execute(1, SET, &[&workspace, a, b, c, d, e, &at, &lsn])?;
+        cx.audit("retention_policy.set", serde_json::to_value(wanted).map_err(Error::internal)?)?;
+    }
+    policy(cx, wanted, workspace_id)
+}
+
+const SET: &str = "
+    insert into retention (workspace_id, messages_days, events_days, deliveries_days, media_days,
+        media_quota_bytes, at, lsn)
+    values ($1, $2, $3, $4, $5, $6, $7, $8)
+    on conflict (workspace_id) do update set messages_days = excluded.messages_days,
+        events_days = excluded.events_days, deliveries_days = excluded.deliveries_days,
+        media_days = excluded.media_days, media_quota_bytes = excluded.media_quota_bytes,
+        at = excluded.at, lsn = excluded.lsn";
+
+impl Answer<SetRetentionPolicy> for RetentionPolicy {
+    type Kept = ();
+
+    fn kept(&self) -> Option<()> {
+        Some(())
+    }
+
+    fn again(cx: &Read<'_>, input: &SetRetentionPolicy, (): ()) -> Result<Self> {
+        let workspace_id = input.workspace_id.of(cx)?;
+        policy(cx, of_workspace(cx, workspace_id)?, workspace_id)
+    }
+}
+
+/// Fails with 400 if a workspace's retention exceeds the instance's.
+fn check_within(wanted: &Kept, instance: &Kept) -> Result<()> {
+    for ((name, wanted), (_, most)) in wanted.named().into_iter().zip(instance.named()) {
+        if let (Some(wanted), Some(most)) = (wanted, most)
+            && wanted > most
+        {
+            return Err(Error::in_field(name, format!("the instance keeps {most} at most, found {wanted}")));
+        }
+    }
+    Ok(())
+}
+
+/// Returns how long a workspace keeps data, the instance's maximum, and what is removed next.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GetRetentionPolicy {
+    /// The workspace. It must be yours.
+    workspace_id: Here,
+}
+
+fn get_retention_policy(cx: &Read<'_>, input: &GetRetentionPolicy) -> Result<RetentionPolicy> {
+    let workspace_id = input.workspace_id.of(cx)?;
+    policy(cx, of_workspace(cx, workspace_id)?, workspace_id)
+}
+
+fn policy(cx: &Read<'_>, own: Kept, workspace: WorkspaceId) -> Result<RetentionPolicy> {
+    let instance = cx.settings().kept;
+    let effective = own.or(instance);
+    let events = due::events(cx, workspace, &effective)?.map_or(0, |due| due.count());
+    let messages = due::messages(cx, workspace, &effective)?.map_or(0, |due| due.count);
+    Ok(RetentionPolicy { workspace: own, instance, effective, pending: Pending { events, messages } })
+}
+
+columns! {
+    kept_columns: Kept as r { messages_days, events_days, deliveries_days, media_days, media_quota_bytes }
+}
+
+/// Returns the retention that a workspace has set.
+fn of_workspace(cx: &Read<'_>, workspace: WorkspaceId) -> Result<Kept> {
+    Ok(cx.one(OF_WORKSPACE, &[&workspace])?.unwrap_or(Kept::FOREVER))
+}
+
+const OF_WORKSPACE: &str = concat!("select ", kept_columns!(), " from retention r where r.workspace_id = $1");

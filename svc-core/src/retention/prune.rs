@@ -1,0 +1,125 @@
+//! Pruning the events of a log: declared first, and then removed in steps.
+//!
+//! The events are read and verified before that, because it is impossible afterwards: a log that is broken
+//! there is left unchanged. One declaration is bounded by its changes in the census; the rest is declared
+//! after the removal of the first part.
+
+use crate::error::{Error, Result};
+use crate::hash::hash_text;
+use crate::id::WorkspaceId;
+use crate::identity::floor::LogRange;
+use crate::limits::{PRUNE_COUNTS, PRUNE_READ_BYTES, PRUNE_READ_ROWS, PRUNE_ROWS};
+use crate::log::event::Subject;
+use crate::log::floor::EventsPruned;
+use crate::log::tree::Frontier;
+use crate::log::verify::{ChainCursor, ReadBounds};
+use crate::op::{DestroyPermit, Read, Write};
+use crate::stream::census::{self, Counts};
+use crate::stream::checkpoints::at_floor;
+use crate::stream::events::broken_log;
+
+use super::due::DueEvents;
+
+/// A walk over the events that are going to be pruned.
+#[derive(Clone)]
+pub(super) struct Walk {
+    pub workspace: WorkspaceId,
+    due: DueEvents,
+    /// The verified position; the floor will link to its hash.
+    cursor: ChainCursor,
+    frontier: Frontier,
+    counts: Counts,
+}
+
+impl Walk {
+    /// Begins at the floor of the workspace's log.
+    pub fn begin(cx: &Read<'_>, workspace: WorkspaceId, due: DueEvents) -> Result<Self> {
+        let (cursor, frontier) = at_floor(cx, workspace, due.from)?;
+        Ok(Self { workspace, due, cursor, frontier, counts: Counts::new() })
+    }
+
+    /// Returns whether it has reached its end.
+    pub fn is_done(&self) -> bool {
+        self.cursor.lsn().saturating_add(1) >= self.due.floor
+    }
+
+    /// Reads on. Fails with 409 `event-log-broken` where the log is broken.
+    ///
+    /// A read that fails changes nothing, so it may be repeated.
+    pub fn read_on(&mut self, cx: &Read<'_>) -> Result<()> {
+        let up_to = self.due.floor.saturating_sub(1);
+        let bounds = ReadBounds { up_to, rows: PRUNE_READ_ROWS, bytes: PRUNE_READ_BYTES, young: None };
+        let mut on = self.clone();
+        let Self { cursor, frontier, counts, due, .. } = &mut on;
+        let mut ends_at = None;
+        let read = cursor.read(cx, bounds, |_, event| {
+            frontier.push(&event.content_hash);
+            let count = counts.entry((event.subject.channel_id, event.kind.to_owned())).or_default();
+            *count = count.saturating_add(1);
+            ends_at = Some(event.at).filter(|_| counts.len() >= PRUNE_COUNTS);
+            ends_at.is_none()
+        })?;
+        if let Err(broken) = read {
+            if LogRange::of(cx, self.workspace)?.floor == self.due.from {
+                return Err(broken_log(self.workspace, broken));
+            }
+            // The missing events were pruned in between, by a previous or new leader.
+            self.due.floor = self.due.from;
+            return Ok(());
+        }
+        if let Some(at) = ends_at {
+            // Times never decrease, so the events before that time are pruned.
+            *due = DueEvents { floor: cursor.lsn().saturating_add(1), before: at, ..*due };
+        }
+        *self = on;
+        Ok(())
+    }
+
+    /// Declares that the events are pruned, unless another process has moved the floor in between: then there
+    /// is nothing to declare.
+    ///
+    /// From the commit on they are no longer readable.
+    pub fn declare(&self, cx: &mut Write<'_>, _: &DestroyPermit<'_>) -> Result<()> {
+        if LogRange::read(cx)?.floor != self.due.from {
+            return Ok(());
+        }
+        let DueEvents { floor, before, .. } = self.due;
+        let before_floor = floor.saturating_sub(1);
+        if self.cursor.lsn() != before_floor || u64::try_from(before_floor) != Ok(self.frontier.size()) {
+            return Err(Error::internal(format!("what was read of the log does not end before {floor}")));
+        }
+        let prev_hash = hash_text(&self.cursor.hash());
+        let frontier = self.frontier.subtrees().iter().map(hash_text).collect();
+        let pruned_at =
+            cx.emit(Subject::WORKSPACE, &EventsPruned { floor, prev_hash, frontier, before })?.lsn;
+        let workspace = cx.caller().workspace_id;
+        census::forget(cx, floor, &self.counts)?;
+        cx.execute(1, MOVE_FLOOR, &[&workspace, &floor, &pruned_at])
+    }
+}
+
+const MOVE_FLOOR: &str = "update heads set floor = $2, pruned_at = $3 where workspace_id = $1";
+
+/// Removes some of the events below the floor of the caller's workspace. Returns whether there are more.
+pub(super) fn remove_some(cx: &mut Write<'_>, _: &DestroyPermit<'_>) -> Result<bool> {
+    let workspace = cx.caller().workspace_id;
+    let Some((oldest, floor)) = oldest_and_floor(cx, workspace)? else { return Ok(false) };
+    let up_to = oldest.saturating_add(PRUNE_ROWS).min(floor);
+    cx.execute_any(REMOVE, &[&workspace, &up_to])?;
+    Ok(up_to < floor)
+}
+
+const REMOVE: &str = "delete from events where workspace_id = $1 and lsn < $2";
+
+/// Returns whether events below the floor of a workspace remain.
+pub(super) fn has_some_to_remove(cx: &Read<'_>, workspace: WorkspaceId) -> Result<bool> {
+    Ok(oldest_and_floor(cx, workspace)?.is_some_and(|(oldest, floor)| oldest < floor))
+}
+
+fn oldest_and_floor(cx: &Read<'_>, workspace: WorkspaceId) -> Result<Option<(i64, i64)>> {
+    cx.one(OLDEST, &[&workspace])
+}
+
+const OLDEST: &str = "
+    select e.lsn, h.floor from heads h join events e on e.workspace_id = h.workspace_id
+    where h.workspace_id = $1 order by e.lsn limit 1";

@@ -1,0 +1,302 @@
+//! Purging a workspace: all of its content is destroyed, and the record of its events stays.
+//!
+//! Messages are gone from the first commit on. Their rows and keys, and the content in the tables of other
+//! features, are removed in bounded steps after it. A row stores the progress, so a chore continues a purge
+//! after its caller or process has died, and a purge that met a legal hold after the hold has ended.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::capability::Capability::TokenAdmin;
+use crate::conversation::messages::{self, PruneReason};
+use crate::conversation::{boot, glossary, memory, scrub};
+use crate::coordination::results;
+use crate::error::{Code, Error, Result};
+use crate::id::{MemberId, WorkspaceId};
+use crate::identity::floor::LogRange;
+use crate::identity::workspaces::{Here, is_live, load_workspace, own_workspace};
+use crate::limits::{NAME_MAX, PURGED_ROWS, PURGES_LOOKED_AT};
+use crate::log::event::{Event, EventKind, Subject};
+use crate::log::replay::{Replayed, RowChange};
+use crate::op::{Answer, Chore, Effect, Feature, Read, Records, Round, Step, Who, Write, changing};
+use crate::store::columns;
+use crate::text::Text;
+use crate::time::Time;
+
+/// How long a purge stays reserved for its caller after its last step.
+const LEASE: Duration = Duration::from_secs(10);
+/// Time between two scans for purges without a caller.
+const PULSE: Duration = Duration::from_secs(5);
+
+pub(crate) fn feature() -> Feature {
+    Feature::new()
+        .operations(
+            "workspaces",
+            vec![
+                changing("purge_workspace", Effect::Destructive)
+                    .in_resumed_steps(purge_workspace)
+                    .title("Purge the words of a workspace")
+                    .post("/workspaces/{workspace_id}/purge")
+                    .needs(&[TokenAdmin])
+                    .rest_only()
+                    .refuses(&[Code::LegalHold])
+                    .example(|w| json!({"workspace_id": w.id("workspace"), "confirm": "Night shift"})),
+            ],
+        )
+        .events(vec![EventKind::of::<WorkspacePurged>()])
+        .records(vec![Records::table("purges", "workspace_id").stays()])
+        .chore(Chore {
+            name: "purges",
+            every: |_| Some(PULSE),
+            lease: LEASE,
+            who: Who::OneLeader,
+            run: Box::new(resume),
+        })
+}
+
+/// All content of the workspace up to a position was destroyed. The record of its events stays.
+#[derive(Serialize, JsonSchema)]
+struct WorkspacePurged {
+    /// The position in the log up to which content was purged.
+    up_to_lsn: i64,
+    /// The number of rows that had content, by table.
+    removed: BTreeMap<String, i64>,
+}
+
+impl Event for WorkspacePurged {
+    const KIND: &'static str = "WorkspacePurged";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let Some(up_to) = event.int("up_to_lsn") else { return Ok(()) };
+        let lsn = |row: &RowChange<'_>| row.value("lsn").and_then(Value::as_i64);
+        let is_purged = |row: &RowChange<'_>| lsn(row).is_some_and(|lsn| lsn <= up_to);
+        event.rows("claim_checkpoints", &[], |row| if is_purged(&row) { row.remove() } else { Ok(()) })?;
+        results::replay_purged(event, up_to)?;
+        glossary::replay_purged(event, up_to)?;
+        boot::replay_purged(event, up_to)?;
+        memory::replay_purged(event, up_to)
+    }
+}
+
+/// Destroys the content of your workspace: all messages with their edits, all results, the checkpoints of
+/// claims, the terms of the glossary, and the texts of memory blocks and of channels' boots.
+///
+/// The record stays: members, channels, threads and their titles, claims, reviews, and the log, which
+/// verifies as before. A result keeps its hash and reads as null, a memory block keeps its label and is
+/// empty. Messages are gone at once, the rest in steps; the call returns at the end, and continues without
+/// you if it is cut off. Content written after the call stays. A call while a purge is in progress joins that
+/// one.
+///
+/// Fails with 409 `legal-hold` if the workspace is under a legal hold; the rest is destroyed when it has
+/// ended.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct PurgeWorkspace {
+    /// The workspace. It must be yours.
+    workspace_id: Here,
+    /// The current name of the workspace.
+    confirm: Text<1, NAME_MAX>,
+}
+
+/// The result of a purge.
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+struct WordsPurged {
+    /// The workspace.
+    workspace_id: WorkspaceId,
+    /// The position in the log up to which content was purged.
+    up_to_lsn: i64,
+    /// When the last step ran.
+    purged_at: Time,
+    /// The number of rows that had content, by table.
+    removed: BTreeMap<String, i64>,
+}
+
+/// The purge of a workspace.
+struct Purge {
+    up_to_lsn: i64,
+    requested_by: Option<MemberId>,
+    progress: Progress,
+    purged_at: Option<Time>,
+}
+
+columns! { purge_columns: StoredPurge as p { up_to_lsn, requested_by, progress, purged_at } }
+
+struct StoredPurge {
+    up_to_lsn: i64,
+    requested_by: Option<MemberId>,
+    progress: String,
+    purged_at: Option<Time>,
+}
+
+/// The progress of a purge.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Progress {
+    /// The number of rows that had content, by table.
+    removed: BTreeMap<String, i64>,
+    /// The tables without remaining content.
+    done: Vec<String>,
+    /// The position up to which the next table has no content left.
+    reached: i64,
+}
+
+/// The end position of the purge that a call has begun or joined. A purge with a later end has begun after
+/// that one has ended, and covers it.
+type Joined = Option<i64>;
+
+fn purge_workspace(
+    cx: &mut Write<'_>,
+    input: &PurgeWorkspace,
+    joined: &mut Joined,
+) -> Result<Option<WordsPurged>> {
+    let workspace_id = input.workspace_id.of(cx)?;
+    let purge = load(cx, workspace_id)?;
+    if let (Some(purge), Some(_)) = (&purge, &joined) {
+        let Some(purged_at) = purge.purged_at else { return purge_some(cx).map(|()| None) };
+        let (up_to_lsn, removed) = (purge.up_to_lsn, purge.progress.removed.clone());
+        return Ok(Some(WordsPurged { workspace_id, up_to_lsn, purged_at, removed }));
+    }
+    if load_workspace(cx, workspace_id)?.name != *input.confirm {
+        return Err(Error::in_field("confirm", "it is not the name of the workspace"));
+    }
+    match purge.filter(|purge| purge.purged_at.is_none()) {
+        Some(purge) => {
+            *joined = Some(purge.up_to_lsn);
+            purge_some(cx)?;
+        }
+        None => *joined = Some(begin(cx)?),
+    }
+    Ok(None)
+}
+
+impl Answer<PurgeWorkspace> for WordsPurged {
+    type Kept = Self;
+
+    fn kept(&self) -> Option<Self> {
+        Some(self.clone())
+    }
+
+    fn again(cx: &Read<'_>, _: &PurgeWorkspace, kept: Self) -> Result<Self> {
+        own_workspace(cx, kept.workspace_id)?;
+        Ok(kept)
+    }
+}
+
+fn load(cx: &Write<'_>, workspace: WorkspaceId) -> Result<Option<Purge>> {
+    let Some(stored) = cx.one::<StoredPurge>(LOAD, &[&workspace])? else { return Ok(None) };
+    let StoredPurge { up_to_lsn, requested_by, progress, purged_at } = stored;
+    let progress = serde_json::from_str(&progress).map_err(Error::internal)?;
+    Ok(Some(Purge { up_to_lsn, requested_by, progress, purged_at }))
+}
+
+/// Selects the position up to which a purge of a workspace destroys content, while it is in progress.
+pub(crate) const IN_PROGRESS: &str =
+    "select p.up_to_lsn from purges p where p.workspace_id = $1 and p.purged_at is null";
+
+const LOAD: &str = concat!("select ", purge_columns!(), " from purges p where p.workspace_id = $1");
+
+/// Begins the purge of the caller's workspace: from the commit on messages up to here are no longer found.
+///
+/// Returns the position up to which it purges.
+fn begin(cx: &mut Write<'_>) -> Result<i64> {
+    let permit = cx.permit()?;
+    let up_to_lsn = LogRange::read(cx)?.head;
+    let messages = messages::prune(cx, &permit, up_to_lsn, PruneReason::Purge)?;
+    let removed = BTreeMap::from([("messages".to_owned(), messages)]);
+    let purge = Purge {
+        up_to_lsn,
+        requested_by: cx.caller().member_id().ok(),
+        progress: Progress { removed, ..Progress::default() },
+        purged_at: None,
+    };
+    save(cx, &purge)?;
+    Ok(up_to_lsn)
+}
+
+/// Takes the next step of the purge of the caller's workspace.
+fn purge_some(cx: &mut Write<'_>) -> Result<()> {
+    let permit = cx.permit()?;
+    let workspace = cx.caller().workspace_id;
+    let Some(mut purge) = load(cx, workspace)?.filter(|purge| purge.purged_at.is_none()) else {
+        // Another caller has taken the last one.
+        return Ok(());
+    };
+    let progress = &mut purge.progress;
+    let next = cx.records().iter().find_map(|records| {
+        let purge = records.purges()?;
+        (!progress.done.iter().any(|done| done == records.name())).then_some((records.name(), purge))
+    });
+    if let Some((table, words)) = next {
+        let removed = progress.removed.entry(table.to_owned()).or_default();
+        match words(cx, &permit, (progress.reached, purge.up_to_lsn), PURGED_ROWS)? {
+            Some((rows, reached)) => {
+                *removed = removed.saturating_add(rows);
+                progress.reached = reached;
+            }
+            None => {
+                progress.done.push(table.to_owned());
+                progress.reached = 0;
+            }
+        }
+    } else if messages::has_pruned_to_remove(cx, workspace)? {
+        messages::remove_pruned(cx, &permit)?;
+    } else {
+        purge.purged_at = Some(cx.now());
+        end(cx, &purge)?;
+    }
+    save(cx, &purge)
+}
+
+fn end(cx: &mut Write<'_>, purge: &Purge) -> Result<()> {
+    let event = WorkspacePurged { up_to_lsn: purge.up_to_lsn, removed: purge.progress.removed.clone() };
+    let because = cx.emit(Subject::WORKSPACE, &event)?.lsn;
+    let metadata = json!({
+        "up_to_lsn": purge.up_to_lsn, "removed": purge.progress.removed, "requested_by": purge.requested_by,
+    });
+    cx.audit("workspace.purge", metadata)?;
+    scrub::ask_for_words(cx, because)
+}
+
+fn save(cx: &mut Write<'_>, purge: &Purge) -> Result<()> {
+    let workspace = cx.caller().workspace_id;
+    let until = cx.now().plus(LEASE);
+    let progress = serde_json::to_string(&purge.progress).map_err(Error::internal)?;
+    let Purge { up_to_lsn, requested_by, purged_at, .. } = purge;
+    cx.execute(1, SAVE, &[&workspace, up_to_lsn, requested_by, &until, &progress, purged_at])
+}
+
+const SAVE: &str = "
+    insert into purges (workspace_id, up_to_lsn, requested_by, until, progress, purged_at)
+    values ($1, $2, $3, $4, $5, $6)
+    on conflict (workspace_id) do update set
+        up_to_lsn = excluded.up_to_lsn, requested_by = excluded.requested_by, until = excluded.until,
+        progress = excluded.progress, purged_at = excluded.purged_at";
+
+/// Continues a purge that has no caller.
+fn resume(round: &Round<'_>) -> Result<Step> {
+    let found = round.read(|cx| {
+        let left: Vec<(WorkspaceId,)> = cx.query(LEFT, &[&cx.now(), &PURGES_LOOKED_AT])?;
+        for (workspace,) in left {
+            if !cx.is_under_hold(workspace)? {
+                return Ok(Some(workspace));
+            }
+        }
+        Ok(None)
+    })?;
+    let Some(workspace) = found else { return Ok(Step::Done) };
+    let Some(lead) = round.lead()? else { return Ok(Step::Done) };
+    match lead.write(workspace, purge_some) {
+        // A hold was placed in between.
+        Err(error) if error.code() == Code::LegalHold => Ok(Step::Done),
+        taken => taken.map(|()| Step::More),
+    }
+}
+
+const LEFT: &str = concat!(
+    "select p.workspace_id from purges p where p.purged_at is null and p.until < $1 and ",
+    is_live!("p.workspace_id"),
+    " order by p.until limit $2"
+);

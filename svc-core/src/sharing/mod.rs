@@ -1,0 +1,252 @@
+//! Sharing: a ticket by which a reader who is not a member reads one channel, for up to two days.
+//!
+//! An administrator issues it for a visible channel, and passes its secret on; only the secret's hash is
+//! stored. Bearers of the secret read the data of `shown`, and cannot change anything. A ticket ends when it
+//! is revoked or expires, and with its issuer, or with the app installation that issued it; while its issuer
+//! does not see the channel it shows nothing. This file has the type of tickets, their events and the list.
+//! The service has no artifacts so far, so a ticket cannot list any.
+
+mod artifacts;
+mod create;
+mod revoke;
+mod shown;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value as Json, json};
+
+use crate::Result;
+use crate::capability::Capability::TokenAdmin;
+use crate::capability::Right;
+use crate::conversation::places::visible;
+use crate::error::{Code, Error};
+use crate::hash::ArtifactSha;
+use crate::id::{ChannelId, InstallationId, MemberId, ShareTicketId, WorkspaceId};
+use crate::identity::ends::MemberDeactivated;
+use crate::identity::workspaces::Here;
+use crate::log::event::{Event, EventKind, Invalidates};
+use crate::log::replay::Replayed;
+use crate::op::{Feature, Fixture, Frame, Operation, Read, Records, Sample, destructive, read, write};
+use crate::page::{Cursor, Horizon, Limit, Page, rows_to_read};
+use crate::store::columns;
+use crate::time::Time;
+
+/// A share ticket, without its secret.
+#[derive(Debug, Serialize, JsonSchema)]
+struct ShareTicket {
+    /// The ticket's id. It is not a credential: only the secret is.
+    id: ShareTicketId,
+    /// The workspace of the channel.
+    workspace_id: WorkspaceId,
+    /// The only channel that it shows.
+    channel_id: ChannelId,
+    /// The artifacts that it shows, by the SHA-256 of their bytes, sorted.
+    artifact_shas: Vec<ArtifactSha>,
+    /// The member that it belongs to, with which it ends.
+    owner_id: MemberId,
+    /// The member who issued it.
+    creator: MemberId,
+    /// When it was issued.
+    created_at: Time,
+    /// When it expires.
+    expires_at: Time,
+    /// When it was revoked; null if it was not.
+    revoked_at: Option<Time>,
+    #[serde(skip)]
+    lsn: i64,
+}
+
+columns! {
+    ticket_columns: ShareTicket as s {
+        id,
+        workspace_id,
+        channel_id,
+        owner_id,
+        creator = created_by,
+        created_at,
+        expires_at,
+        revoked_at,
+        lsn,
+    }
+    read { shas: Json = artifact_shas }
+    make { artifact_shas: serde_json::from_value(shas).map_err(Error::internal)? }
+}
+
+/// A share ticket was issued.
+#[derive(Debug, Serialize, JsonSchema)]
+struct ShareTicketIssued {
+    /// The new ticket.
+    ticket_id: ShareTicketId,
+    /// The channel that it shows.
+    channel_id: ChannelId,
+    /// When it expires.
+    expires_at: Time,
+    /// The artifacts that it shows.
+    artifact_shas: Vec<ArtifactSha>,
+    /// The app installation that issued it, with which it ends; null if no app did.
+    installation_id: Option<InstallationId>,
+}
+
+impl Event for ShareTicketIssued {
+    const KIND: &'static str = "ShareTicketIssued";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let (owner, actor) = (event.member(), event.actor());
+        let creator = if actor.is_null() { owner.clone() } else { actor };
+        let ticket = event.row_of("share_tickets", "ticket_id")?.made();
+        let ticket = ticket.copy("channel_id expires_at installation_id");
+        let ticket = ticket.set("owner_id", owner).set("created_by", creator);
+        let shas = event.field("artifact_shas").map(|shas| shas.to_string().into());
+        let ticket = ticket.set_known("artifact_shas", shas).set("created_at", event.at());
+        ticket.clear("revoked_at").set("lsn", event.lsn()).keep()
+    }
+}
+
+/// A share ticket was revoked.
+#[derive(Debug, Serialize, JsonSchema)]
+struct ShareTicketRevoked {
+    /// The ticket.
+    ticket_id: ShareTicketId,
+}
+
+impl Event for ShareTicketRevoked {
+    const KIND: &'static str = "ShareTicketRevoked";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        event.row_of("share_tickets", "ticket_id")?.set("revoked_at", event.at()).keep()
+    }
+}
+
+pub(crate) fn feature() -> Feature {
+    let ticket = |w: &Fixture| {
+        json!({"workspace_id": w.id("workspace"), "channel_id": w.id("channel"),
+               "expires_in_secs": 86_400, "artifact_shas": []})
+    };
+    Feature::new()
+        .operations(
+            "sharing",
+            vec![
+                write("create_share_ticket", create::create_share_ticket)
+                    .title("Share a channel with somebody outside")
+                    .when("Use to let somebody who is no member read one channel.")
+                    .post("/workspaces/{workspace_id}/share-tickets")
+                    .needs(&[TokenAdmin])
+                    .created()
+                    .refuses(&[Code::WrongState])
+                    .example(ticket),
+                read("list_share_tickets", list_share_tickets)
+                    .title("List the share tickets of a workspace")
+                    .when("Use to see who else reads channels by ticket; `revoke_share_ticket` ends one.")
+                    .detailed()
+                    .get("/workspaces/{workspace_id}/share-tickets")
+                    .needs(&[TokenAdmin])
+                    .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),
+                destructive("revoke_share_ticket", revoke::revoke_share_ticket)
+                    .title("Revoke a share ticket")
+                    .when("Use to end a share ticket at once.")
+                    .delete("/workspaces/{workspace_id}/share-tickets/{ticket_id}")
+                    .needs(&[TokenAdmin])
+                    .example(
+                        |w| json!({"workspace_id": w.id("workspace"), "ticket_id": w.id("share_ticket")}),
+                    ),
+            ],
+        )
+        .operations("sharing", shown_by_a_ticket())
+        .events(vec![
+            EventKind::of::<ShareTicketIssued>(),
+            EventKind::of::<ShareTicketRevoked>().invalidates(Invalidates::Access),
+        ])
+        .projector(&[MemberDeactivated::KIND], revoke::end_with_members)
+        .sample(Sample::new("share_ticket", "create_share_ticket", ticket))
+        .records(vec![
+            Records::table("share_tickets", "id")
+                .first_to_go()
+                .after("channels")
+                .after("app_installations")
+                .stays()
+                .ids("id workspace_id channel_id owner_id created_by installation_id")
+                .texts("artifact_shas")
+                .times("created_at expires_at revoked_at")
+                .ints("lsn")
+                .secrets("secret_hash")
+                .proven(
+                    "id",
+                    "channel_id owner_id created_by installation_id artifact_shas created_at expires_at \
+                     revoked_at lsn",
+                ),
+        ])
+}
+
+/// The rows of the table that only a share ticket opens.
+fn shown_by_a_ticket() -> Vec<Operation> {
+    let rows = vec![
+        read("get_share_manifest", shown::get_share_manifest)
+            .title("Read what a share ticket shows")
+            .get("/share/manifest")
+            .example(|_| json!({})),
+        read("list_shared_threads", shown::list_shared_threads)
+            .title("List the threads of a shared channel")
+            .get("/share/threads")
+            .example(|_| json!({"limit": 10})),
+        read("list_shared_messages", shown::list_shared_messages)
+            .title("List the messages of a shared thread")
+            .get("/share/threads/{thread_id}/messages")
+            .example(|w| json!({"thread_id": w.id("thread"), "limit": 10})),
+        read("get_shared_artifact", shown::get_shared_artifact)
+            .title("Read a shared artifact")
+            .get("/share/artifacts/{sha256}")
+            .example(|_| json!({"sha256": "00".repeat(32)})),
+    ];
+    rows.into_iter().map(|row| row.framed(Frame::Share).needs(&[Right::Ticket])).collect()
+}
+
+/// Returns the share tickets of a workspace, in the order in which they were issued.
+///
+/// Expired and revoked tickets are included, those for channels that you may not see are omitted. The secret
+/// is never returned again.
+///
+/// One page covers up to 2000 tickets, so it may be short or empty although there is more: continue while
+/// `next_cursor` is not null.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListShareTickets {
+    /// The workspace. It must be yours.
+    workspace_id: Here,
+    cursor: Option<Cursor>,
+    limit: Option<Limit>,
+}
+
+const OF_WORKSPACE: &str = concat!(
+    "select ",
+    ticket_columns!(),
+    " from share_tickets s join channels c on c.id = s.channel_id
+     where s.workspace_id = $5 and s.lsn > $6 and s.lsn <= $8 and ",
+    visible!(c),
+    " order by s.lsn limit $7"
+);
+
+const HORIZON: &str =
+    "select lsn from share_tickets where workspace_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
+
+fn list_share_tickets(cx: &Read<'_>, input: &ListShareTickets) -> Result<Page<ShareTicket>> {
+    let workspace_id = input.workspace_id.of(cx)?;
+    let (after, most) = (Cursor::after(input.cursor), rows_to_read(input.limit));
+    let horizon: Horizon = cx.horizon(HORIZON, &[&workspace_id], after)?;
+    let (sight, last) = (cx.caller().sight.params(), horizon.up_to());
+    let rows = cx.rows(OF_WORKSPACE, &sight.and(&[&workspace_id, &after, &most, &last]))?;
+    Ok(Page::within(horizon, rows, input.limit, |ticket: &ShareTicket| ticket.lsn))
+}
+
+const BY_ID: &str = concat!(
+    "select ",
+    ticket_columns!(),
+    " from share_tickets s join channels c on c.id = s.channel_id
+     where s.id = $5 and s.workspace_id = $6 and ",
+    visible!(c)
+);
+
+/// Loads a share ticket of the caller's workspace, if the caller sees its channel.
+fn load_ticket(cx: &Read<'_>, id: ShareTicketId) -> Result<ShareTicket> {
+    let found = cx.one(BY_ID, &cx.caller().sight.params().and(&[&id, &cx.caller().workspace_id]))?;
+    found.ok_or_else(|| Error::not_found("share ticket"))
+}

@@ -1,0 +1,86 @@
+//! Revoking: a share ticket stops at once, on every server.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{ShareTicketRevoked, load_ticket};
+use crate::error::Result;
+use crate::id::{ChannelId, MemberId, ShareTicketId};
+use crate::identity::workspaces::Here;
+use crate::log::event::{Recorded, Subject};
+use crate::op::{Answer, Read, Write};
+use crate::time::Time;
+
+/// Revokes a share ticket. It stops working at once; revoking it again changes nothing.
+///
+/// A ticket for a channel that you may not see is not found.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RevokeShareTicket {
+    /// The workspace. It must be yours.
+    workspace_id: Here,
+    /// The ticket.
+    ticket_id: ShareTicketId,
+}
+
+/// The end of a share ticket.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub(super) struct TicketRevocation {
+    /// The ticket.
+    id: ShareTicketId,
+    /// When it was revoked.
+    revoked_at: Time,
+}
+
+const REVOKE: &str = "update share_tickets set revoked_at = $2 where id = $1";
+
+pub(super) fn revoke_share_ticket(cx: &mut Write<'_>, input: &RevokeShareTicket) -> Result<TicketRevocation> {
+    input.workspace_id.of(cx)?;
+    let ticket = load_ticket(cx, input.ticket_id)?;
+    if let Some(revoked_at) = ticket.revoked_at {
+        return Ok(TicketRevocation { id: ticket.id, revoked_at });
+    }
+    end(cx, ticket.id, ticket.channel_id, ticket.owner_id)?;
+    Ok(TicketRevocation { id: ticket.id, revoked_at: cx.now() })
+}
+
+impl Answer<RevokeShareTicket> for TicketRevocation {
+    type Kept = Self;
+
+    fn kept(&self) -> Option<Self> {
+        Some(self.clone())
+    }
+
+    fn again(cx: &Read<'_>, _: &RevokeShareTicket, kept: Self) -> Result<Self> {
+        load_ticket(cx, kept.id)?;
+        Ok(kept)
+    }
+}
+
+fn end(cx: &mut Write<'_>, id: ShareTicketId, channel: ChannelId, owner: MemberId) -> Result<()> {
+    cx.emit(Subject::channel(channel).about(owner), &ShareTicketRevoked { ticket_id: id })?;
+    let now = cx.now();
+    cx.execute(1, REVOKE, &[&id, &now])
+}
+
+/// Reads by the indexes of the live tickets of a member, and of those that it has issued for others.
+const LIVE_OF_MEMBER: &str = "
+    select id, channel_id, owner_id from (
+        select s.id, s.channel_id, s.owner_id, s.lsn from share_tickets s
+        where s.owner_id = $1 and s.revoked_at is null and s.expires_at > $2
+        union
+        select s.id, s.channel_id, s.owner_id, s.lsn from share_tickets s
+        where s.created_by = $1 and s.revoked_at is null and s.expires_at > $2
+    ) live order by live.lsn";
+
+/// Revokes the tickets of deactivated members: they do not return if the member is reactivated.
+pub(super) fn end_with_members(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
+    let now = cx.now();
+    for member in events.iter().filter_map(|event| event.subject.member_id) {
+        let ending: Vec<(ShareTicketId, ChannelId, MemberId)> = cx.query(LIVE_OF_MEMBER, &[&member, &now])?;
+        for (id, channel, owner) in ending {
+            end(cx, id, channel, owner)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,117 @@
+//! Catching up: the whole log as a chain that its reader can verify, with the keys of live messages.
+//!
+//! It has no gaps, because a log with gaps proves nothing: an administrator of the workspace also receives
+//! events in private channels. The content of a message is sealed in its events, in the form that was hashed.
+//! The key beside it unseals it until the message is withdrawn, so a copy of the log contains no content that
+//! was withdrawn before the copy. Only participants of a direct message receive its keys.
+
+use std::collections::HashMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::Result;
+use crate::capability::Capability::TokenAdmin;
+use crate::capability::Right;
+use crate::conversation::messages::live_keys;
+use crate::error::Code;
+use crate::id::WorkspaceId;
+use crate::identity::floor::LogRange;
+use crate::identity::workspaces::Here;
+use crate::log::stored::{StoredEvent, event_columns};
+use crate::op::{Operation, Read, read};
+use crate::page::{Cursor, Limit, Page, rows_to_read};
+use crate::text::Count;
+
+/// The type of a page.
+const TYPE: &str = "svc.event-log.catch-up/1";
+
+pub(super) fn operation() -> Operation {
+    read("catch_up_events", catch_up_events)
+        .title("Read the whole log as a chain")
+        .when(
+            "Use to copy or verify the whole log as a chain, oldest first; to read what happened use \
+             `list_events`.",
+        )
+        .detailed()
+        .get("/workspaces/{workspace_id}/events/catch-up")
+        .needs(&[Right::Has(TokenAdmin), Right::Peer])
+        .refuses(&[Code::MustRefetch])
+        .example(|w| json!({"workspace_id": w.id("workspace"), "after_lsn": 1, "limit": 10}))
+}
+
+/// Returns the events of the whole log, oldest first, as a chain that you can verify.
+///
+/// It is complete and includes events in private channels that you are not in.
+///
+/// Each event's `content_hash` is the SHA-256 of its payload's canonical JSON (RFC 8785), and its `prev_hash`
+/// that of the event before it. The content of messages is sealed, with the key that opens it in
+/// `content_key` while the message lives, unless it is in a direct message that you are not in. Continue with
+/// `cursor`, or later with the `after_lsn` of the result: you have caught up when it equals `room_lsn`.
+///
+/// Fails with 409 `must_refetch` if the log lacks the events after the position: it was pruned there, or it
+/// is an older log that was restored.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct CatchUpEvents {
+    /// The workspace. It must be yours.
+    workspace_id: Here,
+    /// Only events after this one. Default: the whole log. Ignored if `cursor` is given.
+    after_lsn: Option<Count<0, { i64::MAX }>>,
+    cursor: Option<Cursor>,
+    limit: Option<Limit>,
+}
+
+/// A part of a log, without gaps.
+#[derive(Serialize, JsonSchema)]
+struct LogPart {
+    /// The type: `svc.event-log.catch-up/1`.
+    #[serde(rename = "type")]
+    type_name: &'static str,
+    /// The workspace.
+    workspace_id: WorkspaceId,
+    #[serde(flatten)]
+    events: Page<ChainedEvent>,
+    /// The position of the last event on this page, or the start of the page.
+    after_lsn: i64,
+    /// The position of the oldest event that the log has.
+    floor: i64,
+    /// The position of the newest event; 0 if there is none.
+    room_lsn: i64,
+}
+
+/// An event of a log, with the key of its sealed content.
+#[derive(Serialize, JsonSchema)]
+struct ChainedEvent {
+    #[serde(flatten)]
+    event: StoredEvent,
+    /// The key of the message whose content is sealed in the payload: 32 bytes as base64.
+    ///
+    /// Only events of the kinds MessagePosted and MessageEdited have it, while the message is not withdrawn;
+    /// in direct messages only for their participants. `sealed` is base64 of a nonce of 12 bytes and the
+    /// AES-256-GCM ciphertext of the content as JSON. The associated data are `svc.sealed/1`, the 16 bytes of
+    /// the message's id, `edit` (0 without one) as 8 bytes with the highest first, and `words`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content_key: Option<String>,
+}
+
+fn catch_up_events(cx: &Read<'_>, input: &CatchUpEvents) -> Result<LogPart> {
+    let workspace_id = input.workspace_id.of(cx)?;
+    let range = LogRange::read(cx)?;
+    let given = input.cursor.map(|cursor| cursor.0).or(input.after_lsn.map(Count::get));
+    let after = given.unwrap_or(range.beginning());
+    range.check_after(workspace_id, after)?;
+    let rows = cx.rows(EVENTS, &[&workspace_id, &after, &range.head, &rows_to_read(input.limit)])?;
+    let page = Page::of(rows, input.limit, |event: &StoredEvent| event.lsn);
+    let mut keys: HashMap<i64, String> = live_keys(cx, page.items())?;
+    let events = page.try_map(|event| Ok(ChainedEvent { content_key: keys.remove(&event.lsn), event }))?;
+    let after_lsn = events.items().last().map_or(after, |event| event.event.lsn);
+    Ok(LogPart { type_name: TYPE, workspace_id, events, after_lsn, floor: range.floor, room_lsn: range.head })
+}
+
+const EVENTS: &str = concat!(
+    "select ",
+    event_columns!(),
+    " from events e where e.workspace_id = $1 and e.lsn > $2 and e.lsn <= $3 order by e.lsn limit $4"
+);

@@ -1,0 +1,380 @@
+//! The census: how many events of each kind a log has.
+//!
+//! A table has the counts of each channel up to a position that a chore advances, so a census reads the same
+//! number of rows however long the log is, and counts only the events after that position. It reads both in
+//! pages, and starts over if the chore moves the position in between. Pruned events are subtracted when the
+//! floor moves. Posting writes nothing here.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::Result;
+use crate::capability::Capability::WorkspaceRead;
+use crate::conversation::places::visible_at;
+use crate::id::{ChannelId, ThreadId, WorkspaceId};
+use crate::identity::floor::LogRange;
+use crate::identity::workspaces::{self, Here};
+use crate::limits::{CENSUS_LAG, CENSUS_PAGE, CENSUS_STEP, CENSUS_TAIL_MAX, CENSUS_WORKSPACES};
+use crate::op::{Chore, Feature, Read, Records, Round, Shared, Step, Who, Write, reading};
+use crate::page::Page;
+use crate::stream::events::sees_thread;
+use crate::sync::lock;
+use crate::time::Time;
+
+pub(crate) fn feature() -> Feature {
+    let pass = Mutex::default();
+    Feature::new()
+        .operations(
+            "events",
+            vec![
+                reading("get_kind_census")
+                    .prepare(begin)
+                    .in_pages(count_next_page)
+                    .short()
+                    .title("Count the events of a log by kind")
+                    .when(
+                        "Use to see which kinds of events a log has, and how many, before you filter \
+                         `list_events`.",
+                    )
+                    .get("/workspaces/{workspace_id}/kind-census")
+                    .needs(&[WorkspaceRead])
+                    .example(|w| json!({"workspace_id": w.id("workspace")})),
+            ],
+        )
+        .chore(Chore {
+            name: "census",
+            every: |_| Some(PULSE),
+            lease: LEASE,
+            who: Who::OneLeader,
+            run: Box::new(move |round| step(round, &pass)),
+        })
+        .records(vec![
+            Records::table("kind_counts", "workspace_id channel_id kind").stays(),
+            Records::table("census_at", "workspace_id").stays(),
+        ])
+}
+
+/// Time between two scans for logs that have grown.
+const PULSE: Duration = Duration::from_secs(5);
+
+/// The lease on counting, after which another process replaces one that has died.
+const LEASE: Duration = Duration::from_secs(10);
+
+/// Returns how many events of each kind the log has, most first.
+///
+/// A workspace has one such read at a time. Events in private channels that you are not in are not counted,
+/// nor are pruned ones.
+///
+/// It counts up to 20,000 events that were not counted before: if there are more, as in a long thread or
+/// after many events in the last seconds, `head_lsn` is the last counted position, and later events are
+/// missing.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GetKindCensus {
+    /// The workspace. It must be yours.
+    workspace_id: Here,
+    /// Only events in this channel.
+    channel_id: Option<ChannelId>,
+    /// Only events in this thread.
+    thread_id: Option<ThreadId>,
+}
+
+/// The number of events of each kind in a log.
+#[derive(Serialize, JsonSchema)]
+struct KindCensus {
+    /// The kinds, sorted by count, highest first.
+    #[serde(flatten)]
+    kinds: Page<KindCount>,
+    /// The sum of the counts.
+    total: i64,
+    /// The position of the oldest event that the log has.
+    floor: i64,
+    /// The position of the last event that was counted.
+    head_lsn: i64,
+}
+
+/// The number of events of a kind in a log.
+#[derive(Serialize, JsonSchema)]
+struct KindCount {
+    /// The kind, such as `ThreadCreated`.
+    kind: String,
+    /// The number of events.
+    count: i64,
+}
+
+/// The counts so far.
+#[derive(Default)]
+struct Census {
+    counts: BTreeMap<String, i64>,
+    /// The position up to which the table counted when the census began; `None` before that.
+    counted_to: Option<i64>,
+    /// The last row of the table that was added; `None` once all are.
+    row: Option<(Uuid, String)>,
+    /// The position up to which events were counted one by one, and the last one to count.
+    after: i64,
+    up_to: i64,
+    /// Maximum events of a thread that are still counted.
+    left: i64,
+}
+
+fn begin(_: &GetKindCensus, _: &Shared, _: Time) -> Result<Census> {
+    Ok(Census::default())
+}
+
+fn count_next_page(cx: &Read<'_>, input: &GetKindCensus, census: &mut Census) -> Result<Option<KindCensus>> {
+    let workspace_id = input.workspace_id.of(cx)?;
+    let range = LogRange::read(cx)?;
+    match input.thread_id {
+        // As in lists of events, a hidden thread is treated as one that does not exist.
+        Some(thread) if !sees_thread(cx, thread)? => census.up_to = range.head,
+        Some(thread) => {
+            if census.counted_to.is_none() {
+                let after = range.beginning();
+                let (counted_to, left) = (Some(after), CENSUS_TAIL_MAX);
+                *census = Census { counted_to, after, up_to: range.head, left, ..Census::default() };
+            }
+            if !census.add_events_of_thread(cx, thread, input.channel_id)? {
+                return Ok(None);
+            }
+        }
+        None => {
+            let at = census_at(cx, workspace_id)?.max(range.beginning());
+            let is_reading_table = census.counted_to.is_none() || census.row.is_some();
+            if census.counted_to != Some(at) && (is_reading_table || range.beginning() > census.after) {
+                let up_to = range.head.min(at.saturating_add(CENSUS_TAIL_MAX));
+                let row = Some((Uuid::nil(), String::new()));
+                *census = Census { counted_to: Some(at), row, after: at, up_to, ..Census::default() };
+            }
+            if !census.add_counted(cx, workspace_id, input.channel_id)?
+                || !census.add_events(cx, workspace_id, input.channel_id)?
+            {
+                return Ok(None);
+            }
+        }
+    }
+    let counts = std::mem::take(&mut census.counts);
+    let total = counts.values().fold(0_i64, |sum, count| sum.saturating_add(*count));
+    let kinds = counts.into_iter().map(|(kind, count)| KindCount { kind, count });
+    let mut kinds: Vec<KindCount> = kinds.collect();
+    kinds.sort_by_key(|kind| std::cmp::Reverse(kind.count));
+    Ok(Some(KindCensus { kinds: Page::whole(kinds), total, floor: range.floor, head_lsn: census.up_to }))
+}
+
+impl Census {
+    /// Adds the next rows of the table, and returns whether they were the last.
+    fn add_counted(
+        &mut self,
+        cx: &Read<'_>,
+        workspace: WorkspaceId,
+        channel: Option<ChannelId>,
+    ) -> Result<bool> {
+        let Some((last_channel, last_kind)) = self.row.take() else { return Ok(true) };
+        let params = cx.caller().sight.params();
+        let rows: Vec<(Uuid, String, i64, bool)> = cx.query(
+            COUNTED,
+            &params.and(&[&workspace, &last_channel, &last_kind, &Uuid::nil(), &channel, &CENSUS_PAGE]),
+        )?;
+        if i64::try_from(rows.len()).unwrap_or(i64::MAX) >= CENSUS_PAGE {
+            self.row = rows.last().map(|(channel, kind, ..)| (*channel, kind.clone()));
+        }
+        let seen = rows.into_iter().filter(|(.., is_seen)| *is_seen);
+        self.add(seen.map(|(_, kind, count, _)| (kind, count)));
+        Ok(self.row.is_none())
+    }
+
+    /// Counts the next events of the workspace, and returns whether they were the last.
+    fn add_events(
+        &mut self,
+        cx: &Read<'_>,
+        workspace: WorkspaceId,
+        channel: Option<ChannelId>,
+    ) -> Result<bool> {
+        let to = self.up_to.min(self.after.saturating_add(CENSUS_PAGE));
+        let params = cx.caller().sight.params();
+        self.add(cx.query(TAIL, &params.and(&[&workspace, &self.after, &to, &channel]))?);
+        self.after = to;
+        Ok(to >= self.up_to)
+    }
+
+    /// Counts the next events of a thread, and returns whether they were the last.
+    fn add_events_of_thread(
+        &mut self,
+        cx: &Read<'_>,
+        thread: ThreadId,
+        channel: Option<ChannelId>,
+    ) -> Result<bool> {
+        let most = self.left.min(CENSUS_PAGE);
+        let last: Option<(i64,)> = cx.one(THREAD_UNTIL, &[&thread, &self.after, &most.saturating_sub(1)])?;
+        let to = last.map_or(self.up_to, |(lsn,)| lsn.min(self.up_to));
+        self.left = self.left.saturating_sub(most);
+        if self.left == 0 {
+            self.up_to = to;
+        }
+        let params = cx.caller().sight.params();
+        self.add(cx.query(OF_THREAD, &params.and(&[&thread, &self.after, &to, &channel]))?);
+        self.after = to;
+        Ok(to >= self.up_to)
+    }
+
+    fn add(&mut self, rows: impl IntoIterator<Item = (String, i64)>) {
+        for (kind, count) in rows {
+            let sum = self.counts.entry(kind).or_default();
+            *sum = sum.saturating_add(count);
+        }
+    }
+}
+
+const THREAD_UNTIL: &str =
+    "select lsn from events where thread_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
+
+const OF_THREAD: &str = concat!(
+    "select e.kind, count(*) from events e left join channels c on c.id = e.channel_id
+     where e.thread_id = $5 and e.lsn > $6 and e.lsn <= $7
+       and (cast($8 as uuid) is null or e.channel_id = $8) and ",
+    visible_at!("e.channel_id", c),
+    " group by e.kind"
+);
+
+const COUNTED: &str = concat!(
+    "select e.at, e.kind, e.n, coalesce((cast($9 as uuid) is null or e.channel_id = $9) and ",
+    visible_at!("e.channel_id", c),
+    ", false) from (
+         select channel_id as at, nullif(channel_id, $8) as channel_id, kind, n from kind_counts
+         where workspace_id = $5 and (channel_id, kind) > ($6, $7)
+         order by channel_id, kind limit $10
+     ) e left join channels c on c.id = e.channel_id
+     order by e.at, e.kind"
+);
+
+const TAIL: &str = concat!(
+    "select e.kind, count(*) from events e left join channels c on c.id = e.channel_id
+     where e.workspace_id = $5 and e.lsn > $6 and e.lsn <= $7
+       and (cast($8 as uuid) is null or e.channel_id = $8) and ",
+    visible_at!("e.channel_id", c),
+    " group by e.kind"
+);
+
+/// Returns the position up to which the table counts the events of a workspace.
+fn census_at(cx: &Read<'_>, workspace: WorkspaceId) -> Result<i64> {
+    let at: Option<(i64,)> = cx.one(AT, &[&workspace])?;
+    Ok(at.map_or(0, |(lsn,)| lsn))
+}
+
+const AT: &str = "select lsn from census_at where workspace_id = $1";
+
+/// Numbers of events by channel, or without one, and kind.
+pub(crate) type Counts = BTreeMap<(Option<ChannelId>, String), i64>;
+
+/// The events of a log to count next.
+struct Counted {
+    workspace: WorkspaceId,
+    after: i64,
+    up_to: i64,
+    counts: Counts,
+}
+
+/// The result of a scan for events to count.
+enum Found {
+    Nothing,
+    NothingUntil(WorkspaceId),
+    Some(Counted),
+}
+
+/// A pass over all workspaces, by their ids.
+#[derive(Default)]
+struct Pass {
+    last: Option<WorkspaceId>,
+    /// Whether it has counted events, so that there may be more.
+    has_counted: bool,
+}
+
+/// Counts the next events of the next log that has grown.
+///
+/// Each workspace has its turn, so that none delays the others.
+fn step(round: &Round<'_>, pass: &Mutex<Pass>) -> Result<Step> {
+    let Pass { last, has_counted } = std::mem::take(&mut *lock(pass));
+    match round.read(move |cx| find(cx, last))? {
+        Found::Nothing => return Ok(if has_counted { Step::More } else { Step::Done }),
+        Found::NothingUntil(workspace) => *lock(pass) = Pass { last: Some(workspace), has_counted },
+        Found::Some(counted) => {
+            let Some(lead) = round.lead()? else { return Ok(Step::Done) };
+            *lock(pass) = Pass { last: Some(counted.workspace), has_counted: true };
+            lead.write(counted.workspace, move |cx| keep(cx, &counted))?;
+        }
+    }
+    Ok(Step::More)
+}
+
+fn find(cx: &Read<'_>, last: Option<WorkspaceId>) -> Result<Found> {
+    let next = workspaces::next(cx, last, CENSUS_WORKSPACES)?;
+    for workspace in &next {
+        let range = LogRange::of(cx, *workspace)?;
+        let after = census_at(cx, *workspace)?.max(range.beginning());
+        if range.head.saturating_sub(after) >= CENSUS_LAG {
+            let up_to = range.head.min(after.saturating_add(CENSUS_STEP));
+            return Ok(Found::Some(count(cx, *workspace, after, up_to)?));
+        }
+    }
+    Ok(next.last().map_or(Found::Nothing, |workspace| Found::NothingUntil(*workspace)))
+}
+
+fn count(cx: &Read<'_>, workspace: WorkspaceId, after: i64, up_to: i64) -> Result<Counted> {
+    let rows: Vec<(Option<ChannelId>, String, i64)> = cx.query(COUNT, &[&workspace, &after, &up_to])?;
+    let counts = rows.into_iter().map(|(channel, kind, count)| ((channel, kind), count)).collect();
+    Ok(Counted { workspace, after, up_to, counts })
+}
+
+const COUNT: &str = "
+    select channel_id, kind, count(*) from events where workspace_id = $1 and lsn > $2 and lsn <= $3
+    group by channel_id, kind";
+
+/// Adds the counts, unless the table has moved on since they were read.
+fn keep(cx: &mut Write<'_>, counted: &Counted) -> Result<()> {
+    let Counted { workspace, after, up_to, counts } = counted;
+    let now = census_at(cx, *workspace)?.max(LogRange::read(cx)?.beginning());
+    if now != *after {
+        return Ok(());
+    }
+    change(cx, counts, 1)?;
+    cx.execute(1, MOVE, &[workspace, up_to])
+}
+
+/// Subtracts the events below a new floor of the caller's workspace, with these counts.
+pub(crate) fn forget(cx: &mut Write<'_>, floor: i64, counts: &Counts) -> Result<()> {
+    let workspace = cx.caller().workspace_id;
+    let last = floor.saturating_sub(1);
+    if census_at(cx, workspace)? >= last {
+        change(cx, counts, -1)?;
+        return cx.execute_any(DROP_EMPTY, &[&workspace]);
+    }
+    // All counted events are below the floor.
+    cx.execute_any(CLEAR, &[&workspace])?;
+    cx.execute(1, MOVE, &[&workspace, &last])
+}
+
+fn change(cx: &mut Write<'_>, counts: &Counts, sign: i64) -> Result<()> {
+    let workspace = cx.caller().workspace_id;
+    for ((channel, kind), count) in counts {
+        let (channel, change) = (channel.map_or(Uuid::nil(), ChannelId::uuid), count.saturating_mul(sign));
+        cx.execute_any(CHANGE, &[&workspace, &channel, kind, &change])?;
+    }
+    Ok(())
+}
+
+const CHANGE: &str = "
+    insert into kind_counts (workspace_id, channel_id, kind, n) values ($1, $2, $3, $4)
+    on conflict (workspace_id, channel_id, kind) do update set n = kind_counts.n + excluded.n";
+
+const DROP_EMPTY: &str = "delete from kind_counts where workspace_id = $1 and n = 0";
+
+const CLEAR: &str = "delete from kind_counts where workspace_id = $1";
+
+const MOVE: &str = "
+    insert into census_at (workspace_id, lsn) values ($1, $2)
+    on conflict (workspace_id) do update set lsn = excluded.lsn";

@@ -1,0 +1,445 @@
+//! The event log as its readers may see it.
+//!
+//! Events in a private channel are returned only to its members; everything else in the workspace is visible
+//! to all its members. Payloads are returned in the form that was hashed; messages, which are sealed in them,
+//! have their plaintext beside the payload.
+
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::capability::Capability::{EventSubscribe, WorkspaceRead};
+use crate::conversation::messages::{OpenedEvent, open_words};
+use crate::conversation::places::{visible_at, visible_place};
+use crate::error::{Code, Error, Result};
+use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
+use crate::identity::enrol::MemberCreated;
+use crate::identity::floor::LogRange;
+use crate::identity::workspaces::Here;
+use crate::log::bus::EventFilter;
+use crate::log::event::Event;
+use crate::log::stored::{StoredEvent, event_columns};
+use crate::log::verify::{Break, ChainHead, ChainReport, ExpectedFound, ExpectedHead, Source, Verification};
+use crate::op::{
+    Feature, LongPoll, Poll, Read, Records, Shared, TypedOperation, WaitOutput, WaitSecs, read, reading, wait,
+};
+use crate::page::{Cursor, Horizon, Limit, Page, rows_to_read};
+use crate::store::{ToParam, Visitor};
+use crate::stream::{catch_up, tombstones};
+use crate::text::{Count, Text};
+use crate::time::Time;
+
+/// Maximum number of characters of a kind's name.
+const KIND_MAX: usize = 100;
+
+/// The name of a kind of event, from a caller.
+pub type KindName = Text<1, KIND_MAX>;
+
+/// Maximum number of characters of an expected head: a position, a colon, and a hash with its algorithm.
+const HEAD_MAX: usize = 100;
+
+pub(crate) fn feature() -> Feature {
+    Feature::new()
+        .operations(
+            "events",
+            vec![
+                read("list_events", list_events)
+                    .title("Read the event log")
+                    .when(
+                        "Use to see what happened in the workspace, oldest first; `wait_for_event` waits \
+                         for more, and `list_thread_events` has one thread's.",
+                    )
+                    .detailed()
+                    .get("/workspaces/{workspace_id}/events")
+                    .needs(&[WorkspaceRead])
+                    .refuses(&[Code::MustRefetch])
+                    .example(|w| {
+                        json!({
+                            "workspace_id": w.id("workspace"), "after_id": 1, "thread_id": w.id("thread"),
+                            "limit": 10,
+                        })
+                    }),
+                reading("verify_event_chain")
+                    .prepare(begin_verification)
+                    .in_pages(verify_next_page)
+                    .title("Verify the event log")
+                    .when(
+                        "Use to prove that nobody has changed the log: checks its whole hash chain and \
+                         returns its head.",
+                    )
+                    .get("/workspaces/{workspace_id}/events/verify")
+                    .needs(&[WorkspaceRead])
+                    .refuses(&[Code::EventLogBroken])
+                    .example(|w| json!({"workspace_id": w.id("workspace")})),
+                wait(WAIT_FOR_EVENT, wait_for_event)
+                    .title("Wait for an event")
+                    .when(
+                        "Use to wait for what happens next, as `list_events` returns it; for a task use \
+                         `wait_for_ready`, for words to you `wait_for_mention`.",
+                    )
+                    .detailed()
+                    .get("/workspaces/{workspace_id}/wait/event")
+                    .needs(&[EventSubscribe])
+                    .refuses(&[Code::MustRefetch])
+                    .example(|w| {
+                        json!({"workspace_id": w.id("workspace"), "after_id": 0, "kind": MemberCreated::KIND,
+                        "timeout_secs": 5})
+                    }),
+                catch_up::operation(),
+                tombstones::operation(),
+            ],
+        )
+        .records(vec![
+            Records::table("events", "lsn")
+                .after("workspaces")
+                .ids("workspace_id channel_id thread_id member_id")
+                .ints("lsn")
+                .texts("kind payload")
+                .times("at")
+                .hashes("prev_hash content_hash")
+                .unproven(
+                    "lsn kind at channel_id thread_id member_id payload prev_hash content_hash",
+                    "is the log itself, which its chain proves",
+                ),
+            Records::table("heads", "workspace_id").stays(),
+            Records::table("taps", "name workspace_id").stays(),
+            Records::of_instance("schema_migrations"),
+            Records::of_instance("leases"),
+            Records::of_instance("key_checks"),
+            Records::of_instance("rate_windows"),
+        ])
+}
+
+/// Returns the events of a workspace's log, oldest first.
+///
+/// Start with `after_id`, and continue with the `after_id` of the result. Events in private channels that you
+/// are not in and those that do not match the filters are omitted.
+///
+/// One page covers up to 2000 events and ends at 1 MiB, so it may be short or empty although there is more:
+/// you have caught up when `next_cursor` is null.
+///
+/// The payload of a message's event has the content as it was hashed: sealed. `message` beside it has the
+/// plaintext, which is blank once the message is withdrawn.
+///
+/// Fails with 409 `must_refetch` if the log lacks the events after the position: it was pruned there, or it
+/// is an older log that was restored.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListEvents {
+    /// The workspace. It must be yours.
+    workspace_id: Here,
+    /// Only events after this one. Default: the whole log. Ignored if `cursor` is given.
+    after_id: Option<Count<0, { i64::MAX }>>,
+    cursor: Option<Cursor>,
+    /// Only events in this channel.
+    channel_id: Option<ChannelId>,
+    /// Only events in this thread.
+    thread_id: Option<ThreadId>,
+    /// Only events about this member.
+    member_id: Option<MemberId>,
+    /// Only events of this kind, such as `ThreadCreated`.
+    kind: Option<KindName>,
+    limit: Option<Limit>,
+}
+
+/// A part of the log, oldest first.
+#[derive(Serialize, JsonSchema)]
+pub struct EventPage {
+    #[serde(flatten)]
+    pub events: Page<OpenedEvent>,
+    /// The position up to which the log was read, including omitted events.
+    ///
+    /// Pass it as `after_id` to continue, now or later.
+    pub after_id: i64,
+    /// The id of the last event in the log; 0 if there is none.
+    pub room_lsn: i64,
+}
+
+fn list_events(cx: &Read<'_>, input: &ListEvents) -> Result<EventPage> {
+    let wanted = Selection {
+        workspace_id: input.workspace_id.of(cx)?,
+        channel_id: input.channel_id,
+        thread_id: input.thread_id,
+        member_id: input.member_id,
+        kind: input.kind.clone(),
+    };
+    let after = input.cursor.map(|cursor| cursor.0).or(input.after_id.map(Count::get));
+    page(cx, &wanted, after, input.limit)
+}
+
+/// The events that a reader requests. The inputs of operations are flat, so they repeat its fields.
+struct Selection {
+    workspace_id: WorkspaceId,
+    channel_id: Option<ChannelId>,
+    thread_id: Option<ThreadId>,
+    member_id: Option<MemberId>,
+    kind: Option<KindName>,
+}
+
+/// The page's statement. `$workspace` and `$thread` are the conditions that decide which index is used.
+macro_rules! page_sql {
+    ($workspace:literal, $thread:literal) => {
+        concat!(
+            "select ",
+            event_columns!(),
+            "
+    from events e
+    left join channels c on c.id = e.channel_id
+    where ",
+            $workspace,
+            " and e.lsn > $6 and e.lsn <= $7 and ",
+            visible_at!("e.channel_id", c),
+            "
+      and (cast($8 as uuid) is null or e.channel_id = $8)
+      and ",
+            $thread,
+            "
+      and (cast($10 as uuid) is null or e.member_id = $10)
+      and (cast($11 as text) is null or e.kind = $11)
+    order by e.lsn limit $12"
+        )
+    };
+}
+
+/// Reads along the workspace's log.
+const PAGE: &str = page_sql!("e.workspace_id = $5", "(cast($9 as uuid) is null or e.thread_id = $9)");
+
+/// Reads along one thread's events.
+///
+/// The workspace is compared in a form that no index serves, because SQLite would otherwise walk the whole
+/// log.
+const PAGE_OF_THREAD: &str = page_sql!("(e.workspace_id = $5) is true", "e.thread_id = $9");
+
+const HORIZON_OF_THREAD: &str =
+    "select lsn from events where thread_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
+
+/// Returns whether the caller may see a thread, which may not exist.
+pub(super) fn sees_thread(cx: &Read<'_>, thread: ThreadId) -> Result<bool> {
+    match visible_place(cx, thread) {
+        Err(error) if error.code() == Code::NotFound => Ok(false),
+        found => found.map(|_| true),
+    }
+}
+
+/// Returns the events after `after` that the caller may see and has requested.
+///
+/// The head is read first: everything up to it is committed, so a page without events has covered all of
+/// that.
+fn page(cx: &Read<'_>, wanted: &Selection, after: Option<i64>, limit: Option<Limit>) -> Result<EventPage> {
+    let Selection { workspace_id, channel_id, thread_id, member_id, kind } = wanted;
+    let range = LogRange::read(cx)?;
+    let (room_lsn, after) = (range.head, after.unwrap_or(range.beginning()));
+    range.check_after(*workspace_id, after)?;
+    let (sql, horizon) = match *thread_id {
+        // The position that a page reaches would reveal how many events a hidden thread has, so it is treated
+        // as a thread that does not exist.
+        Some(thread) if !sees_thread(cx, thread)? => {
+            let after_id = after.max(room_lsn);
+            return Ok(EventPage { events: Page::whole(Vec::new()), after_id, room_lsn });
+        }
+        Some(thread) => (PAGE_OF_THREAD, cx.horizon(HORIZON_OF_THREAD, &[&thread], after)?),
+        None => (PAGE, Horizon::above(after, room_lsn)),
+    };
+    let (sight, last, rows) =
+        (cx.caller().sight.params(), room_lsn.min(horizon.up_to()), rows_to_read(limit));
+    let params = sight.and(&[workspace_id, &after, &last, channel_id, thread_id, member_id, kind, &rows]);
+    let stored = Page::within(horizon, cx.rows(sql, &params)?, limit, |event: &StoredEvent| event.lsn);
+    let events = open_words(cx, stored)?;
+    let after_id = events.next_cursor().map_or(after.max(room_lsn), |cursor| cursor.0);
+    Ok(EventPage { events, after_id, room_lsn })
+}
+
+/// Waits for events and returns them as `list_events` does.
+///
+/// If there are matching events after `after_id`, the call returns at once, otherwise as soon as one comes.
+/// Returns `{"timed_out": true}` when the time is over; then wait again with the same `after_id`. Every
+/// result of `list_events` has the id of the last event as `room_lsn`.
+///
+/// If a part of a long log is still to be read at that time, the page is empty, and its `after_id` is where
+/// to continue.
+///
+/// Fails with 409 `must_refetch` if the log lacks the events after the position: it was pruned there, or it
+/// is an older log that was restored.
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WaitForEvent {
+    /// The workspace. It must be yours.
+    workspace_id: Here,
+    /// Only events after this one; 0 is the beginning of a log that was never pruned.
+    after_id: Count<0, { i64::MAX }>,
+    /// Only events in this channel.
+    channel_id: Option<ChannelId>,
+    /// Only events in this thread.
+    thread_id: Option<ThreadId>,
+    /// Only events about this member.
+    member_id: Option<MemberId>,
+    /// Only events of this kind, such as `ThreadCreated`.
+    kind: Option<KindName>,
+    limit: Option<Limit>,
+    timeout_secs: Option<WaitSecs<0>>,
+}
+
+/// Waits for events. Subscriptions need the same rights.
+pub const WAIT_FOR_EVENT: TypedOperation<WaitForEvent, WaitOutput<EventPage>> =
+    TypedOperation::new("wait_for_event");
+
+impl LongPoll for WaitForEvent {
+    fn filter(&self) -> EventFilter {
+        EventFilter::on(self.kind.as_deref())
+            .in_channel(self.channel_id)
+            .in_thread(self.thread_id)
+            .about(self.member_id)
+    }
+
+    fn timeout(&self) -> Duration {
+        WaitSecs::timeout(self.timeout_secs)
+    }
+}
+
+fn wait_for_event(cx: &Read<'_>, input: &mut WaitForEvent) -> Result<Poll<EventPage>> {
+    let wanted = Selection {
+        workspace_id: input.workspace_id.of(cx)?,
+        channel_id: input.channel_id,
+        thread_id: input.thread_id,
+        member_id: input.member_id,
+        kind: input.kind.clone(),
+    };
+    let page = page(cx, &wanted, Some(input.after_id.get()), input.limit)?;
+    if !page.events.items().is_empty() {
+        return Ok(Poll::Ready(page));
+    }
+    // Events that were read are not read again.
+    input.after_id = Count::new(page.after_id).map_err(Error::internal)?;
+    Ok(if page.events.next_cursor().is_some() { Poll::More(page) } else { Poll::Pending })
+}
+
+/// Verifies the hash chain of a workspace's whole log and returns its head.
+///
+/// Every column, hash and link and the head are checked against the stored bytes. A pruned log is verified
+/// from its floor on, with the start that its pruning event declares. Keep the head: pass it later as
+/// `expect_head` to prove that nothing before it was changed.
+///
+/// One verification of a workspace runs at a time; another one is rejected with 429 `rate-limited`. A
+/// verification of a big log may take long; after 60 s it gives up with 503 `overloaded`, and `svc verify`
+/// can be used instead.
+///
+/// Fails with 409 `event-log-broken`, with the `lsn` of the first broken event, if the log is broken or does
+/// not contain `expect_head`.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct VerifyEventChain {
+    /// The workspace. It must be yours.
+    workspace_id: Here,
+    /// A head that the log must contain, as `LSN:HASH`, such as one that an earlier call returned.
+    #[schemars(regex(pattern = r"^[0-9]{1,18}:(sha256:)?[0-9A-Fa-f]{64}$"))]
+    expect_head: Option<Text<3, HEAD_MAX>>,
+}
+
+/// The result of verifying an intact log.
+#[derive(Debug, Serialize, JsonSchema)]
+struct ChainVerifyReport {
+    /// The workspace.
+    workspace_id: WorkspaceId,
+    /// Always true: a broken log is reported as an error.
+    valid: bool,
+    /// The number of events.
+    events: i64,
+    /// The id of the oldest event that the log keeps.
+    floor: i64,
+    /// The last event.
+    head: ChainHead,
+    /// Whether the log contains `expect_head`; null if none was given.
+    ///
+    /// A head that is older than the floor is `below-floor`: nothing is broken, and nothing is proven.
+    expected: Option<ExpectedFound>,
+}
+
+impl Source for Read<'_> {
+    fn visit(&self, sql: &'static str, params: &[&dyn ToParam], each: Visitor<'_>) -> Result<()> {
+        Read::visit(self, sql, params, each)
+    }
+
+    fn visit_within(
+        &self,
+        bytes: usize,
+        sql: &'static str,
+        params: &[&dyn ToParam],
+        each: Visitor<'_>,
+    ) -> Result<()> {
+        Read::visit_within(self, bytes, sql, params, each)
+    }
+}
+
+/// A verification, which begins with its first page.
+struct Verifying {
+    expected: Option<ExpectedHead>,
+    begun: Option<Verification>,
+}
+
+fn begin_verification(input: &VerifyEventChain, _: &Shared, _: Time) -> Result<Verifying> {
+    let expected = input.expect_head.as_deref().map(str::parse::<ExpectedHead>).transpose()?;
+    Ok(Verifying { expected, begun: None })
+}
+
+fn verify_next_page(
+    cx: &Read<'_>,
+    input: &VerifyEventChain,
+    verifying: &mut Verifying,
+) -> Result<Option<ChainVerifyReport>> {
+    let workspace_id = input.workspace_id.of(cx)?;
+    let expected = verifying.expected.take();
+    let begun = verifying.begun.get_or_insert_with(|| Verification::new(workspace_id, expected));
+    begun.next_page(cx)?.map(verdict).transpose()
+}
+
+/// Returns the report of an intact log, or the error that names the broken event.
+fn verdict(report: ChainReport) -> Result<ChainVerifyReport> {
+    let ChainReport { workspace_id, valid, events, floor, head, expected, broken } = report;
+    match broken {
+        None => Ok(ChainVerifyReport { workspace_id, valid, events, floor, head, expected }),
+        Some(broken) => Err(broken_log(workspace_id, broken)),
+    }
+}
+
+/// Returns the error that names the broken event.
+pub(crate) fn broken_log(workspace_id: WorkspaceId, broken: Break) -> Error {
+    let reason = broken.defect.reason();
+    Error::new(Code::EventLogBroken, format!("the event log is broken at {}: {reason}", broken.lsn))
+        .with("workspace_id", workspace_id)
+        .with("lsn", broken.lsn)
+        .with("defect", broken.defect)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::verify::Defect;
+
+    #[test]
+    fn a_broken_log_is_a_problem_that_names_the_event() {
+        let report = |broken: Option<Break>| ChainReport {
+            workspace_id: WorkspaceId::INSTANCE,
+            valid: broken.is_none(),
+            events: 6,
+            floor: 1,
+            head: ChainHead { lsn: 6, hash: "sha256:00".to_owned() },
+            expected: None,
+            broken,
+        };
+        assert_eq!(verdict(report(None)).unwrap().events, 6);
+        let error = verdict(report(Some(Break { lsn: 7, defect: Defect::Content }))).unwrap_err();
+        let body = serde_json::to_value(error.problem()).unwrap();
+        assert_eq!(
+            (error.code(), &body["lsn"], &body["defect"]),
+            (Code::EventLogBroken, &7.into(), &"content".into())
+        );
+    }
+
+    #[test]
+    fn a_threads_events_are_read_by_thread() {
+        assert!(PAGE.contains("e.workspace_id = $5 and"));
+        assert!(PAGE_OF_THREAD.contains("and e.thread_id = $9"));
+    }
+}

@@ -1,0 +1,95 @@
+//! Subscriptions of tokens that outlive a request: addresses of resources, each for a day.
+//!
+//! A client without an open connection subscribes by its token, and any server notifies it of changes. This
+//! is bookkeeping, which leaves no event and no audit row. The shell defines the addresses, and who may see
+//! the resources.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::id::TokenId;
+use crate::identity::sessions::ended_rows;
+use crate::limits::RESOURCE_SUBSCRIPTIONS_MAX;
+use crate::op::{Admission, Dispatch, Feature, OwnWork, Read, Records, Surface, Write};
+use crate::stream::events::WAIT_FOR_EVENT;
+
+/// How long a subscription lasts.
+const LASTS: Duration = Duration::from_secs(86_400);
+
+/// The table.
+const TABLE: &str = "resource_subscriptions";
+
+pub(crate) fn feature() -> Feature {
+    Feature::new().chore(ended_rows(TABLE, Duration::ZERO, ANY_OVER, REMOVE_OVER)).records(vec![
+        Records::table(TABLE, "token_id uri").first_to_go().through("token_id", "tokens").stays(),
+    ])
+}
+
+/// The subscriptions of a service's tokens. Callers need the rights that `wait_for_event` needs.
+pub struct ResourceSubscriptions<'a>(pub(crate) &'a Arc<Dispatch>);
+
+impl ResourceSubscriptions<'_> {
+    /// Subscribes an admitted caller's token to an address, or ends the subscription.
+    ///
+    /// Fails with 403 without a token, and with 409 `wrong-state` if it has too many subscriptions.
+    pub async fn set(&self, admission: Admission, uri: String, is_wanted: bool) -> Result<()> {
+        let Self(dispatch) = self;
+        let (own, token) = token_of(dispatch, admission).await?;
+        let token = token.ok_or_else(|| Error::forbidden("only a token has subscriptions that last"))?;
+        let change = move |cx: &mut Write<'_>| match is_wanted {
+            true => add(cx, token, &uri),
+            false => cx.change(REMOVE, &[&token, &uri]).map(drop),
+        };
+        dispatch.await_change(own, Surface::System, change).await
+    }
+
+    /// Returns the addresses that an admitted caller's token is subscribed to.
+    pub async fn of(&self, admission: Admission) -> Result<Vec<String>> {
+        let operation = WAIT_FOR_EVENT.operation(&self.0.table)?;
+        let read = |cx: &Read<'_>| {
+            let Some(token) = cx.caller().token_id else { return Ok(Vec::new()) };
+            let found = cx.first_rows::<(String,)>(LIVE, &[&token, &cx.now()])?;
+            Ok(found.into_iter().map(|(uri,)| uri).collect())
+        };
+        self.0.read_for(operation, admission, false, read).await
+    }
+}
+
+async fn token_of(dispatch: &Arc<Dispatch>, admission: Admission) -> Result<(OwnWork, Option<TokenId>)> {
+    let operation = WAIT_FOR_EVENT.operation(&dispatch.table)?;
+    let read = |cx: &Read<'_>| Ok((OwnWork::caused_by(cx.caller()), cx.caller().token_id));
+    dispatch.read_for(operation, admission, false, read).await
+}
+
+fn add(cx: &mut Write<'_>, token: TokenId, uri: &str) -> Result<()> {
+    let now = cx.now();
+    let until = now.plus(LASTS);
+    if cx.change(PROLONG, &[&token, &uri, &until])? > 0 {
+        return Ok(());
+    }
+    let count = cx.one::<(i64,)>(COUNT, &[&token, &now])?.map_or(0, |(count,)| count);
+    if count >= RESOURCE_SUBSCRIPTIONS_MAX {
+        return Err(Error::wrong_state(format!(
+            "a token subscribes to at most {RESOURCE_SUBSCRIPTIONS_MAX} resources; end one of them first"
+        )));
+    }
+    cx.execute(1, INSERT, &[&token, &uri, &until])
+}
+
+const LIVE: &str = "select uri from resource_subscriptions where token_id = $1 and until > $2";
+
+const COUNT: &str = "select count(*) from resource_subscriptions where token_id = $1 and until > $2";
+
+const PROLONG: &str = "update resource_subscriptions set until = $3 where token_id = $1 and uri = $2";
+
+const INSERT: &str = "insert into resource_subscriptions (token_id, uri, until) values ($1, $2, $3)";
+
+const REMOVE: &str = "delete from resource_subscriptions where token_id = $1 and uri = $2";
+
+const ANY_OVER: &str = "select 1 from resource_subscriptions where until <= $1 limit 1";
+
+/// Reads by the index of end times.
+const REMOVE_OVER: &str = "
+    delete from resource_subscriptions where (token_id, uri) in (
+        select token_id, uri from resource_subscriptions where until <= $1 order by until limit $2)";

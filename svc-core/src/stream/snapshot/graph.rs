@@ -1,0 +1,297 @@
+//! The graph of a workspace: its objects and their relations, without content.
+//!
+//! Nodes are the workspace, its members, channels, threads and messages. A node's parent is the object that
+//! contains it; an edge is any other relation. Only events change the graph, so the graph of a log's head is
+//! always the same. It excludes messages that were pruned or purged, which are no longer readable.
+//!
+//! The hash is that of the canonical JSON (RFC 8785) of an object with the members `edges` and `nodes`. Edges
+//! are ordered by their type, `from` and `to`; nodes by their type, `lsn` and `id`. It is computed from the
+//! rows as they are read, so the graph is in memory only if it is requested, and then bounded.
+
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+use std::sync::Mutex;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+use crate::error::{Code, Error, Result};
+use crate::hash::hash_text;
+use crate::id::WorkspaceId;
+use crate::limits::{GRAPH_HASHES, GRAPH_MAX};
+use crate::log::canonical;
+use crate::op::Read;
+use crate::store::{Columns, Scan};
+use crate::sync::lock;
+
+/// The objects of a workspace, and their relations.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+pub(super) struct WorkspaceGraph {
+    /// Relations, by their type, `from` and `to`.
+    edges: Vec<GraphEdge>,
+    /// Objects, by their type, `lsn` and `id`.
+    nodes: Vec<GraphNode>,
+}
+
+/// An object of a workspace.
+#[derive(Debug, Serialize, JsonSchema)]
+struct GraphNode {
+    /// Its id.
+    id: Uuid,
+    /// One of `channel`, `member`, `message`, `thread` and `workspace`.
+    #[serde(rename = "type")]
+    type_name: &'static str,
+    /// The object that contains it: the thread of a message, the channel of a thread, else the workspace.
+    parent_id: Option<Uuid>,
+    /// The position of the event that created it; null for the workspace.
+    lsn: Option<i64>,
+    /// Its state.
+    ///
+    /// A channel is `active` or `archived`; a member `active`, `frozen`, `deactivated` or `removed`; a
+    /// message `posted`, `edited` or `withdrawn`; a workspace `live`; a thread is in its state.
+    state: String,
+}
+
+/// A relation between two objects.
+#[derive(Debug, Serialize, JsonSchema)]
+struct GraphEdge {
+    /// The id of the first object.
+    from: Uuid,
+    /// The id of the second object.
+    to: Uuid,
+    /// The relation of the first object to the second.
+    ///
+    /// `assigned_to`: a thread and the member that works on it. `author`: a message and its author.
+    /// `child_of`: a thread and the thread that it was split off from. `depends_on`: a thread and one that
+    /// must end before it. `member_of`: a member and a channel that lists its members.
+    #[serde(rename = "type")]
+    type_name: &'static str,
+}
+
+/// Objects of one type, and the statement that selects them in the workspace `$1`.
+struct Kind {
+    name: &'static str,
+    rows: &'static str,
+}
+
+/// Sorted by name.
+const EDGES: [Kind; 5] = [
+    Kind {
+        name: "assigned_to",
+        rows: "select t.id, t.assignee_id from threads t
+               where t.workspace_id = $1 and t.assignee_id is not null order by t.id",
+    },
+    Kind {
+        name: "author",
+        rows: "select m.id, m.author_id from messages m join heads h on h.workspace_id = m.workspace_id
+               where m.workspace_id = $1 and m.lsn > h.words_floor and m.author_id is not null order by m.id",
+    },
+    Kind {
+        name: "child_of",
+        rows: "select t.id, t.parent_id from threads t
+               where t.workspace_id = $1 and t.parent_id is not null order by t.id",
+    },
+    Kind {
+        name: "depends_on",
+        rows: "select d.thread_id, d.depends_on_id
+               from thread_dependencies d join threads t on t.id = d.thread_id
+               where t.workspace_id = $1 order by d.thread_id, d.depends_on_id",
+    },
+    Kind {
+        name: "member_of",
+        rows: "select cm.member_id, cm.channel_id
+               from channel_members cm join channels c on c.id = cm.channel_id
+               where c.workspace_id = $1 order by cm.member_id, cm.channel_id",
+    },
+];
+
+/// Sorted by name; columns are id, parent, position and state.
+const NODES: [Kind; 5] = [
+    Kind {
+        name: "channel",
+        rows: "select c.id, c.workspace_id, c.lsn,
+                   case when c.archived_at is null then 'active' else 'archived' end
+               from channels c where c.workspace_id = $1 order by c.lsn, c.id",
+    },
+    Kind {
+        name: "member",
+        rows: "select m.id, m.workspace_id, m.lsn,
+                   case when m.removed_at is not null then 'removed'
+                        when m.deactivated_at is not null then 'deactivated'
+                        when m.frozen_at is not null then 'frozen' else 'active' end
+               from members m where m.workspace_id = $1 order by m.lsn, m.id",
+    },
+    Kind {
+        name: "message",
+        rows: "select m.id, m.thread_id, m.lsn,
+                   case when m.withdrawn_at is not null then 'withdrawn'
+                        when m.edits > 0 then 'edited' else 'posted' end
+               from messages m join heads h on h.workspace_id = m.workspace_id
+               where m.workspace_id = $1 and m.lsn > h.words_floor order by m.lsn, m.id",
+    },
+    Kind {
+        name: "thread",
+        rows: "select t.id, t.channel_id, t.lsn, t.state
+               from threads t where t.workspace_id = $1 order by t.lsn, t.id",
+    },
+    Kind {
+        name: "workspace",
+        rows: "select w.id, cast(null as uuid), cast(null as bigint), 'live'
+               from workspaces w where w.id = $1 order by w.id",
+    },
+];
+
+impl GraphEdge {
+    fn of(type_name: &'static str, row: &dyn Columns) -> Option<Self> {
+        Some(Self { from: row.id(0)??, to: row.id(1)??, type_name })
+    }
+}
+
+impl GraphNode {
+    fn of(type_name: &'static str, row: &dyn Columns) -> Option<Self> {
+        let (parent_id, state) = (row.id(1)?, row.text(3)?.to_owned());
+        Some(Self { id: row.id(0)??, type_name, parent_id, lsn: row.int(2), state })
+    }
+}
+
+/// Returns the hash of the graph of a workspace whose log ends with the event `head`.
+///
+/// A process computes it once for each head.
+pub(super) fn hash(cx: &Read<'_>, workspace: WorkspaceId, head: [u8; 32]) -> Result<String> {
+    if let Some(known) = remembered(workspace, &head) {
+        return Ok(known);
+    }
+    let (hash, _) = walk(cx, workspace, None)?;
+    remember(workspace, head, hash.clone());
+    Ok(hash)
+}
+
+/// Returns the graph of a workspace, and its hash.
+///
+/// Fails with 409 `wrong-state` if a reply cannot hold it.
+pub(super) fn whole(
+    cx: &Read<'_>,
+    workspace: WorkspaceId,
+    head: [u8; 32],
+) -> Result<(String, WorkspaceGraph)> {
+    let (hash, graph) = walk(cx, workspace, Some(WorkspaceGraph::default()))?;
+    remember(workspace, head, hash.clone());
+    Ok((hash, graph.unwrap_or_default()))
+}
+
+/// Hashes the graph, and adds it to `graph` if there is one.
+fn walk(
+    cx: &Read<'_>,
+    workspace: WorkspaceId,
+    mut graph: Option<WorkspaceGraph>,
+) -> Result<(String, Option<WorkspaceGraph>)> {
+    let mut hashing = Hashing { digest: Sha256::new(), room: GRAPH_MAX };
+    hashing.digest.update(b"{\"edges\":[");
+    hashing.add(cx, workspace, &EDGES, GraphEdge::of, graph.as_mut().map(|graph| &mut graph.edges))?;
+    hashing.digest.update(b"],\"nodes\":[");
+    hashing.add(cx, workspace, &NODES, GraphNode::of, graph.as_mut().map(|graph| &mut graph.nodes))?;
+    hashing.digest.update(b"]}");
+    Ok((hash_text(&hashing.digest.finalize().into()), graph))
+}
+
+/// A graph while its rows are read.
+struct Hashing {
+    digest: Sha256,
+    /// How many more nodes and edges may be kept.
+    room: usize,
+}
+
+impl Hashing {
+    fn add<T: Serialize>(
+        &mut self,
+        cx: &Read<'_>,
+        workspace: WorkspaceId,
+        kinds: &[Kind],
+        read: fn(&'static str, &dyn Columns) -> Option<T>,
+        mut kept: Option<&mut Vec<T>>,
+    ) -> Result<()> {
+        let mut is_first = true;
+        for kind in kinds {
+            let scan = Scan::new(&format!("graph_{}", kind.name), kind.rows, kind.rows);
+            let mut outcome = Ok(());
+            cx.scan(&scan, &[&workspace], &mut |row| {
+                let item = read(kind.name, row).ok_or_else(|| unreadable(kind.name));
+                outcome = item.and_then(|item| {
+                    if !std::mem::take(&mut is_first) {
+                        self.digest.update(b",");
+                    }
+                    self.digest.update(canonical::to_string(&item)?.as_bytes());
+                    let Some(kept) = &mut kept else { return Ok(()) };
+                    self.room = self.room.checked_sub(1).ok_or_else(too_large)?;
+                    kept.push(item);
+                    Ok(())
+                });
+                if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            })?;
+            outcome?;
+        }
+        Ok(())
+    }
+}
+
+fn unreadable(name: &str) -> Error {
+    Error::internal(format!("a row for the graph's {name} does not hold what it should"))
+}
+
+fn too_large() -> Error {
+    Error::new(
+        Code::WrongState,
+        format!(
+            "the graph has more than {GRAPH_MAX} nodes and edges, which is more than a reply holds; \
+             export_workspace returns all that they are made from"
+        ),
+    )
+}
+
+/// The most recently computed hashes of graphs, by the head of their log.
+///
+/// The hash of an event identifies one history, so all services of a process may share this.
+static KNOWN: Mutex<VecDeque<(WorkspaceId, [u8; 32], String)>> = Mutex::new(VecDeque::new());
+
+fn remembered(workspace: WorkspaceId, head: &[u8; 32]) -> Option<String> {
+    let known = lock(&KNOWN);
+    let found = known.iter().find(|(of, at, _)| *of == workspace && at == head);
+    found.map(|(_, _, hash)| hash.clone())
+}
+
+/// Stores the hash in place of that of the workspace's earlier head.
+fn remember(workspace: WorkspaceId, head: [u8; 32], hash: String) {
+    let mut known = lock(&KNOWN);
+    known.retain(|(of, ..)| *of != workspace);
+    if known.len() >= GRAPH_HASHES {
+        known.pop_front();
+    }
+    known.push_back((workspace, head, hash));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_in_the_order_of_their_names() {
+        for kinds in [&EDGES, &NODES] {
+            assert!(kinds.is_sorted_by_key(|kind| kind.name));
+        }
+    }
+
+    #[test]
+    fn the_hash_of_the_newest_head_of_so_many_workspaces_is_remembered() {
+        let workspace = |number: usize| WorkspaceId::from(Uuid::from_u128(number as u128 + 1_000_000));
+        for number in 0..=GRAPH_HASHES {
+            remember(workspace(number), [1; 32], "old".to_owned());
+            remember(workspace(number), [2; 32], number.to_string());
+        }
+        assert_eq!(lock(&KNOWN).len(), GRAPH_HASHES);
+        assert_eq!(remembered(workspace(0), &[2; 32]), None);
+        assert_eq!(remembered(workspace(1), &[1; 32]), None);
+        assert_eq!(remembered(workspace(1), &[2; 32]), Some("1".to_owned()));
+    }
+}

@@ -1,0 +1,204 @@
+//! The snapshot: the current state at the head of a log, for clients that cannot or need not read it from its
+//! beginning.
+//!
+//! It has the start and end of the log and how to continue from there, the hash of the workspace's graph, and
+//! a signed checkpoint of the log. Clients that have fallen below the floor are sent here. The checkpoint's
+//! tree continues the one that a chore has stored; if that is far behind, the later events are read page by
+//! page, with other reads in between, for the maximum time of a long read.
+//!
+//! - `graph`: builds the graph of the workspace's objects and relations
+
+mod graph;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::capability::Capability::{TokenAdmin, WorkspaceRead};
+use crate::capability::{Needs, Right};
+use crate::error::{Code, Error, Result};
+use crate::hash::hash_text;
+use crate::id::WorkspaceId;
+use crate::identity::floor::LogRange;
+use crate::identity::workspaces::{Here, load_workspace};
+use crate::log::verify::{Break, Defect, checkpoint_of};
+use crate::op::{Feature, Read, reading};
+use crate::schema::default_is;
+use crate::stream::checkpoints::{LogTree, at_floor};
+use crate::stream::events::broken_log;
+use crate::stream::room::address_of;
+use crate::time::Time;
+use graph::WorkspaceGraph;
+
+/// The type of a snapshot.
+const TYPE: &str = "svc.event-log.snapshot/1";
+
+pub(crate) fn feature() -> Feature {
+    Feature::new().operations(
+        "events",
+        vec![
+            reading("get_log_snapshot")
+                .prepare(|_, _, _| Ok(Walk::default()))
+                .scan(next_page)
+                .whole()
+                .title("Read what a log comes to now")
+                .when(
+                    "Use to begin again after `must_refetch`, or to compare two copies of a log by the \
+                     hash of their graph.",
+                )
+                .get("/workspaces/{workspace_id}/snapshot")
+                .needs(&[Right::Has(WorkspaceRead), Right::Peer])
+                .refuses(&[Code::WrongState, Code::EventLogBroken])
+                .example(|w| json!({"workspace_id": w.id("workspace")})),
+        ],
+    )
+}
+
+/// Returns the current state of a log: its start and end, the hash of the workspace's graph, and a signed
+/// checkpoint.
+///
+/// After `must_refetch`, read the state again and continue after `head`. The graph has every channel, also
+/// private ones, and no content. `graph_hash` is the SHA-256 of its canonical JSON (RFC 8785), and stays the
+/// same as long as `head` does. `include_graph` and the capability token:admin return the graph itself, up to
+/// 20,000 nodes and edges. A workspace has one long read at a time.
+///
+/// Fails with 409 `wrong-state` if the graph is too large to be included; 409 `event-log-broken` if the log
+/// does not verify at the positions that were read.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GetLogSnapshot {
+    /// The workspace. It must be yours.
+    workspace_id: Here,
+    /// Whether the graph is returned too, which requires token:admin.
+    #[schemars(transform = default_is("false"))]
+    #[serde(default)]
+    include_graph: bool,
+}
+
+/// The current state of a log.
+#[derive(Serialize, JsonSchema)]
+struct LogSnapshot {
+    /// The type: `svc.event-log.snapshot/1`.
+    #[serde(rename = "type")]
+    type_name: &'static str,
+    /// The workspace, and the time of the snapshot.
+    header: SnapshotHeader,
+    /// The start of the log.
+    floor: SnapshotFloor,
+    /// The end of the log.
+    head: SnapshotHead,
+    /// The SHA-256 of the graph's canonical JSON (RFC 8785), as `sha256:<hex>`.
+    graph_hash: String,
+    /// The signed checkpoint (C2SP tlog-checkpoint) over `head`; null if the service signs nothing.
+    checkpoint: Option<String>,
+    /// The workspace's objects and relations. Only if requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    graph: Option<WorkspaceGraph>,
+}
+
+/// The workspace of a snapshot.
+#[derive(Serialize, JsonSchema)]
+struct SnapshotHeader {
+    /// The workspace.
+    workspace_id: WorkspaceId,
+    /// The workspace's display name.
+    name: String,
+    /// An alias that can be changed; null while it has none.
+    handle: Option<String>,
+    /// The prefix of the addresses of everything in the workspace.
+    uri: String,
+    /// When the snapshot was taken.
+    at: Time,
+}
+
+/// The start of a log.
+#[derive(Serialize, JsonSchema)]
+struct SnapshotFloor {
+    /// The position of the oldest event; 1 if nothing was pruned.
+    lsn: i64,
+    /// The hash that this event links to, as `sha256:<hex>`.
+    prev_hash: String,
+    /// The path of all remaining events.
+    href: String,
+}
+
+/// The end of a log.
+#[derive(Serialize, JsonSchema)]
+struct SnapshotHead {
+    /// The position of the newest event; 0 if there is none.
+    lsn: i64,
+    /// Its content hash, as `sha256:<hex>`.
+    content_hash: String,
+    /// When it happened.
+    at: Time,
+    /// The path of the events after it.
+    href: String,
+}
+
+/// A snapshot whose tree is being grown.
+#[derive(Default)]
+struct Walk(Option<(LogSnapshot, LogTree)>);
+
+fn next_page(cx: &Read<'_>, input: &GetLogSnapshot, walk: &mut Walk) -> Result<Option<LogSnapshot>> {
+    let workspace = input.workspace_id.of(cx)?;
+    if input.include_graph {
+        cx.caller().check_right(Needs::one_of(&[TokenAdmin]))?;
+    }
+    let Some(signer) = &cx.settings().signer else { return snapshot(cx, input).map(Some) };
+    let (mut snapshot, mut tree) = match walk.0.take() {
+        Some(begun) => begun,
+        None => (snapshot(cx, input)?, LogTree::begin(cx, workspace)?),
+    };
+    let head = snapshot.head.lsn;
+    if let Err(broken) = tree.grow(cx, head)? {
+        // The missing events may have been pruned since; then it starts over.
+        return match LogRange::of(cx, workspace)?.has_after(tree.lsn()) {
+            true => Err(broken_log(workspace, broken)),
+            false => Ok(None),
+        };
+    }
+    if tree.lsn() < head {
+        walk.0 = Some((snapshot, tree));
+        return Ok(None);
+    }
+    if hash_text(&tree.hash()) != snapshot.head.content_hash {
+        return Err(broken_log(workspace, Break { lsn: head, defect: Defect::Head }));
+    }
+    let size = u64::try_from(head).map_err(Error::internal)?;
+    snapshot.checkpoint = Some(checkpoint_of(workspace, size, tree.root()).sign(signer));
+    Ok(Some(snapshot))
+}
+
+/// Returns the snapshot without its checkpoint.
+fn snapshot(cx: &Read<'_>, input: &GetLogSnapshot) -> Result<LogSnapshot> {
+    let workspace = load_workspace(cx, input.workspace_id.of(cx)?)?;
+    let row: Option<(i64, [u8; 32], Time, i64)> = cx.one(HEAD, &[&workspace.id])?;
+    let (lsn, hash, at, floor) = row.ok_or_else(|| Error::internal("the workspace has no log"))?;
+    let (before, _) = at_floor(cx, workspace.id, floor)?;
+    let (graph_hash, graph) = match input.include_graph {
+        true => graph::whole(cx, workspace.id, hash).map(|(hash, graph)| (hash, Some(graph)))?,
+        false => (graph::hash(cx, workspace.id, hash)?, None),
+    };
+    let href = |after: i64| format!("/workspaces/{}/events?after_id={after}", workspace.id);
+    Ok(LogSnapshot {
+        type_name: TYPE,
+        floor: SnapshotFloor {
+            lsn: floor,
+            prev_hash: hash_text(&before.hash()),
+            href: href(floor.saturating_sub(1)),
+        },
+        head: SnapshotHead { lsn, content_hash: hash_text(&hash), at, href: href(lsn) },
+        graph_hash,
+        checkpoint: None,
+        graph,
+        header: SnapshotHeader {
+            uri: address_of(workspace.id),
+            workspace_id: workspace.id,
+            name: workspace.name,
+            handle: workspace.handle,
+            at: cx.now(),
+        },
+    })
+}
+
+const HEAD: &str = "select lsn, hash, at, floor from heads where workspace_id = $1";

@@ -1,0 +1,263 @@
+//! Durable subscriptions: the acknowledged position of a consumer in a log.
+//!
+//! A consumer belongs to a member and has a name. Its position moves only when its subscriber acknowledges
+//! events, and is written no more than once a second, or when its subscriber sets a new start; it is
+//! bookkeeping, which leaves no event and no audit row. One connection holds a consumer: the newest, on any
+//! server. A consumer without a connection for 30 days is removed.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::wanted::ConsumerId;
+use crate::error::{Error, Result};
+use crate::id::MemberId;
+use crate::identity::floor::LogRange;
+use crate::identity::sessions::ended_rows;
+use crate::op::{Chore, Dispatch, OwnWork, Read, Surface, Write};
+use crate::time::{Monotonic, Time};
+
+/// Maximum consumers of a member.
+const OF_A_MEMBER_MAX: i64 = 100;
+/// Maximum events that are sent without an acknowledgement.
+pub(super) const UNACKNOWLEDGED_MAX: usize = 1000;
+/// Minimum time between two writes of a position.
+const WRITE_EVERY: Duration = Duration::from_secs(1);
+/// Maximum time until a connection learns that a newer one holds its consumer.
+const CHECK_EVERY: Duration = Duration::from_secs(10);
+/// How long a consumer without a connection is kept.
+const KEPT: Duration = Duration::from_secs(30 * 86_400);
+/// Maximum age of a consumer's last-seen time while a connection holds it.
+const SEEN_EVERY: Duration = Duration::from_secs(86_400);
+
+/// The chore that removes consumers that were not seen for long.
+pub(super) fn tidy() -> Chore {
+    ended_rows("consumers", KEPT, ANY_UNSEEN, REMOVE_UNSEEN)
+}
+
+/// A consumer, in the connection that holds it.
+pub(super) struct Consumer {
+    own: OwnWork,
+    member: MemberId,
+    id: ConsumerId,
+    holder: Uuid,
+    /// The positions of events that were sent and not acknowledged.
+    sent: VecDeque<i64>,
+    /// The last position up to which events were ever sent.
+    furthest: i64,
+    acknowledged: i64,
+    stored: i64,
+    /// The earliest time of the next write of the position.
+    write_at: Monotonic,
+    /// When a check last found no newer connection that holds it.
+    checked: Monotonic,
+}
+
+/// A consumer that a connection has taken.
+pub(super) struct Taken {
+    pub consumer: Consumer,
+    /// Its position.
+    pub position: i64,
+    /// The range of the log at that time.
+    pub range: LogRange,
+}
+
+impl Consumer {
+    /// Takes a consumer over from its current connection, and returns it with its position.
+    ///
+    /// `begin` moves it there; a new one begins at the end of the log. Fails with 409 `must_refetch` if the
+    /// log lacks the events after it; then nothing has changed.
+    pub async fn take(
+        dispatch: &Arc<Dispatch>,
+        (own, member): (OwnWork, MemberId),
+        id: ConsumerId,
+        begin: Option<i64>,
+    ) -> Result<Taken> {
+        let (name, checked) = (id.as_str().to_owned(), dispatch.clock.monotonic());
+        let taken = dispatch.await_change(own, Surface::System, move |cx| take(cx, member, &name, begin));
+        let (holder, position, range) = taken.await?;
+        let consumer = Self {
+            own,
+            member,
+            id,
+            holder,
+            sent: VecDeque::new(),
+            furthest: position,
+            acknowledged: position,
+            stored: position,
+            write_at: dispatch.clock.deadline(WRITE_EVERY),
+            checked,
+        };
+        Ok(Taken { consumer, position, range })
+    }
+
+    /// Returns how many more events may be sent before one is acknowledged.
+    pub fn left(&self) -> usize {
+        UNACKNOWLEDGED_MAX.saturating_sub(self.sent.len())
+    }
+
+    /// Records that events were sent.
+    pub fn sent(&mut self, positions: impl Iterator<Item = i64>) {
+        self.sent.extend(positions);
+    }
+
+    /// Records that the events up to `position` were processed, of those sent up to `sent`.
+    ///
+    /// Events that were sent before the consumer was moved back are sent again, and their acknowledgement
+    /// counts then.
+    pub fn acknowledge(&mut self, position: i64, sent: i64) -> Result<()> {
+        self.furthest = self.furthest.max(sent);
+        if position > self.furthest {
+            return Err(Error::in_field("ack", format!("nothing after {sent} has been sent")));
+        }
+        if position > sent {
+            return Ok(());
+        }
+        while self.sent.front().is_some_and(|first| *first <= position) {
+            self.sent.pop_front();
+        }
+        self.acknowledged = self.acknowledged.max(position);
+        Ok(())
+    }
+
+    /// Returns when its position is to be written, or `None` if it has not changed.
+    pub fn due(&self) -> Option<Monotonic> {
+        (self.acknowledged > self.stored).then_some(self.write_at)
+    }
+
+    /// Writes the position. Fails with 409 `wrong-state` if a newer connection holds the consumer.
+    pub async fn write(&mut self, dispatch: &Arc<Dispatch>) -> Result<()> {
+        self.write_at = dispatch.clock.deadline(WRITE_EVERY);
+        let position = self.acknowledged;
+        self.store(dispatch, position).await?;
+        self.stored = position;
+        Ok(())
+    }
+
+    /// Moves it to a position at once; events that were sent up to `sent` are sent again from there.
+    ///
+    /// Fails with 409 `must_refetch` if the log lacks the events after it, with 409 `wrong-state` if a newer
+    /// connection holds it; then nothing has changed.
+    pub async fn move_to(&mut self, dispatch: &Arc<Dispatch>, position: i64, sent: i64) -> Result<()> {
+        let mut moved = self.moved_to(position);
+        let moved = dispatch.await_change(self.own, Surface::System, move |cx| {
+            LogRange::read(cx)?.check_after(cx.caller().workspace_id, position)?;
+            moved(cx)
+        });
+        if moved.await? == 0 {
+            return Err(taken_over());
+        }
+        self.sent.clear();
+        self.furthest = self.furthest.max(sent);
+        (self.acknowledged, self.stored) = (position, position);
+        Ok(())
+    }
+
+    /// Returns when to check that no newer connection holds it.
+    pub fn check_at(&self) -> Monotonic {
+        self.checked.plus(CHECK_EVERY)
+    }
+
+    /// Checks that no newer connection holds the consumer.
+    pub async fn check(&mut self, dispatch: &Arc<Dispatch>) -> Result<()> {
+        let now = dispatch.clock.monotonic();
+        let (member, name, holder) = (self.member, self.id.as_str().to_owned(), self.holder);
+        let read = move |cx: &Read<'_>| {
+            let found: Option<(Uuid, Time)> = cx.one(HELD, &[&cx.caller().workspace_id, &member, &name])?;
+            let seen_at = found.filter(|(held_by, _)| *held_by == holder).map(|(_, seen_at)| seen_at);
+            Ok(seen_at.map(|seen_at| cx.now().since(seen_at) > SEEN_EVERY))
+        };
+        match dispatch.await_read(self.own, read).await? {
+            Some(false) => {}
+            Some(true) => self.store(dispatch, self.stored).await?,
+            None => return Err(taken_over()),
+        }
+        self.checked = now;
+        Ok(())
+    }
+
+    async fn store(&self, dispatch: &Arc<Dispatch>, position: i64) -> Result<()> {
+        let moved = dispatch.await_change(self.own, Surface::System, self.moved_to(position)).await?;
+        if moved == 0 { Err(taken_over()) } else { Ok(()) }
+    }
+
+    /// Returns the change that moves it if this connection still holds it; the change returns the number of
+    /// rows.
+    fn moved_to(&self, position: i64) -> impl FnMut(&mut Write<'_>) -> Result<u64> + Send + 'static {
+        let (member, name, holder) = (self.member, self.id.as_str().to_owned(), self.holder);
+        move |cx| {
+            let (workspace, now) = (cx.caller().workspace_id, cx.now());
+            cx.change(MOVE, &[&workspace, &member, &name, &holder, &position, &now])
+        }
+    }
+
+    /// Writes the last position of a connection that ends.
+    pub fn close(&self, dispatch: &Arc<Dispatch>) {
+        if self.acknowledged > self.stored {
+            let write = self.moved_to(self.acknowledged);
+            // If it fails, the events are sent again.
+            dispatch.submit_change_as_instance(self.own, Surface::System, write, drop);
+        }
+    }
+}
+
+/// Returns the error of a connection whose consumer another one has taken over.
+pub(super) fn taken_over() -> Error {
+    Error::wrong_state("a newer connection holds this consumer")
+}
+
+fn take(
+    cx: &mut Write<'_>,
+    member: MemberId,
+    name: &str,
+    begin: Option<i64>,
+) -> Result<(Uuid, i64, LogRange)> {
+    let (workspace, now) = (cx.caller().workspace_id, cx.now());
+    let stands: Option<(i64,)> = cx.one(STANDS, &[&workspace, &member, &name])?;
+    let range = LogRange::read(cx)?;
+    let position = begin.or(stands.map(|(after,)| after)).unwrap_or(range.head);
+    range.check_after(workspace, position)?;
+    let holder = Uuid::from_bytes(cx.entropy().bytes()?);
+    if stands.is_some() {
+        cx.execute(1, TAKE, &[&workspace, &member, &name, &holder, &position, &now])?;
+        return Ok((holder, position, range));
+    }
+    let count = cx.one::<(i64,)>(COUNT, &[&workspace, &member])?.map_or(0, |(count,)| count);
+    if count >= OF_A_MEMBER_MAX {
+        return Err(Error::wrong_state(format!("a member has at most {OF_A_MEMBER_MAX} consumers")));
+    }
+    cx.execute(1, INSERT, &[&workspace, &member, &name, &holder, &position, &now])?;
+    Ok((holder, position, range))
+}
+
+const STANDS: &str =
+    "select after_id from consumers where workspace_id = $1 and member_id = $2 and consumer_id = $3";
+
+const HELD: &str = "
+    select holder, seen_at from consumers
+    where workspace_id = $1 and member_id = $2 and consumer_id = $3";
+
+const COUNT: &str = "select count(*) from consumers where workspace_id = $1 and member_id = $2";
+
+const INSERT: &str = "
+    insert into consumers (workspace_id, member_id, consumer_id, holder, after_id, seen_at)
+    values ($1, $2, $3, $4, $5, $6)";
+
+const TAKE: &str = "
+    update consumers set holder = $4, after_id = $5, seen_at = $6
+    where workspace_id = $1 and member_id = $2 and consumer_id = $3";
+
+/// Moves a consumer for the connection that holds it.
+const MOVE: &str = "
+    update consumers set after_id = $5, seen_at = $6
+    where workspace_id = $1 and member_id = $2 and consumer_id = $3 and holder = $4";
+
+const ANY_UNSEEN: &str = "select 1 from consumers where seen_at <= $1 limit 1";
+
+/// Reads by the index of last-seen times.
+const REMOVE_UNSEEN: &str = "
+    delete from consumers where (workspace_id, member_id, consumer_id) in (
+        select workspace_id, member_id, consumer_id from consumers where seen_at <= $1
+        order by seen_at limit $2)";

@@ -1,0 +1,304 @@
+//! The frames of a subscription over WebSocket: those of a client, and those of the server that are not
+//! events.
+//!
+//! The credential of the first frame is read first, so that a dead one is reported whatever else is wrong
+//! with the frame. A malformed frame ends the connection.
+
+use schemars::JsonSchema;
+use secrecy::SecretString;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::wanted::{Begin, ConsumerId, Subscription, WantedEvents};
+use crate::conversation::messages::OpenedEvent;
+use crate::error::{Error, Result};
+use crate::id::WorkspaceId;
+use crate::log::event::Attribution;
+use crate::log::feed::FrameForm;
+use crate::mark::without_mark;
+use crate::op::{self, Input};
+use crate::schema::{self, inlined_input, inlined_output};
+use crate::text::Count;
+use crate::token_text;
+
+/// The first frame.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FirstFrame {
+    /// The token to subscribe with; without it, the credential of the handshake counts.
+    token: Option<String>,
+    /// The requested events: an object. Only a resume token can replace it.
+    #[schemars(with = "Option<WantedEvents>")]
+    filter: Option<Value>,
+    /// Only events after this position; 0 is the beginning of a log that was never pruned.
+    ///
+    /// Without it a subscription begins at the end of the log, and a durable one at its position. It moves a
+    /// durable one to this position.
+    #[schemars(with = "Option<Count<0, { i64::MAX }>>")]
+    after_id: Option<Value>,
+    /// The token of an earlier frame: its filter and its position. It lasts an hour.
+    resume_token: Option<String>,
+    /// Whether each event is delivered until it is acknowledged; then `consumer_id` is needed.
+    #[serde(default)]
+    at_least_once: bool,
+    /// The name of the durable subscription: 1 to 128 of the characters A to Z, a to z, 0 to 9 and `._:-`.
+    #[schemars(with = "Option<ConsumerId>")]
+    consumer_id: Option<Value>,
+    /// Whether the server sends `position` frames while nothing matches.
+    #[serde(default)]
+    positions: bool,
+}
+
+/// The request of a first frame.
+#[derive(Debug)]
+pub struct Asked {
+    /// The subscription.
+    pub subscription: Subscription,
+    /// Whether the client wants `position` frames.
+    pub positions: bool,
+}
+
+impl FirstFrame {
+    /// Parses the frame.
+    pub fn read(text: &str) -> Result<Self> {
+        op::decode_frame(&Input::json(without_mark(text).to_owned()))
+            .map_err(|error| malformed("the first frame", error.detail()))
+    }
+
+    /// Removes the credential from the frame; `None` means that of the handshake.
+    pub fn credential(&mut self) -> Option<SecretString> {
+        self.token.take().map(|token| SecretString::from(token_text::trimmed(&token)))
+    }
+
+    /// Reads the requested events, and the start.
+    pub fn asked(self) -> Result<Asked> {
+        let wanted = self.filter.map(filter).transpose()?;
+        let begin = match (self.after_id, self.resume_token) {
+            (Some(_), Some(_)) => {
+                return Err(Error::malformed("give either `after_id` or `resume_token`, not both"));
+            }
+            (None, Some(token)) => Begin::Token(token),
+            (Some(after_id), None) => Begin::After(position("`after_id`", after_id)?),
+            (None, None) => Begin::Default,
+        };
+        let consumer = match (self.at_least_once, self.consumer_id) {
+            (true, Some(id)) => Some(
+                ConsumerId::deserialize(id)
+                    .map_err(|error| malformed("`consumer_id`", &error.to_string()))?,
+            ),
+            (false, None) => None,
+            _ => return Err(Error::in_fields(&["at_least_once", "consumer_id"], "each needs the other")),
+        };
+        let subscription = Subscription { wanted, begin, form: FrameForm::Full, consumer };
+        Ok(Asked { subscription, positions: self.positions })
+    }
+}
+
+/// A frame after the first. It has one of its members.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LaterFrame {
+    /// The position from which to continue after `replay_truncated`, up to the end of the log. It moves a
+    /// durable subscription there at any time, also back.
+    after_id: Option<Count<0, { i64::MAX }>>,
+    /// The position up to which events were processed, of a durable subscription.
+    ack: Option<Count<0, { i64::MAX }>>,
+}
+
+/// The requests of a client since the last read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Said {
+    /// The position from which to continue.
+    pub after_id: Option<i64>,
+    /// The position up to which events were processed.
+    pub ack: Option<i64>,
+}
+
+impl Said {
+    /// Adds a frame. The last `after_id` counts, and the furthest `ack`.
+    pub fn add(&mut self, text: &str) -> Result<()> {
+        let frame: LaterFrame = op::decode_frame(&Input::json(without_mark(text).to_owned()))?;
+        match (frame.after_id, frame.ack) {
+            (Some(after_id), None) => self.after_id = Some(after_id.get()),
+            (None, Some(ack)) => self.ack = self.ack.max(Some(ack.get())),
+            _ => return Err(Error::malformed("a frame has either `after_id` or `ack`")),
+        }
+        Ok(())
+    }
+}
+
+/// A frame of the server that is not an event.
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ServerFrame {
+    /// The subscription has begun.
+    SubscribeAck {
+        /// The version of these frames.
+        schema_version: u32,
+        /// A token with the filter and the position, valid for an hour.
+        resume_token: String,
+        /// The position after which events follow.
+        after_id: i64,
+        /// The last position in the log.
+        room_lsn: i64,
+    },
+    /// A subscription without a workspace receives only new events.
+    ReplayHint {
+        /// The workspace, to subscribe to it by name.
+        workspace_id: WorkspaceId,
+        /// The last position in the log.
+        room_lsn: i64,
+        /// The number of events in the log that are not sent.
+        events: i64,
+    },
+    /// The maximum number of events was sent ahead; more follow once the client sends `after_id`.
+    ReplayTruncated {
+        /// The position up to which events were sent.
+        after_id: i64,
+        /// The last position in the log.
+        room_lsn: i64,
+        /// A token with the filter and the position, valid for an hour.
+        resume_token: String,
+    },
+    /// No event matched up to here.
+    Position {
+        /// The position up to which the log was read.
+        after_id: i64,
+        /// The last position in the log.
+        room_lsn: i64,
+        /// A token with the filter and the position, valid for an hour.
+        resume_token: String,
+    },
+    /// The log lacks the events after the position; the connection is closed.
+    MustRefetch {
+        /// Always `CursorTooOld`.
+        code: String,
+        /// The oldest position that the log has.
+        floor: i64,
+        /// The address of the log's snapshot.
+        snapshot: String,
+        /// The last position in the log.
+        room_lsn: i64,
+    },
+}
+
+/// Returns the frames with their schemas, for clients: their senders, and when they are sent.
+pub fn contract() -> Value {
+    json!([
+        {"frame": "first", "sender": "client", "schema": inlined_input(schema::of::<FirstFrame>)},
+        {"frame": "later", "sender": "client", "schema": inlined_input(schema::of::<LaterFrame>)},
+        {"frame": "status", "sender": "server", "schema": inlined_output(schema::of::<ServerFrame>)},
+        {"frame": "event", "sender": "server", "schema": inlined_output(schema::of::<EventFrame>)},
+    ])
+}
+
+/// An event: its data in the log, and the attribution of its payload beside it.
+#[derive(Serialize, JsonSchema)]
+struct EventFrame {
+    #[serde(flatten)]
+    event: OpenedEvent,
+    /// The attribution of the event.
+    attribution: Attribution,
+}
+
+fn filter(filter: Value) -> Result<WantedEvents> {
+    let Value::Object(filter) = filter else { return Err(malformed("`filter`", "it must be an object")) };
+    op::decode_object(filter).map_err(|error| malformed("`filter`", error.detail()))
+}
+
+fn position(what: &str, value: Value) -> Result<i64> {
+    let position = Count::<0, { i64::MAX }>::deserialize(value);
+    position.map(Count::get).map_err(|error| malformed(what, &error.to_string()))
+}
+
+fn malformed(what: &str, why: &str) -> Error {
+    Error::malformed(format!("{what}: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use secrecy::ExposeSecret as _;
+
+    use super::*;
+    use crate::error::Code;
+
+    const WORKSPACE: &str = "01990000-0000-7000-8000-000000000001";
+
+    fn read(text: &str) -> Result<Asked, String> {
+        FirstFrame::read(text).and_then(FirstFrame::asked).map_err(|error| {
+            assert_eq!(error.code(), Code::Malformed);
+            error.detail().to_owned()
+        })
+    }
+
+    #[test]
+    fn the_first_frame_is_read_strictly() {
+        let good = format!(
+            r#"{{"token":"svc_1","filter":{{"workspace_id":"{WORKSPACE}","kind":"K"}},"after_id":7}}"#
+        );
+        assert_eq!(read(&good).unwrap().subscription.begin, Begin::After(7));
+        let other_names = format!(r#"{{"filter":{{"channel":"{WORKSPACE}","member":"{WORKSPACE}"}}}}"#);
+        assert!(read(&other_names).is_ok());
+        let filter = format!(r#""filter":{{"workspace_id":"{WORKSPACE}"}}"#);
+        for (bad, reason) in [
+            ("{", "first frame"),
+            ("[]", "first frame"),
+            (&format!(r#"{{"token":"svc_1",{filter},"aftr_id":1}}"#), "aftr_id"),
+            (&format!(r#"{{"token":"svc_1",{filter},"token":"svc_2"}}"#), "`token`: appears twice"),
+            (
+                &format!(
+                    r#"{{"token":"svc_1","filter":{{"workspace_id":"{WORKSPACE}","workspace_id":"w"}}}}"#
+                ),
+                "`workspace_id` appears twice",
+            ),
+            (
+                &format!(r#"{{"filter":{{"channel":"{WORKSPACE}","channel_id":"{WORKSPACE}"}}}}"#),
+                "channel_id",
+            ),
+            (
+                &format!(r#"{{"token":"svc_1","filter":{{"workspace_id":"{WORKSPACE}","thread":"t"}}}}"#),
+                "`filter`",
+            ),
+            (r#"{"token":"svc_1","filter":{"workspace_id":"w"}}"#, "`workspace_id`: "),
+            (r#"{"token":"svc_1","filter":[]}"#, "object"),
+            (&format!(r#"{{"token":"svc_1",{filter},"after_id":-1}}"#), "-1"),
+            (&format!(r#"{{"token":"svc_1",{filter},"after_id":1,"resume_token":"x"}}"#), "not both"),
+            (&format!(r#"{{{filter},"at_least_once":true}}"#), "each needs the other"),
+            (&format!(r#"{{{filter},"consumer_id":"c"}}"#), "each needs the other"),
+            (&format!(r#"{{{filter},"at_least_once":true,"consumer_id":"a b"}}"#), "consumer_id"),
+        ] {
+            let error = read(bad).unwrap_err();
+            assert!(error.contains(reason), "{bad}: {error}");
+        }
+        assert!(FirstFrame::read(&format!("{{{filter}}}")).unwrap().credential().is_none());
+        let secret = FirstFrame::read(&good).unwrap().credential().unwrap();
+        assert_eq!(secret.expose_secret(), "svc_1");
+    }
+
+    #[test]
+    fn later_frames_say_one_thing_each() {
+        let mut said = Said::default();
+        for text in [r#"{"after_id":7}"#, r#"{"ack":3}"#, r#"{"after_id":5}"#, r#"{"ack":4}"#] {
+            said.add(text).unwrap();
+        }
+        assert_eq!(said, Said { after_id: Some(5), ack: Some(4) });
+        for bad in
+            ["", "{}", "[]", r#"{"ack":-1}"#, r#"{"ack":1,"after_id":1}"#, r#"{"ack":"1"}"#, r#"{"x":1}"#]
+        {
+            assert!(said.add(bad).is_err(), "{bad}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_frame_is_read_or_rejected_with_a_reason(text in any::<String>()) {
+            if let Err(reason) = read(&text) {
+                prop_assert!(!reason.is_empty());
+            }
+            if let Err(error) = Said::default().add(&text) {
+                prop_assert_eq!(error.code(), Code::Malformed);
+            }
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Subscriptions: following a workspace's log, from any position on and as it grows.
+//!
+//! One engine serves every kind of connection. A subscriber pulls batches and holds only its position, so a
+//! slow one delays only itself; shells frame the batches and decide nothing. The process reads and verifies
+//! each event of a followed workspace once; a subscriber that is behind reads pages of the log. One filter
+//! selects both live events and those of pages, and nothing is delivered to a credential that is not valid at
+//! that moment.
+//!
+//! - `wanted`: defines the events of a subscription
+//! - `frames`: defines the frames over WebSocket
+//! - `query`: defines the query for server-sent events
+//! - `resume`: issues tokens that continue a subscription
+//! - `consumers`: stores durable subscriptions and their acknowledgements
+//! - `rounds`: reads data for all subscribers of a workspace at once
+//! - `page`: reads pages of the log itself
+//! - `wakeup`: wakes subscribers
+//! - `subscriber`: takes the next events
+
+mod wanted;
+mod frames;
+mod query;
+mod resume;
+mod consumers;
+mod rounds;
+mod page;
+mod wakeup;
+mod subscriber;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::id::{MemberId, WorkspaceId};
+use crate::identity::floor::LogRange;
+use crate::identity::workspaces::own_workspace;
+use crate::op::{Admission, Caller, Dispatch, Feature, OwnWork, Presence, Read, Records};
+use crate::stream::events::WAIT_FOR_EVENT;
+use crate::sync::lock;
+use consumers::Consumer;
+pub use frames::{Asked, FirstFrame, LaterFrame, Said, ServerFrame, contract};
+pub use query::StreamQuery;
+use resume::Resumption;
+use rounds::SharedTail;
+pub use subscriber::{BatchBounds, EventBatch, FeedState, Subscriber};
+use wakeup::{Listening, Pass, Wakeup, in_time};
+pub use wanted::{Begin, ConsumerId, Subscription, WantedEvents};
+
+pub(crate) fn feature() -> Feature {
+    Feature::new().chore(consumers::tidy()).records(vec![
+        Records::table("consumers", "workspace_id member_id consumer_id").after("members").stays(),
+    ])
+}
+
+/// How long the first read of a subscription may take. A subscription that has not begun has missed nothing.
+const OPENED_WITHIN: Duration = Duration::from_secs(5);
+
+/// A consumer of a member.
+type ConsumerKey = (WorkspaceId, MemberId, ConsumerId);
+
+/// The subscriptions of this process.
+#[derive(Default)]
+pub(crate) struct Subscriptions {
+    tails: Mutex<HashMap<WorkspaceId, Weak<SharedTail>>>,
+    /// The connections that hold a consumer, or held it and have not noticed its loss yet.
+    consumers: Mutex<HashMap<ConsumerKey, Vec<Weak<Wakeup>>>>,
+}
+
+/// A subscription that has begun.
+pub struct Subscribed {
+    /// The subscriber that takes its events.
+    pub subscriber: Subscriber,
+    /// The workspace whose log it follows.
+    pub workspace_id: WorkspaceId,
+    /// The position at which it began.
+    pub after_id: i64,
+    /// The last position in the log.
+    pub room_lsn: i64,
+    /// The number of events that a subscription without a workspace missed, because it receives only live
+    /// ones.
+    pub hint: Option<i64>,
+}
+
+/// The result of the first read of a subscription.
+struct Opened {
+    caller: Caller,
+    epoch: i64,
+    range: LogRange,
+    wanted: WantedEvents,
+    after: Option<i64>,
+}
+
+impl Subscriptions {
+    /// Begins a subscription for an admitted caller.
+    ///
+    /// Fails as the operation `wait_for_event` would, and with 409 `must_refetch` if the log lacks the events
+    /// after the position.
+    pub async fn begin(
+        &self,
+        dispatch: &Arc<Dispatch>,
+        admission: Admission,
+        subscription: Subscription,
+    ) -> Result<Subscribed> {
+        let operation = WAIT_FOR_EVENT.operation(&dispatch.table)?;
+        let further = admission.follow_up();
+        let Subscription { form, consumer, begin, .. } = subscription.clone();
+        let checked = move |cx: &Read<'_>| open(cx, &subscription);
+        let reading = dispatch.read_for(operation, admission, false, checked);
+        let opened = in_time(dispatch, OPENED_WITHIN, reading).await?;
+        let Opened { caller, epoch, mut range, wanted, after } = opened;
+        let (workspace, own) = (caller.workspace_id, OwnWork::caused_by(&caller));
+        let wakeup = Arc::new(Wakeup::default());
+        let consumer = match (consumer, caller.member) {
+            (Some(id), Some(member)) => {
+                let taken = Consumer::take(dispatch, (own, member), id.clone(), after).await?;
+                self.hold((workspace, member, id), &wakeup);
+                range = taken.range;
+                Some((taken.consumer, taken.position))
+            }
+            (Some(_), None) => return Err(Error::forbidden("only a member has consumers")),
+            (None, _) => None,
+        };
+        let (consumer, stands) = consumer.unzip();
+        let has_begun_before = consumer.is_some() || matches!(begin, Begin::AfterLast(_));
+        let has_replay = wanted.workspace_id.is_some() || has_begun_before;
+        let begins = stands.or(after).filter(|_| has_replay).unwrap_or(range.head);
+        range.check_after(workspace, begins)?;
+        let room_lsn = range.head;
+        let hint = (!has_replay).then(|| range.count_after(after.unwrap_or(range.beginning())));
+        let filter = wanted.filter();
+        let shared = self.tail(dispatch, own, room_lsn);
+        let listening = Listening::begin(dispatch, workspace, room_lsn, filter.clone(), &wakeup);
+        let connection = caller.member.map(|member| Presence::connect(dispatch, member));
+        let subscriber = Subscriber {
+            dispatch: Arc::clone(dispatch),
+            operation: Arc::clone(operation),
+            admission: further,
+            shared,
+            wanted,
+            filter,
+            form,
+            pass: Pass { caller, epoch, checked: dispatch.clock.monotonic() },
+            range,
+            after: begins,
+            offered: None,
+            cursor: None,
+            ahead: 0,
+            consumer,
+            moves_to: None,
+            wakeup,
+            contests_heeded: 0,
+            _listening: listening,
+            _connection: connection,
+        };
+        Ok(Subscribed { subscriber, workspace_id: workspace, after_id: begins, room_lsn, hint })
+    }
+
+    /// Returns the state that the subscribers of a workspace share; a new tail begins after `lsn`, the end of
+    /// the log.
+    fn tail(&self, dispatch: &Arc<Dispatch>, own: OwnWork, lsn: i64) -> Arc<SharedTail> {
+        let mut tails = lock(&self.tails);
+        if let Some(shared) = tails.get(&own.workspace).and_then(Weak::upgrade) {
+            return shared;
+        }
+        tails.retain(|_, shared| shared.strong_count() > 0);
+        let shared = SharedTail::new(dispatch, own, dispatch.bus.enter(own.workspace, lsn));
+        tails.insert(own.workspace, Arc::downgrade(&shared));
+        shared
+    }
+
+    /// Records that a connection has taken a consumer.
+    ///
+    /// All connections of this process that have taken it, including this one, immediately check which of
+    /// them holds it: the database knows the last one, and they may arrive here in another order.
+    fn hold(&self, key: ConsumerKey, wakeup: &Arc<Wakeup>) {
+        let mut consumers = lock(&self.consumers);
+        consumers.retain(|_, held| {
+            held.retain(|wakeup| wakeup.strong_count() > 0);
+            !held.is_empty()
+        });
+        let held = consumers.entry(key).or_default();
+        held.push(Arc::downgrade(wakeup));
+        let contenders: Vec<Arc<Wakeup>> = held.iter().filter_map(Weak::upgrade).collect();
+        drop(consumers);
+        if contenders.len() > 1 {
+            contenders.iter().for_each(|wakeup| wakeup.contest());
+        }
+    }
+}
+
+/// Finds the workspace and the start of a caller's subscription.
+fn open(cx: &Read<'_>, subscription: &Subscription) -> Result<Opened> {
+    subscription.check()?;
+    let caller = cx.caller().clone();
+    let (wanted, after) = match &subscription.begin {
+        Begin::Token(token) => resumed(cx, &caller, token, subscription.wanted.as_ref())?,
+        begin => {
+            let wanted = subscription.wanted.clone().unwrap_or_default();
+            let after = match begin {
+                Begin::After(position) | Begin::AfterLast(position) => Some(*position),
+                Begin::Default | Begin::Token(_) => None,
+            };
+            (wanted, after)
+        }
+    };
+    own_workspace(cx, wanted.workspace_id.unwrap_or(caller.workspace_id))?;
+    Ok(Opened { caller, epoch: cx.epoch(), range: LogRange::read(cx)?, wanted, after })
+}
+
+/// Returns the content of a resume token, if it is the caller's and does not contradict the filter.
+fn resumed(
+    cx: &Read<'_>,
+    caller: &Caller,
+    token: &str,
+    filter: Option<&WantedEvents>,
+) -> Result<(WantedEvents, Option<i64>)> {
+    let found = Resumption::of(token, cx.sealer(), cx.now())?;
+    if (found.workspace_id, found.member_id) != (caller.workspace_id, caller.member) {
+        return Err(Error::in_field("resume_token", "it is not valid here, or has expired"));
+    }
+    if filter.is_some_and(|filter| *filter != found.wanted) {
+        return Err(Error::in_field("resume_token", "it belongs to another filter"));
+    }
+    Ok((found.wanted, Some(found.after_id)))
+}

@@ -1,0 +1,102 @@
+//! Pages of the log, for a subscriber that is behind what its tail keeps.
+//!
+//! They are read without a filter, because only then can each event be verified; after that, events that the
+//! subscriber did not request or may not see are omitted.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::rounds::is_seen_by;
+use crate::conversation::messages::frames_with_words;
+use crate::conversation::places::audiences;
+use crate::error::Result;
+use crate::id::ChannelId;
+use crate::identity::floor::LogRange;
+use crate::limits::{FEED_READ_BYTES, FEED_READ_ROWS};
+use crate::log::bus::EventFilter;
+use crate::log::feed::{FeedEvent, FrameBytes, FrameForm};
+use crate::log::verify::{Break, ChainCursor, ReadBounds, Young};
+use crate::op::{Caller, Read};
+
+/// The request for a page.
+#[derive(Clone)]
+pub(super) struct PageOf {
+    /// The verified start of the page; `None` if nothing before it was read.
+    pub cursor: Option<ChainCursor>,
+    pub after: i64,
+    pub filter: EventFilter,
+    pub form: FrameForm,
+    pub events: usize,
+    pub bytes: usize,
+    /// Minimum age of an event; `None` for no minimum.
+    pub stability: Option<Duration>,
+}
+
+/// The result of reading a page.
+pub(super) struct LogPage {
+    pub caller: Caller,
+    pub epoch: i64,
+    pub range: LogRange,
+    pub outcome: PageOutcome,
+}
+
+pub(super) enum PageOutcome {
+    Read {
+        frames: Vec<(i64, FrameBytes)>,
+        /// The position up to which the log was read.
+        cursor: Box<ChainCursor>,
+    },
+    /// The log lacks the events after the position.
+    TooOld,
+    Broken(Break),
+}
+
+/// Reads a page for the caller.
+pub(super) fn read_page(cx: &Read<'_>, of: &PageOf) -> Result<LogPage> {
+    let range = LogRange::read(cx)?;
+    let (caller, epoch) = (cx.caller().clone(), cx.epoch());
+    let outcome = outcome(cx, of, range)?;
+    Ok(LogPage { caller, epoch, range, outcome })
+}
+
+fn outcome(cx: &Read<'_>, of: &PageOf, range: LogRange) -> Result<PageOutcome> {
+    if !range.has_after(of.after) {
+        return Ok(PageOutcome::TooOld);
+    }
+    let workspace = cx.caller().workspace_id;
+    let mut cursor = match &of.cursor {
+        Some(cursor) => cursor.clone(),
+        None => ChainCursor::after(workspace, of.after, range.hash_at(cx, of.after)?),
+    };
+    let young = of.stability.map(|stability| Young::than(stability, cx.now()));
+    let bounds = ReadBounds { up_to: range.head, rows: FEED_READ_ROWS, bytes: FEED_READ_BYTES, young };
+    let (mut events, mut bytes): (Vec<Arc<FeedEvent>>, usize) = (Vec::new(), 0);
+    let read = cursor.read(cx, bounds, |lsn, row| {
+        if of.filter.matches(row.kind, &row.subject) {
+            let event = FeedEvent::of(lsn, row);
+            bytes = bytes.saturating_add(event.weight());
+            events.push(Arc::new(event));
+        }
+        events.len() < of.events && bytes < of.bytes
+    })?;
+    if let Err(broken) = read {
+        // The missing events may have been pruned since the floor was read.
+        let is_pruned = !LogRange::read(cx)?.has_after(of.after);
+        return Ok(if is_pruned { PageOutcome::TooOld } else { PageOutcome::Broken(broken) });
+    }
+    Ok(PageOutcome::Read { frames: frames(cx, of, events)?, cursor: Box::new(cursor) })
+}
+
+/// Returns the frames of those events that the caller may see.
+fn frames(cx: &Read<'_>, of: &PageOf, mut events: Vec<Arc<FeedEvent>>) -> Result<Vec<(i64, FrameBytes)>> {
+    let mut channels: Vec<ChannelId> = events.iter().filter_map(|event| event.subject.channel_id).collect();
+    channels.sort_unstable();
+    channels.dedup();
+    let (sight, audiences) = (cx.caller().sight, audiences(cx, &channels)?);
+    events.retain(|event| is_seen_by(event, sight, |id| audiences.get(&id).cloned()).unwrap_or(false));
+    let frames = match of.form {
+        FrameForm::Full => frames_with_words(cx, &events)?,
+        FrameForm::Lean => events.iter().map(|event| event.frame(of.form)).collect::<Result<_>>()?,
+    };
+    Ok(events.iter().map(|event| event.lsn).zip(frames).collect())
+}

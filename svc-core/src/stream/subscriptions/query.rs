@@ -1,0 +1,94 @@
+//! The query of a subscription over server-sent events.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::wanted::{Begin, ConsumerId, Subscription, WantedEvents};
+use crate::error::{Error, Result};
+use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
+use crate::log::feed::FrameForm;
+use crate::op::{self, Input};
+use crate::stream::events::KindName;
+use crate::text::Count;
+
+/// The query of a stream of events. Without `workspace_id` it brings only new events.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StreamQuery {
+    /// The workspace, which must be the subscriber's.
+    workspace_id: Option<WorkspaceId>,
+    /// Only events in this channel.
+    #[serde(alias = "channel")]
+    channel_id: Option<ChannelId>,
+    /// Only events in this thread.
+    #[serde(alias = "thread")]
+    thread_id: Option<ThreadId>,
+    /// Only events about this member.
+    #[serde(alias = "member")]
+    member_id: Option<MemberId>,
+    /// Only events of this kind, such as `ThreadCreated`.
+    kind: Option<KindName>,
+    /// Only events after this position; 0 is the beginning of a log that was never pruned.
+    ///
+    /// Without it the stream begins at the end of the log, and that of a consumer at the consumer's position.
+    after_id: Option<Count<0, { i64::MAX }>>,
+    /// How much of each event is sent: all, or everything but its payload and content. Default: `full`.
+    form: Option<FrameForm>,
+    /// Whether each event is delivered until it is acknowledged; then `consumer_id` is needed.
+    #[serde(default)]
+    at_least_once: bool,
+    /// The name of the durable subscription: 1 to 128 of the characters A to Z, a to z, 0 to 9 and `._:-`.
+    consumer_id: Option<ConsumerId>,
+}
+
+impl StreamQuery {
+    /// Reads the fields of a query.
+    pub fn read(fields: Vec<(String, String)>) -> Result<Self> {
+        op::decode(&Input { text: fields, ..Input::default() })
+    }
+
+    /// Returns the requested subscription.
+    ///
+    /// A client that reconnects sends the last event that it received: the stream continues from there, and a
+    /// consumer has acknowledged up to there.
+    pub fn subscription(self, last_event: Option<i64>) -> Result<Subscription> {
+        let after = self.after_id.map_or(Begin::Default, |after| Begin::After(after.get()));
+        let consumer = match (self.at_least_once, self.consumer_id) {
+            (true, Some(id)) => Some(id),
+            (false, None) => None,
+            _ => return Err(Error::in_fields(&["at_least_once", "consumer_id"], "each needs the other")),
+        };
+        let wanted =
+            WantedEvents::of(self.workspace_id, (self.channel_id, self.thread_id, self.member_id), self.kind);
+        Ok(Subscription {
+            wanted: Some(wanted),
+            begin: last_event.map_or(after, Begin::AfterLast),
+            form: self.form.unwrap_or_default(),
+            consumer,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(fields: &[(&str, &str)], last: Option<i64>) -> Result<Subscription> {
+        let owned = fields.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
+        StreamQuery::read(owned).and_then(|query| query.subscription(last))
+    }
+
+    #[test]
+    fn a_query_says_what_is_wanted_and_from_where() {
+        assert_eq!(read(&[], None).unwrap().begin, Begin::Default);
+        assert_eq!(read(&[("after_id", "7")], None).unwrap().begin, Begin::After(7));
+        assert_eq!(read(&[("after_id", "7")], Some(9)).unwrap().begin, Begin::AfterLast(9));
+        let lean = read(&[("form", "lean"), ("kind", "ThreadCreated")], None).unwrap();
+        assert_eq!(lean.form, FrameForm::Lean);
+        let consumer = read(&[("at_least_once", "true"), ("consumer_id", "c")], None).unwrap();
+        assert_eq!(consumer.consumer.unwrap().as_str(), "c");
+        for bad in [("after_id", "-1"), ("form", "fat"), ("consumer_id", "c"), ("x", "1"), ("channel", "x")] {
+            assert!(read(&[bad], None).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Resume tokens: a position with the member and the filter it belongs to, as one opaque string.
+//!
+//! Nothing is stored for them. Each is authenticated (HMAC-SHA256, RFC 2104) by a key derived from the
+//! key-encryption key, so every server accepts another's tokens, and a client cannot forge one. It lasts an
+//! hour, contains nothing that its bearer does not know, and opens nothing without that member's credential.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
+
+use super::wanted::WantedEvents;
+use crate::error::{Error, Result};
+use crate::id::{MemberId, WorkspaceId};
+use crate::log::seal::Sealer;
+use crate::time::Time;
+
+/// How long a token lasts.
+const LASTS: Duration = Duration::from_secs(3600);
+/// The label for which its key is derived.
+const LABEL: &str = "svc.resume/1";
+/// Maximum characters of a token; one with the longest filter has about half as many.
+const TOKEN_MAX: usize = 2048;
+
+/// The content of a token.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Resumption {
+    pub workspace_id: WorkspaceId,
+    pub member_id: Option<MemberId>,
+    pub wanted: WantedEvents,
+    pub after_id: i64,
+    /// When it was issued, in microseconds.
+    pub issued_at: i64,
+}
+
+impl Resumption {
+    /// Returns the token for it.
+    pub fn token(&self, sealer: &Sealer) -> Result<String> {
+        let body = serde_json::to_vec(self).map_err(Error::internal)?;
+        let tag = sealer.tag_for(LABEL, &body)?;
+        Ok(format!("{}.{}", URL_SAFE_NO_PAD.encode(&body), URL_SAFE_NO_PAD.encode(tag)))
+    }
+
+    /// Returns the content of a token, if it is genuine and was issued in the last hour.
+    pub fn of(token: &str, sealer: &Sealer, now: Time) -> Result<Self> {
+        let refused = || Error::in_field("resume_token", "it is not valid here, or has expired");
+        let found = Self::authentic(token, sealer)?.ok_or_else(refused)?;
+        let age = now.micros().saturating_sub(found.issued_at);
+        let lasts = i64::try_from(LASTS.as_micros()).unwrap_or(i64::MAX);
+        // Clocks of servers differ a little.
+        if age > lasts || age < -lasts {
+            return Err(refused());
+        }
+        Ok(found)
+    }
+
+    fn authentic(token: &str, sealer: &Sealer) -> Result<Option<Self>> {
+        let parts = token.split_once('.').filter(|_| token.len() <= TOKEN_MAX);
+        let decoded = parts.and_then(|(body, tag)| {
+            Some((URL_SAFE_NO_PAD.decode(body).ok()?, URL_SAFE_NO_PAD.decode(tag).ok()?))
+        });
+        let Some((body, tag)) = decoded else { return Ok(None) };
+        let is_genuine = sealer.is_tag_for(LABEL, &body, &tag)?;
+        Ok(if is_genuine { serde_json::from_slice(&body).ok() } else { None })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::entropy::Entropy;
+
+    const HOUR: i64 = 3_600_000_000;
+
+    fn sealer(current: u8, retired: &[u8]) -> Sealer {
+        let retired: Vec<[u8; 32]> = retired.iter().map(|byte| [*byte; 32]).collect();
+        Sealer::new([current; 32], &retired, Entropy::seeded(1))
+    }
+
+    fn resumption() -> Resumption {
+        Resumption {
+            workspace_id: uuid::Uuid::from_u128(7).into(),
+            member_id: Some(uuid::Uuid::from_u128(8).into()),
+            wanted: WantedEvents::default(),
+            after_id: 41,
+            issued_at: HOUR,
+        }
+    }
+
+    fn at(micros: i64) -> Time {
+        Time::from_micros(micros)
+    }
+
+    #[test]
+    fn a_token_is_good_for_an_hour_on_every_server_and_after_a_rotation() {
+        let token = resumption().token(&sealer(1, &[])).unwrap();
+        assert_eq!(Resumption::of(&token, &sealer(1, &[]), at(2 * HOUR)).unwrap(), resumption());
+        assert!(Resumption::of(&token, &sealer(2, &[1]), at(HOUR)).is_ok());
+        assert!(Resumption::of(&token, &sealer(2, &[]), at(HOUR)).is_err());
+        assert!(Resumption::of(&token, &sealer(1, &[]), at(2 * HOUR + 1)).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn a_changed_token_is_refused(place in any::<prop::sample::Index>(), to in "[A-Za-z0-9_.-]") {
+            let sealer = sealer(1, &[]);
+            let token = resumption().token(&sealer).unwrap();
+            let place = place.index(token.len());
+            let changed = format!("{}{to}{}", &token[..place], &token[place + 1..]);
+            let found = Resumption::of(&changed, &sealer, at(HOUR));
+            prop_assert!(changed == token || found.is_err());
+        }
+
+        #[test]
+        fn any_text_is_refused(text in any::<String>()) {
+            prop_assert!(Resumption::of(&text, &sealer(1, &[]), at(HOUR)).is_err());
+        }
+    }
+}

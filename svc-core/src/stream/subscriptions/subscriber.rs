@@ -1,0 +1,483 @@
+//! A subscriber: follows a workspace's log from a position that it holds.
+//!
+//! It pulls. Its next events come from the tail if that still has them, and from the log otherwise; either
+//! way each event is verified first, and the credential and sight of its caller are current. A credential
+//! that was found live is valid while the epoch of its workspace stays the same, but without another check
+//! for no more than ten seconds, so that a credential that has ended closes a silent connection too.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::consumers::Consumer;
+use super::page::{LogPage, PageOf, PageOutcome, read_page};
+use super::resume::Resumption;
+use super::rounds::SharedTail;
+use super::wakeup::{Listening, Pass, Wakeup};
+use super::wanted::WantedEvents;
+use crate::conversation::messages::is_spoken;
+use crate::error::{Code, Error, Result};
+use crate::id::WorkspaceId;
+use crate::identity::floor::LogRange;
+use crate::log::bus::EventFilter;
+use crate::log::feed::{FeedEvent, FrameBytes, FrameForm, TailHead, TailView};
+use crate::log::verify::{ChainCursor, Young};
+use crate::op::{Admission, Connection, Dispatch, Operation, Read};
+use crate::stream::events::broken_log;
+use crate::time::Monotonic;
+
+/// How long a credential is valid without another check while its workspace's epoch stays the same.
+const PASS_MAX: Duration = Duration::from_secs(10);
+/// The pause after the database has failed.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// The bounds of a batch.
+#[derive(Clone, Copy, Debug)]
+pub struct BatchBounds {
+    /// Maximum events.
+    pub events: usize,
+    /// Bytes at which it ends; a larger event is a batch by itself.
+    pub bytes: usize,
+}
+
+/// The state of a subscriber after a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FeedState {
+    /// It has received all events.
+    Live,
+    /// There is more to take.
+    Behind,
+    /// The maximum number of events was sent ahead to a silent client, which must now say where to continue.
+    Truncated,
+}
+
+/// Some events, in the order of the log.
+#[derive(Clone, Debug)]
+pub struct EventBatch {
+    /// Their positions and frames.
+    pub frames: Vec<(i64, FrameBytes)>,
+    /// The position up to which the log was read for them.
+    pub after_id: i64,
+    /// The last known position in the log.
+    pub room_lsn: i64,
+    /// The state of the subscriber after them.
+    pub state: FeedState,
+}
+
+impl EventBatch {
+    /// Returns the bytes of its frames.
+    pub fn size(&self) -> usize {
+        self.frames.iter().map(|(_, frame)| frame.len()).sum()
+    }
+}
+
+/// A subscription in progress. Dropping it ends it.
+pub struct Subscriber {
+    pub(super) dispatch: Arc<Dispatch>,
+    pub(super) operation: Arc<Operation>,
+    pub(super) admission: Admission,
+    pub(super) shared: Arc<SharedTail>,
+    pub(super) wanted: WantedEvents,
+    pub(super) filter: EventFilter,
+    pub(super) form: FrameForm,
+    pub(super) pass: Pass,
+    pub(super) range: LogRange,
+    /// The position up to which the log was taken.
+    pub(super) after: i64,
+    /// The last batch, which counts as taken when the next one is requested.
+    pub(super) offered: Option<Offered>,
+    /// The verified position up to which the log itself was read, if it was.
+    pub(super) cursor: Option<ChainCursor>,
+    /// The number of events sent since it was last up to date.
+    pub(super) ahead: usize,
+    pub(super) consumer: Option<Consumer>,
+    /// The position to which its client wants to move the consumer.
+    pub(super) moves_to: Option<i64>,
+    pub(super) wakeup: Arc<Wakeup>,
+    /// The number of checks of the consumer's holder after another connection had taken it.
+    pub(super) contests_heeded: u64,
+    pub(super) _listening: Listening,
+    /// The connection that keeps its member online.
+    pub(super) _connection: Option<Connection>,
+}
+
+/// A batch that was returned.
+pub(super) struct Offered {
+    led_to: i64,
+    positions: Vec<i64>,
+    /// Whether it reached the end of the log at that time.
+    has_all: bool,
+}
+
+/// The result of one attempt to take the next events.
+enum Step {
+    Batch(Vec<(i64, FrameBytes)>, i64),
+    /// The position has moved, and there may be more.
+    Again,
+    /// There is nothing until an event arrives, or until then.
+    Idle(Option<Monotonic>),
+}
+
+impl Subscriber {
+    /// Returns the next events as soon as there are any, or an empty batch after `wait`.
+    ///
+    /// The events count as taken when it is called again, and not before: dropping the future loses nothing.
+    /// Fails with the current error of the credential, with 409 `must_refetch` if the log no longer has the
+    /// next events, with 409 `event-log-broken` if it does not verify, and with 409 `wrong-state` if a newer
+    /// connection holds the consumer.
+    pub async fn next(&mut self, bounds: BatchBounds, wait: Duration) -> Result<EventBatch> {
+        self.next_within(bounds, wait, i64::MAX).await
+    }
+
+    /// Does the same, but returns an empty batch as soon as the subscriber's epoch is later than `epoch`.
+    pub async fn next_within(
+        &mut self,
+        bounds: BatchBounds,
+        wait: Duration,
+        epoch: i64,
+    ) -> Result<EventBatch> {
+        self.take_offered();
+        let until = self.dispatch.clock.deadline(wait);
+        loop {
+            let idle_until = match self.step(bounds).await {
+                Ok(Step::Batch(frames, led_to)) => return Ok(self.batch(frames, led_to)),
+                Ok(_) if self.epoch() > epoch => return Ok(self.batch(Vec::new(), self.after)),
+                Ok(Step::Again) => continue,
+                Ok(Step::Idle(_)) if self.has_passed(until) => return Ok(self.batch(Vec::new(), self.after)),
+                Ok(Step::Idle(due)) => due,
+                Err(error) if matches!(error.code(), Code::Overloaded | Code::Unavailable) => {
+                    self.wakeup.sleep(&self.dispatch, self.dispatch.clock.deadline(RETRY_AFTER)).await;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let check = self.pass.checked.plus(PASS_MAX);
+            let consumer = self.consumer.as_ref();
+            let due = [idle_until, consumer.and_then(Consumer::due), consumer.map(Consumer::check_at)];
+            let moment = due.into_iter().flatten().fold(until.min(check), Monotonic::min);
+            self.wakeup.sleep(&self.dispatch, moment).await;
+        }
+    }
+
+    /// Undoes the last batch: the next one begins at the same position.
+    pub fn put_back(&mut self) {
+        self.offered = None;
+    }
+
+    /// Counts the last batch as taken.
+    fn take_offered(&mut self) {
+        let Some(Offered { led_to, positions, has_all }) = self.offered.take() else { return };
+        self.after = led_to;
+        // Later events do not count against a subscriber that was up to date.
+        self.ahead = if has_all { 0 } else { self.ahead.saturating_add(positions.len()) };
+        if let Some(consumer) = &mut self.consumer {
+            consumer.sent(positions.into_iter());
+        }
+    }
+
+    /// Returns the epoch of the access rules as of the last lookup of the caller.
+    ///
+    /// While it stays the same, so does the caller's sight.
+    pub fn epoch(&self) -> i64 {
+        self.pass.epoch
+    }
+
+    /// Returns the position up to which events were taken, the last batch included.
+    pub fn position(&self) -> i64 {
+        self.offered.as_ref().map_or(self.after, |offered| offered.led_to)
+    }
+
+    /// Returns the last known position in the log.
+    pub fn room_lsn(&self) -> i64 {
+        self.range.head.max(self.shared.tail.head().lsn).max(self.position())
+    }
+
+    /// Continues from `position`, which must not be beyond the end of the log.
+    ///
+    /// It skips the events in between; an earlier position only allows more events to be sent. A consumer is
+    /// moved to the position, forward or back, before anything else is taken.
+    pub fn go_on(&mut self, position: i64) -> Result<()> {
+        self.take_offered();
+        let last = self.room_lsn();
+        if position > last {
+            return Err(Error::in_field("after_id", format!("the log ends at {last}")));
+        }
+        match self.consumer {
+            Some(_) => self.moves_to = Some(position),
+            None if position > self.after => (self.after, self.cursor) = (position, None),
+            None => {}
+        }
+        self.ahead = 0;
+        Ok(())
+    }
+
+    /// Returns the current time on the clock that times its waits.
+    pub fn moment(&self) -> Monotonic {
+        self.dispatch.clock.monotonic()
+    }
+
+    /// Returns whether its client acknowledges events.
+    pub fn acknowledges(&self) -> bool {
+        self.consumer.is_some()
+    }
+
+    /// Acknowledges all events up to `position`. Fails with 400 without a consumer.
+    pub fn acknowledge(&mut self, position: i64) -> Result<()> {
+        self.take_offered();
+        let sent = self.after;
+        match &mut self.consumer {
+            Some(consumer) => consumer.acknowledge(position, sent),
+            None => Err(Error::in_field("ack", "the subscription has no consumer")),
+        }
+    }
+
+    /// Returns a token with which a new subscription continues from `position`.
+    pub fn resume_token(&self, position: i64) -> Result<String> {
+        let resumption = Resumption {
+            workspace_id: self.pass.caller.workspace_id,
+            member_id: self.pass.caller.member,
+            wanted: self.wanted.clone(),
+            after_id: position,
+            issued_at: self.dispatch.clock.now().micros(),
+        };
+        resumption.token(&self.dispatch.shared.sealer)
+    }
+
+    fn batch(&mut self, frames: Vec<(i64, FrameBytes)>, led_to: i64) -> EventBatch {
+        let positions: Vec<i64> = frames.iter().map(|(position, _)| *position).collect();
+        let ahead = self.ahead.saturating_add(positions.len());
+        let room_lsn = self.room_lsn().max(led_to);
+        let has_all = led_to >= room_lsn;
+        self.offered = Some(Offered { led_to, positions, has_all });
+        let replay_max = self.dispatch.shared.settings.replay_max;
+        let state = match has_all {
+            true => FeedState::Live,
+            // Unacknowledged events slow a consumer down instead.
+            false if ahead >= replay_max && self.consumer.is_none() => FeedState::Truncated,
+            false => FeedState::Behind,
+        };
+        EventBatch { frames, after_id: led_to, room_lsn, state }
+    }
+
+    async fn step(&mut self, bounds: BatchBounds) -> Result<Step> {
+        self.keep_consumer().await?;
+        self.keep_pass().await?;
+        let owed = self.consumer.as_ref().map_or(usize::MAX, Consumer::left);
+        let replay_max = self.dispatch.shared.settings.replay_max;
+        let ahead = if self.consumer.is_some() { usize::MAX } else { replay_max.saturating_sub(self.ahead) };
+        let bounds = BatchBounds { events: bounds.events.min(owed).min(ahead), ..bounds };
+        if bounds.events == 0 {
+            return Ok(Step::Idle(None));
+        }
+        let view = self
+            .shared
+            .tail
+            .view(self.after, bounds.events, |event| self.filter.matches(&event.kind, &event.subject));
+        match view {
+            TailView::Broken(broken) => Err(broken_log(self.listening_workspace(), broken)),
+            TailView::Behind => self.read_log(bounds).await,
+            TailView::Events { events, up_to, head } => self.take_live(bounds, events, up_to, head).await,
+        }
+    }
+
+    fn listening_workspace(&self) -> WorkspaceId {
+        self.pass.caller.workspace_id
+    }
+
+    /// Takes events of the tail.
+    async fn take_live(
+        &mut self,
+        bounds: BatchBounds,
+        mut events: Vec<Arc<FeedEvent>>,
+        up_to: i64,
+        head: TailHead,
+    ) -> Result<Step> {
+        self.range.head = self.range.head.max(head.lsn);
+        let all = events.len();
+        let young = self.leave_young(&mut events);
+        self.leave_beyond(&mut events, bounds.bytes);
+        let Some(last) = events.last() else {
+            if all > 0 {
+                return Ok(Step::Idle(young));
+            }
+            if up_to > self.after {
+                self.after = up_to;
+                return Ok(Step::Again);
+            }
+            self.ahead = 0;
+            return Ok(Step::Idle(None));
+        };
+        let led_to = if events.len() == all { up_to } else { last.lsn };
+        let frames = self.seen(events, head).await?;
+        if frames.is_empty() {
+            self.after = led_to;
+            return Ok(Step::Again);
+        }
+        Ok(Step::Batch(frames, led_to))
+    }
+
+    /// Removes events that are too young for a durable subscription, and returns when the first of them is
+    /// old enough.
+    fn leave_young(&self, events: &mut Vec<Arc<FeedEvent>>) -> Option<Monotonic> {
+        let stability = self.stability()?;
+        let now = self.dispatch.clock.now();
+        let young = Young::than(stability, now);
+        let young = events.iter().position(|event| young.contains(event.at))?;
+        let first = events.get(young).map(|event| event.at.plus(stability).since(now))?;
+        events.truncate(young);
+        Some(self.dispatch.clock.deadline(first))
+    }
+
+    /// Minimum age of an event; `None` for no minimum.
+    fn stability(&self) -> Option<Duration> {
+        self.consumer.as_ref().map(|_| self.dispatch.shared.settings.delivery_stability)
+    }
+
+    /// Removes the events that exceed one batch.
+    fn leave_beyond(&self, events: &mut Vec<Arc<FeedEvent>>, bytes: usize) {
+        let mut weight: usize = 0;
+        let filling = events.iter().position(|event| {
+            weight = weight.saturating_add(event.weight());
+            weight >= bytes
+        });
+        events.truncate(filling.map_or(events.len(), |place| place.saturating_add(1)));
+    }
+
+    /// Returns the frames of the events that the caller may see now.
+    async fn seen(&mut self, events: Vec<Arc<FeedEvent>>, head: TailHead) -> Result<Vec<(i64, FrameBytes)>> {
+        if self.pass.epoch < head.epoch {
+            self.renew_pass().await?;
+        }
+        let (sight, epoch) = (self.pass.caller.sight, self.pass.epoch);
+        let shown: Option<Vec<bool>> =
+            events.iter().map(|event| self.shared.shows(event, sight, epoch)).collect();
+        let form = self.form;
+        let has_words = |event: &FeedEvent| form == FrameForm::Full && is_spoken(event);
+        if let Some(shown) = shown {
+            let visible: Vec<_> = events
+                .iter()
+                .zip(&shown)
+                .filter(|(_, is_shown)| **is_shown)
+                .map(|(event, _)| event)
+                .collect();
+            if !visible.iter().any(|event| has_words(event)) {
+                let frame = |event: &&Arc<FeedEvent>| Ok((event.lsn, event.frame(form)?));
+                return visible.iter().map(frame).collect();
+            }
+        }
+        loop {
+            let round = self.shared.ask(events.clone()).await?;
+            if self.pass.epoch < round.epoch {
+                self.renew_pass().await?;
+            }
+            if self.pass.epoch > round.epoch {
+                // A change was made between the two reads.
+                continue;
+            }
+            let sight = self.pass.caller.sight;
+            let frame = |event: &Arc<FeedEvent>| {
+                let opened = round.frames.get(&event.lsn).filter(|_| has_words(event)).cloned();
+                Ok((event.lsn, opened.map_or_else(|| event.frame(form), Ok)?))
+            };
+            return events.iter().filter(|event| round.shows(event, sight)).map(frame).collect();
+        }
+    }
+
+    /// Reads a page of the log itself.
+    async fn read_log(&mut self, bounds: BatchBounds) -> Result<Step> {
+        let of = PageOf {
+            cursor: self.cursor.take().filter(|cursor| cursor.lsn() == self.after),
+            after: self.after,
+            filter: self.filter.clone(),
+            form: self.form,
+            events: bounds.events,
+            bytes: bounds.bytes,
+            stability: self.stability(),
+        };
+        let LogPage { caller, epoch, range, outcome } = self.read(true, move |cx| read_page(cx, &of)).await?;
+        self.pass = Pass { caller, epoch, checked: self.dispatch.clock.monotonic() };
+        self.range = LogRange { head: self.range.head.max(range.head), ..range };
+        match outcome {
+            PageOutcome::TooOld => Err(range.must_refetch(self.listening_workspace())),
+            PageOutcome::Broken(broken) => Err(broken_log(self.listening_workspace(), broken)),
+            PageOutcome::Read { frames, cursor } => {
+                let led_to = cursor.lsn();
+                self.cursor = Some(*cursor);
+                match (frames.is_empty(), led_to > self.after) {
+                    (false, _) => Ok(Step::Batch(frames, led_to)),
+                    (true, true) => {
+                        self.after = led_to;
+                        Ok(Step::Again)
+                    }
+                    // The next events are too young, or not committed in the snapshot that was read.
+                    (true, false) => {
+                        let soon = self.stability().unwrap_or(RETRY_AFTER).max(Duration::from_millis(10));
+                        Ok(Step::Idle(Some(self.dispatch.clock.deadline(soon))))
+                    }
+                }
+            }
+        }
+    }
+
+    /// Moves the consumer as its client has requested, writes the acknowledged position when it is due, and
+    /// fails if a newer connection holds it.
+    async fn keep_consumer(&mut self) -> Result<()> {
+        let Some(consumer) = &mut self.consumer else { return Ok(()) };
+        let contests = self.wakeup.contests();
+        let is_due = self.dispatch.clock.remaining(consumer.check_at()).is_zero();
+        if is_due || contests != self.contests_heeded {
+            consumer.check(&self.dispatch).await?;
+            self.contests_heeded = contests;
+        }
+        if let Some(position) = self.moves_to {
+            consumer.move_to(&self.dispatch, position, self.after).await?;
+            (self.after, self.cursor, self.moves_to) = (position, None, None);
+        }
+        if consumer.due().is_some_and(|due| self.dispatch.clock.remaining(due).is_zero()) {
+            consumer.write(&self.dispatch).await?;
+        }
+        Ok(())
+    }
+
+    /// Looks up the caller again if that is due.
+    async fn keep_pass(&mut self) -> Result<()> {
+        self.pass.caller.check_live(self.dispatch.clock.now())?;
+        let now = self.dispatch.clock.monotonic();
+        if now < self.pass.checked.plus(PASS_MAX) {
+            return Ok(());
+        }
+        let head = self.shared.tail.head();
+        if self.pass.epoch == head.epoch && now < head.read_at.plus(PASS_MAX) {
+            self.pass.checked = now;
+        } else {
+            self.renew_pass().await?;
+        }
+        Ok(())
+    }
+
+    async fn renew_pass(&mut self) -> Result<()> {
+        let found = |cx: &Read<'_>| Ok((cx.caller().clone(), cx.epoch()));
+        let (caller, epoch) = self.read(false, found).await?;
+        self.pass = Pass { caller, epoch, checked: self.dispatch.clock.monotonic() };
+        Ok(())
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        is_long: bool,
+        run: impl FnMut(&Read<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        self.dispatch.read_for(&self.operation, self.admission.clone(), is_long, run).await
+    }
+
+    fn has_passed(&self, moment: Monotonic) -> bool {
+        self.dispatch.clock.remaining(moment).is_zero()
+    }
+}
+
+impl Drop for Subscriber {
+    fn drop(&mut self) {
+        if let Some(consumer) = &self.consumer {
+            consumer.close(&self.dispatch);
+        }
+    }
+}

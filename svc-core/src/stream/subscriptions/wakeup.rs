@@ -1,0 +1,113 @@
+//! The wakeup of a subscriber, and the last lookup of its caller.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+use tokio::sync::{Notify, oneshot};
+
+use crate::error::{Code, Error, Result};
+use crate::id::WorkspaceId;
+use crate::log::bus::{EventFilter, NewEvent, Wake};
+use crate::op::{Caller, Dispatch};
+use crate::time::Monotonic;
+use crate::timers::TimerId;
+
+/// The wakeup of a subscriber.
+#[derive(Default)]
+pub(super) struct Wakeup {
+    notify: Notify,
+    /// How often another connection of this process has taken the same consumer.
+    contests: AtomicU64,
+}
+
+impl Wakeup {
+    pub fn wake(&self) {
+        self.notify.notify_one();
+    }
+
+    /// Makes the subscriber check at once whether it still holds its consumer.
+    pub fn contest(&self) {
+        self.contests.fetch_add(1, Ordering::SeqCst);
+        self.wake();
+    }
+
+    /// Returns how often it had to check.
+    pub fn contests(&self) -> u64 {
+        self.contests.load(Ordering::SeqCst)
+    }
+
+    /// Sleeps until it is woken, or until `moment`.
+    pub async fn sleep(self: &Arc<Self>, dispatch: &Arc<Dispatch>, moment: Monotonic) {
+        let wakeup = Arc::clone(self);
+        let timer = dispatch.timers.at(moment, move || wakeup.wake());
+        let _stops = StopsTimer(dispatch, timer);
+        self.notify.notified().await;
+    }
+}
+
+/// A caller as a transaction has found it.
+pub(super) struct Pass {
+    pub caller: Caller,
+    pub epoch: i64,
+    /// When the caller was last found, or the epoch unchanged.
+    pub checked: Monotonic,
+}
+
+/// A listener of the bus, which is removed when this is dropped.
+pub(super) struct Listening {
+    pub dispatch: Arc<Dispatch>,
+    pub workspace: WorkspaceId,
+    pub number: u64,
+}
+
+impl Listening {
+    /// Makes each event after `seen` that `filter` selects wake `wakeup`.
+    pub fn begin(
+        dispatch: &Arc<Dispatch>,
+        workspace: WorkspaceId,
+        seen: i64,
+        filter: EventFilter,
+        wakeup: &Arc<Wakeup>,
+    ) -> Self {
+        let (number, wakeup) = (dispatch.rounds.next_number(), Arc::clone(wakeup));
+        let wake: Wake = Arc::new(move |_: &[NewEvent]| wakeup.wake());
+        dispatch.bus.listen(workspace, number, seen, filter, wake);
+        Self { dispatch: Arc::clone(dispatch), workspace, number }
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.dispatch.bus.unlisten(self.workspace, self.number);
+    }
+}
+
+/// Awaits `work` for no longer than `span`, and then fails with 503 `unavailable`.
+pub(super) async fn in_time<T>(
+    dispatch: &Arc<Dispatch>,
+    span: Duration,
+    work: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    let (over, is_over) = oneshot::channel();
+    let timer = dispatch.timers.after(span, move || {
+        // The work may be done already.
+        let _ = over.send(());
+    });
+    let _stops = StopsTimer(dispatch, timer);
+    match select(pin!(work), is_over).await {
+        Either::Left((outcome, _)) => outcome,
+        Either::Right(_) => Err(Error::new(Code::Unavailable, "the database did not respond in time")),
+    }
+}
+
+/// Stops a timer when it is dropped.
+struct StopsTimer<'a>(&'a Arc<Dispatch>, TimerId);
+
+impl Drop for StopsTimer<'_> {
+    fn drop(&mut self) {
+        self.0.timers.stop(self.1);
+    }
+}

@@ -1,0 +1,166 @@
+//! Tombstones: the withdrawn messages, by whom and when, as far back as the log reaches.
+//!
+//! They are read from the events, so messages whose rows were purged can be included.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::capability::Capability::WorkspaceRead;
+use crate::conversation::messages::are_purged;
+use crate::conversation::places::visible_at;
+use crate::error::{Error, Result};
+use crate::id::{ChannelId, MemberId, MessageId, ThreadId};
+use crate::identity::floor::LogRange;
+use crate::identity::workspaces::Here;
+use crate::op::{Operation, Read, read};
+use crate::page::Limit;
+use crate::page::{Cursor, Horizon, Page, rows_to_read};
+use crate::store::columns;
+use crate::text::Count;
+use crate::time::Time;
+
+/// Tombstones on a page by default.
+const DEFAULT: i64 = 100;
+
+pub(super) fn operation() -> Operation {
+    read("list_tombstones", list_tombstones)
+        .title("List withdrawn messages")
+        .when(
+            "Use to see which messages were withdrawn, in that order, so that a copy can withdraw them \
+             too.",
+        )
+        .detailed()
+        .get("/workspaces/{workspace_id}/tombstones")
+        .needs(&[WorkspaceRead])
+        .example(|w| json!({"workspace_id": w.id("workspace"), "include_purged": true, "limit": 10}))
+}
+
+/// Returns the messages that were withdrawn, in the order of withdrawal.
+///
+/// Those in channels that you may not see are omitted, and so are purged ones unless `include_purged` is set.
+///
+/// Withdrawals before the log's floor are no longer known. One page covers up to 2000 withdrawals, so it may
+/// be short or empty although there is more: continue while `next_cursor` is not null.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListTombstones {
+    /// The workspace. It must be yours.
+    workspace_id: Here,
+    /// Only messages in this channel.
+    channel_id: Option<ChannelId>,
+    /// Only messages in this thread.
+    thread_id: Option<ThreadId>,
+    /// Whether messages that were purged are returned too.
+    #[serde(default)]
+    include_purged: bool,
+    cursor: Option<Cursor>,
+    /// Maximum tombstones per page. Default: 100.
+    limit: Option<Count<1, 500>>,
+}
+
+/// A message that was withdrawn.
+#[derive(Serialize, JsonSchema)]
+struct Tombstone {
+    /// The message.
+    message_id: MessageId,
+    /// The channel that it was in.
+    channel_id: ChannelId,
+    /// The thread that it was in.
+    thread_id: ThreadId,
+    /// The author; null for the service itself.
+    author_id: Option<MemberId>,
+    /// The member that withdrew it; null for the service itself.
+    withdrawn_by: Option<MemberId>,
+    /// When it was withdrawn.
+    withdrawn_at: Time,
+    /// Whether it was purged since.
+    purged: bool,
+    /// The position of the withdrawal in the log.
+    lsn: i64,
+}
+
+/// The event of a withdrawal.
+struct Withdrawal {
+    lsn: i64,
+    at: Time,
+    channel_id: ChannelId,
+    thread_id: ThreadId,
+    payload: Value,
+}
+
+columns! {
+    withdrawal_columns: Withdrawal as e { lsn, at, channel_id, thread_id, payload }
+}
+
+/// The payload of a withdrawal.
+#[derive(Deserialize)]
+struct Withdrawn {
+    message_id: MessageId,
+    author_id: Option<MemberId>,
+    withdrawn_by: Option<MemberId>,
+}
+
+fn list_tombstones(cx: &Read<'_>, input: &ListTombstones) -> Result<Page<Tombstone>> {
+    let workspace_id = input.workspace_id.of(cx)?;
+    let limit = Limit::new(input.limit.map_or(DEFAULT, Count::get)).map_err(Error::internal)?;
+    let after = Cursor::after(input.cursor).max(LogRange::read(cx)?.beginning());
+    let most = rows_to_read(Some(limit));
+    let horizon: Horizon = cx.horizon(HORIZON, &[&workspace_id], after)?;
+    let (sight, last) = (cx.caller().sight.params(), horizon.up_to());
+    let ListTombstones { channel_id, thread_id, .. } = input;
+    let params = sight.and(&[&workspace_id, &after, &last, channel_id, thread_id, &most]);
+    let page = Page::within(horizon, cx.rows(LIST, &params)?, Some(limit), |event: &Withdrawal| event.lsn);
+    let withdrawn = page.try_map(|event| {
+        let what: Withdrawn = serde_json::from_value(event.payload.clone()).map_err(Error::internal)?;
+        Ok((event, what))
+    })?;
+    let ids: Vec<MessageId> = withdrawn.items().iter().map(|(_, what)| what.message_id).collect();
+    let purged = are_purged(cx, &ids)?;
+    withdrawn.try_filter_map(|(event, what)| {
+        let Withdrawn { message_id, author_id, withdrawn_by } = what;
+        let Withdrawal { lsn, at: withdrawn_at, channel_id, thread_id, .. } = event;
+        let purged = purged.contains(&message_id);
+        let tombstone = Tombstone {
+            message_id,
+            channel_id,
+            thread_id,
+            author_id,
+            withdrawn_by,
+            withdrawn_at,
+            purged,
+            lsn,
+        };
+        Ok(Some(tombstone).filter(|_| input.include_purged || !purged))
+    })
+}
+
+/// Both read by the index of withdrawals, which contains only this kind.
+const LIST: &str = concat!(
+    "select ",
+    withdrawal_columns!(),
+    " from events e left join channels c on c.id = e.channel_id
+     where e.workspace_id = $5 and e.kind = 'MessageTombstoned' and e.lsn > $6 and e.lsn <= $7
+       and (cast($8 as uuid) is null or e.channel_id = $8)
+       and (cast($9 as uuid) is null or e.thread_id = $9) and ",
+    visible_at!("e.channel_id", c),
+    " order by e.lsn limit $10"
+);
+
+const HORIZON: &str = "
+    select lsn from events where workspace_id = $1 and kind = 'MessageTombstoned' and lsn > $2
+    order by lsn limit 1 offset $3";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::conversation::messages::MessageTombstoned;
+    use crate::log::event::Event as _;
+
+    #[test]
+    fn the_statements_name_the_kind_of_a_withdrawal() {
+        for sql in [LIST, HORIZON] {
+            assert!(sql.contains(&format!("kind = '{}'", MessageTombstoned::KIND)));
+        }
+    }
+}

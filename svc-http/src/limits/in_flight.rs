@@ -1,0 +1,207 @@
+//! Slots for the requests in flight.
+//!
+//! A client that has used up its share waits in turn while others are served. A request that occupies a
+//! thread needs a second slot while it runs, and releases it while it waits. There are few of these, so that
+//! one workspace leaves threads to others.
+
+use std::future::poll_fn;
+use std::mem::replace;
+use std::num::NonZeroUsize;
+use std::pin::pin;
+use std::task::Poll;
+use std::thread::available_parallelism;
+use std::time::Duration;
+
+use svc_core::share::Quotas;
+use svc_core::{Ceiling, Holder, Place, Result};
+use tokio::time::{Instant, timeout};
+
+/// The quota of one client is the limit divided by this.
+pub(crate) const CLIENT_DIVISOR: usize = 8;
+/// Maximum wait for a slot.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Bytes of a body above which decoding it occupies a thread for long.
+const LARGE_BODY: usize = 64 << 10;
+/// Minimum slots for requests that occupy a thread; otherwise there is one for each processor.
+const BUSY_MIN: usize = 2;
+
+/// The slots of the server.
+pub(crate) struct InFlight {
+    all: Ceiling,
+    busy: Ceiling,
+}
+
+impl InFlight {
+    /// Creates `max` slots, or an unlimited number for `None`.
+    pub fn new(max: Option<u32>) -> Self {
+        let max = max.and_then(|max| usize::try_from(max).ok());
+        let client = max.map(|max| (max / CLIENT_DIVISOR).max(1));
+        let quotas = Quotas { client, ..Quotas::default() };
+        let processors = available_parallelism().map_or(BUSY_MIN, NonZeroUsize::get).max(BUSY_MIN);
+        Self {
+            all: Ceiling::new("requests in flight", max.unwrap_or(usize::MAX), quotas),
+            busy: Ceiling::new("requests that keep a thread busy", processors, Quotas::default()),
+        }
+    }
+
+    /// Takes the slots of a request with a body of `bytes` bytes.
+    pub async fn take_all(&self, holder: Holder, bytes: usize) -> Result<(Place, Option<Busy>)> {
+        Ok((self.take(holder).await?, self.busy_by(holder, bytes).await?))
+    }
+
+    /// Waits for the second slot of a request with a body of this size, if that occupies a thread.
+    pub async fn busy_by(&self, holder: Holder, bytes: usize) -> Result<Option<Busy>> {
+        if bytes >= LARGE_BODY { self.busy(holder).await.map(Some) } else { Ok(None) }
+    }
+
+    /// Waits for the second slot of a request that occupies a thread.
+    pub async fn busy(&self, holder: Holder) -> Result<Busy> {
+        let waited = timeout(TIMEOUT, self.busy.wait(holder, 1)).await;
+        let place = waited.map_err(|_| self.busy.exhausted(holder, 1))??;
+        Ok(Busy { places: self.busy.clone(), holder, _place: place })
+    }
+
+    /// Returns the number of taken slots.
+    pub fn taken(&self) -> usize {
+        self.all.taken()
+    }
+
+    /// Takes a slot, waiting in turn until there is one for the holder.
+    ///
+    /// Fails at once if all are taken, half of them by the holder's workspace.
+    pub async fn take(&self, holder: Holder) -> Result<Place> {
+        match self.all.try_take(holder, 1) {
+            Ok(place) => Ok(place),
+            Err(_) if self.all.is_used_up_by(holder.workspace) => Err(self.all.exhausted(holder, 1)),
+            Err(_) => self.take_again(holder).await,
+        }
+    }
+
+    /// Takes a slot again for a request that has released its slot for a while, waiting in any case.
+    pub async fn take_again(&self, holder: Holder) -> Result<Place> {
+        let waited = timeout(TIMEOUT, self.all.wait(holder, 1)).await;
+        waited.map_err(|_| self.all.exhausted(holder, 1))?
+    }
+}
+
+/// The second slot of a request that occupies a thread.
+pub(crate) struct Busy {
+    places: Ceiling,
+    holder: Holder,
+    _place: Place,
+}
+
+/// Runs a request that holds its second slot while it runs, if it occupies a thread. While it waits for an
+/// event it has none, and then waits for its turn.
+pub(crate) async fn in_turns<F: Future>(busy: Option<Busy>, request: F) -> F::Output {
+    let Some(Busy { places, holder, _place: place }) = busy else { return request.await };
+    let (mut request, mut place) = (pin!(request), Some(place));
+    let mut left = TIMEOUT;
+    loop {
+        let polled = poll_fn(|cx| Poll::Ready(request.as_mut().poll(cx))).await;
+        drop(place.take());
+        if let Poll::Ready(output) = polled {
+            return output;
+        }
+        woken().await;
+        // It may have changed data, so it continues without a turn once it has waited too long in total.
+        let begun = Instant::now();
+        place = timeout(left, places.wait(holder, 1)).await.ok().and_then(Result::ok);
+        left = left.saturating_sub(begun.elapsed());
+    }
+}
+
+/// Waits until the task is woken, for any reason.
+async fn woken() {
+    let mut is_woken = false;
+    poll_fn(|_| if replace(&mut is_woken, true) { Poll::Ready(()) } else { Poll::Pending }).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+    use svc_core::Code;
+
+    use super::*;
+
+    fn holder(number: u8) -> Holder {
+        Holder::at([192, 0, 2, number].into())
+    }
+
+    #[tokio::test]
+    async fn a_client_waits_for_its_own_places_while_others_are_served() {
+        let places = InFlight::new(Some(16));
+        let mut own = vec![places.take(holder(1)).await.unwrap(), places.take(holder(1)).await.unwrap()];
+        let mut waiting = Box::pin(places.take(holder(1)));
+        assert!(waiting.as_mut().now_or_never().is_none());
+        assert!(places.take(holder(2)).await.is_ok());
+        drop(own.pop());
+        assert!(waiting.await.is_ok());
+        assert_eq!(places.taken(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_workspace_leaves_threads_to_others() {
+        let places = InFlight::new(None);
+        let of = |workspace: u8, number: u8| {
+            let workspace = format!("00000000-0000-0000-0000-0000000000{workspace:02}").parse().unwrap();
+            Holder { workspace, ..holder(number) }
+        };
+        let large = |holder| places.busy_by(holder, LARGE_BODY).now_or_never().map(Result::unwrap);
+        let held: Vec<_> = (0..100).map_while(|number| large(of(1, number))).collect();
+        assert!(!held.is_empty() && held.iter().all(Option::is_some));
+        assert!(large(of(2, 1)).is_some_and(|place| place.is_some()), "another workspace has a place");
+        let mut waiting = Box::pin(places.busy_by(of(1, 102), LARGE_BODY));
+        assert!(waiting.as_mut().now_or_never().is_none(), "it has its share");
+        let first = held.into_iter().next().flatten();
+        let mut polls = 0;
+        let mut running = Box::pin(in_turns(
+            first,
+            poll_fn(|_| {
+                polls += 1;
+                if polls < 3 { Poll::Pending } else { Poll::Ready(()) }
+            }),
+        ));
+        assert!(running.as_mut().now_or_never().is_none());
+        let other = waiting.now_or_never().expect("what waits for the database keeps no thread busy");
+        assert!(running.as_mut().now_or_never().is_none());
+        assert!(running.as_mut().now_or_never().is_none(), "it waits for its turn");
+        drop(other);
+        assert!(running.as_mut().now_or_never().is_none(), "its second turn");
+        assert!(running.as_mut().now_or_never().is_some(), "its third");
+        let small = places.busy_by(of(1, 101), LARGE_BODY - 1).now_or_never();
+        assert!(small.unwrap().unwrap().is_none(), "a small body needs none");
+    }
+
+    #[tokio::test]
+    async fn when_all_are_taken_only_others_and_former_holders_wait() {
+        let places = InFlight::new(Some(1));
+        let only = places.take(holder(1)).await.unwrap();
+        for number in 1..3 {
+            let refused = places.take(holder(number)).await.unwrap_err();
+            assert_eq!(refused.code(), Code::Overloaded, "its workspace has all");
+        }
+        let workspace = "00000000-0000-0000-0000-000000000001".parse().unwrap();
+        let other = Holder { workspace, ..holder(1) };
+        let mut waiting = [Box::pin(places.take(other)), Box::pin(places.take(other))];
+        let mut again = Box::pin(places.take_again(holder(2)));
+        assert!(again.as_mut().now_or_never().is_none());
+        assert!(waiting.iter_mut().all(|other| other.as_mut().now_or_never().is_none()));
+        drop(only);
+        let again = again.await.unwrap();
+        let [first, second] = waiting;
+        drop(again);
+        drop(first.await.unwrap());
+        drop(second.await.unwrap());
+        assert_eq!(places.taken(), 0);
+    }
+
+    #[tokio::test]
+    async fn without_a_limit_there_is_always_a_place() {
+        let places = InFlight::new(None);
+        let held: Vec<_> =
+            (0..5000).map(|_| places.take(holder(1)).now_or_never().unwrap().unwrap()).collect();
+        assert_eq!((held.len(), places.taken()), (5000, 5000));
+    }
+}

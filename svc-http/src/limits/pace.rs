@@ -1,0 +1,227 @@
+//! Detects peers that do not read their responses, or move files too slowly.
+//!
+//! A peer that reads from its socket can still leave a response unread, over HTTP/2 by giving the stream no
+//! window. The layers below do not notice that. A file must keep moving over its whole length, in both
+//! directions: an early fast start buys no time later.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+
+/// The unread chunks of one connection. Clones share them.
+#[derive(Clone)]
+pub(crate) struct Pace(Arc<Mutex<Waiting>>);
+
+/// The chunks that wait to be taken: the number of each, and since when it waits. Also the files that are
+/// being sent: the start of each, and its rate.
+#[derive(Default)]
+struct Waiting {
+    chunks: Vec<(u64, Instant)>,
+    files: Vec<(u64, Instant, Rate)>,
+    last: u64,
+}
+
+/// Minimum accepted rate of a file, in bytes per second, over the last [`RATE_WINDOW`].
+pub(crate) const FILE_RATE_MIN: u64 = 16 << 10;
+pub(crate) const RATE_WINDOW: Duration = Duration::from_secs(30);
+
+/// The moved bytes of a file, with their times, as far back as they count.
+#[derive(Default)]
+pub(crate) struct Rate(VecDeque<(Duration, u64)>);
+
+impl Rate {
+    /// Records bytes that were moved at `now`, the time since the start of the transfer.
+    pub fn moved(&mut self, now: Duration, bytes: u64) {
+        // The bytes of one second count at its end, so that few entries are kept.
+        let slot = Duration::from_secs(now.as_secs().saturating_add(1));
+        match self.0.back_mut().filter(|(last, _)| *last >= slot) {
+            Some((_, last)) => *last = last.saturating_add(bytes),
+            None => self.0.push_back((slot, bytes)),
+        }
+        let needed = self.needed().unwrap_or(0);
+        self.0.drain(..needed);
+    }
+
+    /// Returns the time since the start at which the transfer becomes too slow if nothing moves.
+    pub fn deadline(&self) -> Duration {
+        let oldest = self.needed().and_then(|place| self.0.get(place));
+        oldest.map_or(RATE_WINDOW, |(at, _)| at.saturating_add(RATE_WINDOW))
+    }
+
+    /// Returns the index of the newest entry that has, together with later ones, the bytes of a window.
+    fn needed(&self) -> Option<usize> {
+        let mut bytes = 0_u64;
+        let mut enough = |(_, moved): &(Duration, u64)| {
+            bytes = bytes.saturating_add(*moved);
+            bytes >= FILE_RATE_MIN.saturating_mul(RATE_WINDOW.as_secs())
+        };
+        self.0.iter().rposition(&mut enough)
+    }
+}
+
+/// A file that is being sent, until it is dropped.
+pub(crate) struct Sending {
+    waiting: Arc<Mutex<Waiting>>,
+    number: u64,
+}
+
+impl Sending {
+    /// Records bytes that were written out.
+    pub fn moved(&self, bytes: usize) {
+        let mut waiting = lock(&self.waiting);
+        if let Some((_, began, rate)) = waiting.files.iter_mut().find(|(number, ..)| *number == self.number) {
+            rate.moved(began.elapsed(), u64::try_from(bytes).unwrap_or(u64::MAX));
+        }
+    }
+}
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        lock(&self.waiting).files.retain(|(number, ..)| *number != self.number);
+    }
+}
+
+/// A chunk of a response, or the rest of one, that was not taken yet.
+pub(crate) struct Pending {
+    waiting: Arc<Mutex<Waiting>>,
+    number: u64,
+}
+
+impl Pace {
+    pub fn new() -> Self {
+        Self(Arc::default())
+    }
+
+    /// Registers one more chunk as waiting until the returned guard is dropped.
+    pub fn pending(&self) -> Pending {
+        Pending::new(&self.0)
+    }
+
+    /// Registers a file that is sent from now on.
+    pub fn sending(&self) -> Sending {
+        let mut waiting = lock(&self.0);
+        waiting.last = waiting.last.saturating_add(1);
+        let number = waiting.last;
+        waiting.files.push((number, Instant::now(), Rate::default()));
+        drop(waiting);
+        Sending { waiting: Arc::clone(&self.0), number }
+    }
+
+    /// Resolves when a chunk has waited for `timeout`, even if others were taken since, or when a file moves
+    /// too slowly.
+    pub async fn stalled(&self, timeout: Duration) {
+        let timeout = timeout.min(RATE_WINDOW);
+        loop {
+            let now = Instant::now();
+            let deadline = {
+                let waiting = lock(&self.0);
+                let chunks = waiting.chunks.iter().map(|(_, since)| *since + timeout);
+                let files = waiting.files.iter().map(|(_, began, rate)| *began + rate.deadline());
+                // A chunk that starts to wait later has a later deadline, so it needs no wake-up.
+                chunks.chain(files).min().unwrap_or(now + timeout)
+            };
+            if now >= deadline {
+                return;
+            }
+            sleep_until(deadline).await;
+        }
+    }
+}
+
+fn lock(waiting: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
+    waiting.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Pending {
+    fn new(shared: &Arc<Mutex<Waiting>>) -> Self {
+        let mut waiting = lock(shared);
+        waiting.last = waiting.last.saturating_add(1);
+        let number = waiting.last;
+        waiting.chunks.push((number, Instant::now()));
+        drop(waiting);
+        Self { waiting: Arc::clone(shared), number }
+    }
+
+    /// Registers another chunk of the same connection, which starts to wait now.
+    pub fn another(&self) -> Self {
+        Self::new(&self.waiting)
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        let mut waiting = lock(&self.waiting);
+        if let Some(index) = waiting.chunks.iter().position(|(number, _)| *number == self.number) {
+            waiting.chunks.swap_remove(index);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+    use tokio::time::timeout;
+
+    use super::*;
+
+    const SHORT: Duration = Duration::from_millis(50);
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn speed_cannot_be_banked() {
+        let mut rate = Rate::default();
+        assert_eq!(rate.deadline(), RATE_WINDOW, "it has the time of a window to begin");
+        rate.moved(SECOND / 2, 1 << 40);
+        assert_eq!(rate.deadline(), SECOND + RATE_WINDOW);
+        // A file that is just fast enough may continue forever, and few entries are kept.
+        for second in 1..1000 {
+            rate.moved(SECOND * second, FILE_RATE_MIN);
+            assert!(rate.deadline() > SECOND * second, "{second}");
+        }
+        assert!(rate.0.len() <= 31, "{}", rate.0.len());
+        // A file that is slightly too slow may not.
+        let slow = (1000..1100).find(|second| {
+            rate.moved(SECOND * *second, FILE_RATE_MIN - 1024);
+            rate.deadline() <= SECOND * (*second + 1)
+        });
+        assert!(slow.is_some_and(|second| second < 1035), "{slow:?}");
+    }
+
+    #[tokio::test]
+    async fn a_file_that_was_sent_fast_and_then_rests_is_stalled() {
+        let pace = Pace::new();
+        let sending = pace.sending();
+        sending.moved(1 << 30);
+        let mut stalled = Box::pin(pace.stalled(RATE_WINDOW));
+        assert!(stalled.as_mut().now_or_never().is_none(), "it was sent a moment ago");
+        // Moves the start one window back.
+        lock(&pace.0).files.iter_mut().for_each(|(_, began, _)| *began -= RATE_WINDOW + SECOND);
+        assert!(pace.stalled(RATE_WINDOW).now_or_never().is_some());
+        sending.moved(1 << 20);
+        assert!(pace.stalled(RATE_WINDOW).now_or_never().is_none(), "it moves again");
+        lock(&pace.0).files.iter_mut().for_each(|(_, began, _)| *began -= RATE_WINDOW + SECOND);
+        drop(sending);
+        assert!(pace.stalled(RATE_WINDOW).now_or_never().is_none(), "it was sent");
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_leaves_a_chunk_is_stalled() {
+        let pace = Pace::new();
+        assert!(timeout(2 * SHORT, pace.stalled(SHORT)).await.is_err(), "nothing waits");
+        let mut stalled = Box::pin(pace.stalled(SHORT));
+        assert!(stalled.as_mut().now_or_never().is_none());
+        let began = Instant::now();
+        let left = pace.pending();
+        // Taking other chunks does not help.
+        for _ in 0..8 {
+            drop(left.another());
+            if timeout(SHORT / 2, &mut stalled).await.is_ok() {
+                assert!(began.elapsed() >= SHORT);
+                return;
+            }
+        }
+        panic!("a peer that leaves a chunk is not stalled");
+    }
+}

@@ -1,0 +1,298 @@
+//! Response bodies, sent in chunks.
+//!
+//! Each chunk counts until it is written out: towards the unread bytes of its client, and for the check
+//! whether the peer of the connection still reads. Only one chunk of a file at a time is in memory, and
+//! counts for no client; if reading the file fails, the response is cut off. The response holds the slot of
+//! its transfer until its last byte is written out.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use bytes::Bytes;
+use futures_util::Stream;
+use hyper::body::{Body, Frame, SizeHint};
+use svc_core::Place;
+use svc_core::spool::Spooled;
+use tokio::task::JoinHandle;
+
+use crate::limits::pace::{Pace, Pending, Sending};
+
+/// An HTTP response.
+pub(crate) type Response = hyper::Response<ResponseBody>;
+
+/// Bytes in a chunk whose peer is watched, and so the minimum that it must read within the stall timeout.
+const CHUNK: usize = 64 << 10;
+
+/// Bytes in a chunk on a connection with one response at a time, which watches each write instead.
+///
+/// Each chunk costs a write. The longest of the usual responses, the list of tools, fits in one.
+const LONG_CHUNK: usize = 512 << 10;
+
+/// Bytes of a file that are read at a time.
+const READ: usize = 64 << 10;
+
+/// The part of a response body that is still to be sent.
+#[derive(Default)]
+pub(crate) struct ResponseBody {
+    rest: Bytes,
+    /// The part after that, from memory.
+    next: Bytes,
+    /// The part after that, from a file.
+    file: Option<FileRest>,
+    /// Bytes of a stream, sent as they arrive.
+    events: Option<Events>,
+    share: Option<Place>,
+    pending: Option<Pending>,
+    slot: Option<Place>,
+    /// The resources of a file until its last byte is written out.
+    sent: Option<Arc<FileSent>>,
+    /// Marks the connection as busy with a request.
+    busy: Option<Arc<()>>,
+    /// Whether the first chunk was taken.
+    begun: bool,
+}
+
+/// Bytes that are produced while they are sent.
+///
+/// They count for no client. A peer that does not read them is disconnected once a write has stalled.
+type Events = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
+
+/// The resources of a file until it is sent.
+struct FileSent {
+    sending: Sending,
+    _place: Place,
+}
+
+/// The part of a file that is still to be read.
+struct FileRest {
+    spooled: Spooled,
+    offset: u64,
+    reading: Option<JoinHandle<svc_core::Result<Vec<u8>>>>,
+}
+
+impl FileRest {
+    fn left(&self) -> u64 {
+        self.spooled.len().saturating_sub(self.offset)
+    }
+
+    /// Reads the next bytes, on a thread that may wait for the disk.
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
+        let reading = self.reading.get_or_insert_with(|| {
+            let (spooled, offset) = (self.spooled.clone(), self.offset);
+            tokio::task::spawn_blocking(move || spooled.read_at(offset, READ))
+        });
+        let read = ready!(Pin::new(reading).poll(cx));
+        self.reading = None;
+        let bytes = read.map_err(io::Error::other)?.map_err(io::Error::other)?;
+        self.offset = self.offset.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
+        Poll::Ready(Ok(bytes.into()))
+    }
+}
+
+impl ResponseBody {
+    /// Creates the body of a stream.
+    pub fn streamed(events: Events) -> Self {
+        Self { events: Some(events), ..Self::default() }
+    }
+
+    /// Returns the number of bytes in memory.
+    pub fn len(&self) -> usize {
+        self.rest.len().saturating_add(self.next.len())
+    }
+
+    /// Adds bytes after the others.
+    pub fn followed_by(&mut self, next: Bytes) {
+        self.next = next;
+    }
+
+    /// Attaches the share that the bytes count towards until they are sent.
+    pub fn counted(&mut self, share: Place) {
+        self.share = Some(share);
+    }
+
+    /// Holds a slot until the last chunk is taken.
+    pub fn keep(&mut self, slot: Place) {
+        self.slot = Some(slot);
+    }
+
+    /// Holds the slot of a file, and watches its rate, until its last byte is written out.
+    pub fn sent(&mut self, sending: Sending, place: Place) {
+        self.sent = Some(Arc::new(FileSent { sending, _place: place }));
+    }
+
+    /// Marks the connection as busy until the body is written out.
+    pub fn keeps(&mut self, busy: Option<Arc<()>>) {
+        self.busy = busy;
+    }
+
+    /// Reports taken chunks to a connection's pace, if writes alone do not show whether the peer reads.
+    pub fn watched(&mut self, pace: &Pace) {
+        if !self.is_end_stream() && self.events.is_none() {
+            self.pending = Some(pace.pending());
+        }
+    }
+}
+
+impl From<Bytes> for ResponseBody {
+    fn from(bytes: Bytes) -> Self {
+        Self { rest: bytes, ..Self::default() }
+    }
+}
+
+impl From<Spooled> for ResponseBody {
+    fn from(spooled: Spooled) -> Self {
+        Self { file: Some(FileRest { spooled, offset: 0, reading: None }), ..Self::default() }
+    }
+}
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        if let Some(events) = &mut self.events {
+            let event = ready!(events.as_mut().poll_next(cx));
+            if event.is_none() {
+                self.events = None;
+                self.slot = None;
+            }
+            return Poll::Ready(event.map(|event| Ok(Frame::data(event))));
+        }
+        if self.rest.is_empty() {
+            self.rest = std::mem::take(&mut self.next);
+        }
+        if self.rest.is_empty() {
+            match self.file.as_mut().filter(|file| file.left() > 0) {
+                Some(file) => self.rest = ready!(file.poll_read(cx))?,
+                None => return Poll::Ready(None),
+            }
+        }
+        let size = self.rest.len().min(if self.pending.is_some() { CHUNK } else { LONG_CHUNK });
+        let bytes = self.rest.split_to(size);
+        let mut pending = self.pending.take();
+        let (share, slot) = if self.file.is_some() {
+            self.pending = pending.as_ref().filter(|_| !self.is_end_stream()).map(Pending::another);
+            (None, if self.is_end_stream() { self.slot.take() } else { None })
+        } else if self.len() == 0 {
+            (self.share.take(), self.slot.take())
+        } else {
+            // The clock of the rest starts when this chunk is taken.
+            self.pending = pending.as_ref().map(Pending::another);
+            (self.share.as_mut().map(|share| share.split(size)), None)
+        };
+        if std::mem::replace(&mut self.begun, true) {
+            pending = pending.map(|pending| pending.another());
+        }
+        let sent = self.sent.clone();
+        let chunk = if share.is_none() && pending.is_none() && slot.is_none() && sent.is_none() {
+            bytes
+        } else {
+            let busy = self.busy.clone();
+            Bytes::from_owner(Chunk {
+                bytes,
+                _share: share,
+                _pending: pending,
+                _slot: slot,
+                _busy: busy,
+                sent,
+            })
+        };
+        Poll::Ready(Some(Ok(Frame::data(chunk))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.len() == 0 && self.file.as_ref().is_none_or(|file| file.left() == 0) && self.events.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        if self.events.is_some() {
+            return SizeHint::default();
+        }
+        let left = self.file.as_ref().map_or(0, FileRest::left);
+        SizeHint::with_exact(u64::try_from(self.len()).unwrap_or(u64::MAX).saturating_add(left))
+    }
+}
+
+/// Bytes on their way to the peer; dropped once they are written.
+struct Chunk {
+    bytes: Bytes,
+    _share: Option<Place>,
+    _pending: Option<Pending>,
+    _slot: Option<Place>,
+    _busy: Option<Arc<()>>,
+    sent: Option<Arc<FileSent>>,
+}
+
+impl Drop for Chunk {
+    fn drop(&mut self) {
+        if let Some(sent) = &self.sent {
+            sent.sending.moved(self.bytes.len());
+        }
+    }
+}
+
+impl AsRef<[u8]> for Chunk {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt as _;
+
+    use svc_core::share::Quotas;
+    use svc_core::spool::{SpoolLimits, Spools};
+    use svc_core::{Ceiling, Holder};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn sent_bytes_no_longer_count() {
+        let holder = Holder::at([127, 0, 0, 1].into());
+        let (size, all) = (2 * CHUNK + 7, 4 * CHUNK);
+        let shares = Ceiling::new("bytes", all, Quotas::default());
+        let pace = Pace::new();
+        let mut body = ResponseBody::from(Bytes::from(vec![7; CHUNK]));
+        body.watched(&pace);
+        body.followed_by(Bytes::from(vec![7; size - CHUNK]));
+        body.counted(shares.take(holder, size).unwrap());
+        assert_eq!(body.size_hint().exact(), u64::try_from(size).ok());
+        let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
+        let second = body.frame().await.unwrap().unwrap().into_data().unwrap();
+        assert_eq!((first.len(), shares.taken()), (CHUNK, size));
+        drop(first);
+        assert_eq!(shares.taken(), size - CHUNK);
+        drop(body);
+        assert_eq!(shares.taken(), CHUNK, "a chunk on its way still counts");
+        drop(second);
+        assert_eq!(shares.taken(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_file_keeps_its_place_until_its_last_byte_is_written_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let spools = Spools::new(folder.path().to_owned(), SpoolLimits::default());
+        let holder = Holder::at([127, 0, 0, 1].into());
+        let mut spool = spools.create(Some(holder.workspace)).unwrap();
+        spool.write(&vec![7; 2 * READ]).unwrap();
+        let places = Ceiling::new("places", 8, Quotas::default());
+        let mut body = ResponseBody::from(spool.finish().unwrap());
+        body.sent(Pace::new().sending(), places.take(holder, 1).unwrap());
+        let size = u64::try_from(2 * READ).unwrap();
+        let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
+        let last = body.frame().await.unwrap().unwrap().into_data().unwrap();
+        assert_eq!((places.taken(), spools.taken()), (1, size));
+        drop((first, body));
+        assert_eq!((places.taken(), spools.taken()), (1, 0), "its last chunk was not written out");
+        drop(last);
+        assert_eq!(places.taken(), 0);
+        // A client that goes away also returns it.
+        let mut unread = ResponseBody::from(Bytes::from_static(b"unread"));
+        unread.sent(Pace::new().sending(), places.take(holder, 1).unwrap());
+        drop(unread);
+        assert_eq!(places.taken(), 0);
+    }
+}

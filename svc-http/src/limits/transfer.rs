@@ -1,0 +1,208 @@
+//! File transfers: bodies that are received as files, and responses that are files.
+//!
+//! A transfer holds one of few slots, which workspaces and their clients share: an upload until the file has
+//! arrived, a download until its last byte is written out. Both must keep up with [`FILE_RATE_MIN`], over
+//! each [`RATE_WINDOW`]. A file is checked while it is received, and refused at the first fault.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt as _;
+use hyper::HeaderMap;
+use hyper::body::Body;
+use svc_core::op::Operation;
+use svc_core::share::Quotas;
+use svc_core::spool::Spooled;
+use svc_core::{Ceiling, Code, Error, Holder, Place, Result, Service};
+use tokio::time::{Instant, timeout};
+
+use crate::limits::body::{JSON, check_framing, is_one_of, not_of_these_types};
+use crate::limits::pace::{FILE_RATE_MIN, RATE_WINDOW, Rate};
+
+/// Maximum transfers at the same time, in total and of one client.
+pub(crate) const TRANSFERS_MAX: usize = 8;
+pub(crate) const TRANSFERS_OF_ONE: usize = 2;
+/// How long a request waits until a transfer has ended.
+const TRANSFERS_WAIT: Duration = Duration::from_secs(10);
+/// Bytes of a file that are checked and written at a time: at first, and later.
+const FIRST_BYTES: usize = 4 << 10;
+const BYTES: usize = 256 << 10;
+/// Maximum time that received bytes wait for more before they are checked.
+const JUDGED_AFTER: Duration = Duration::from_secs(1);
+
+/// The transfers in progress.
+pub(crate) struct Transfers(Ceiling);
+
+impl Transfers {
+    pub fn new() -> Self {
+        let quotas = Quotas { client: Some(TRANSFERS_OF_ONE), ..Quotas::default() };
+        Self(Ceiling::new("file transfers", TRANSFERS_MAX, quotas))
+    }
+
+    /// Waits for the slot of a file that an operation returns, if it returns one.
+    ///
+    /// It is taken before the file is written, and held until the file is read.
+    pub async fn place_of(&self, operation: &Operation, holder: Holder) -> Result<Option<Place>> {
+        if operation.http().returns_file { self.place(holder).await.map(Some) } else { Ok(None) }
+    }
+
+    /// Waits for a slot. Fails with 503 `overloaded` if others take too long.
+    pub async fn place(&self, holder: Holder) -> Result<Place> {
+        match timeout(TRANSFERS_WAIT, self.0.wait(holder, 1)).await {
+            Ok(place) => place,
+            Err(_) => Err(self.0.exhausted(holder, 1)),
+        }
+    }
+}
+
+/// Reads the body of a request of `holder` into a file, if there is a body.
+pub(crate) async fn receive<B>(
+    service: &Service,
+    holder: Holder,
+    headers: &HeaderMap,
+    body: &mut B,
+) -> Result<Option<Spooled>>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    check_framing(headers)?;
+    if body.is_end_stream() {
+        return Ok(None);
+    }
+    if !is_one_of(JSON, headers) {
+        return Err(not_of_these_types(JSON));
+    }
+    judged(service, holder, body).await.map(Some)
+}
+
+/// Reads a body into a file, up to its first fault.
+async fn judged<B>(service: &Service, holder: Holder, body: &mut B) -> Result<Spooled>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    let max = service.file_max_bytes();
+    let too_large = || Error::new(Code::BodyTooLarge, format!("the body is larger than {max} bytes"));
+    if body.size_hint().lower() > max {
+        return Err(too_large());
+    }
+    let mut file = service.begin_file(holder.workspace).await?;
+    let (mut incoming, mut received) = (Incoming::default(), 0_u64);
+    let (mut waiting, mut enough, mut judged_at) = (BytesMut::new(), FIRST_BYTES, Instant::now());
+    loop {
+        let data = incoming.next(body).await?;
+        let is_end = data.is_none();
+        let data = data.unwrap_or_default();
+        received = received.saturating_add(u64::try_from(data.len()).unwrap_or(u64::MAX));
+        if received > max {
+            return Err(too_large());
+        }
+        waiting.extend_from_slice(&data);
+        if waiting.len() >= enough || is_end || judged_at.elapsed() >= JUDGED_AFTER {
+            file = service.write_file(file, waiting.split().to_vec()).await?;
+            (enough, judged_at) = (enough.saturating_mul(2).min(BYTES), Instant::now());
+        }
+        if is_end {
+            return service.end_file(file).await;
+        }
+    }
+}
+
+/// The rate of a body that is being received, over the time spent waiting for its peer.
+#[derive(Default)]
+struct Incoming {
+    rate: Rate,
+    waited: Duration,
+}
+
+impl Incoming {
+    /// Returns the next bytes of a body, or `None` at its end.
+    async fn next<B>(&mut self, body: &mut B) -> Result<Option<Bytes>>
+    where
+        B: Body<Data = Bytes> + Unpin,
+    {
+        loop {
+            let began = Instant::now();
+            let left = self.rate.deadline().saturating_sub(self.waited);
+            let Ok(frame) = timeout(left, body.frame()).await else { return Err(too_slow()) };
+            self.waited = self.waited.saturating_add(began.elapsed());
+            let Some(frame) = frame else { return Ok(None) };
+            let lost = "the connection was lost while the body was being read";
+            let Ok(data) = frame.map_err(|_| Error::malformed(lost))?.into_data() else { continue };
+            if !data.is_empty() {
+                self.rate.moved(self.waited, u64::try_from(data.len()).unwrap_or(u64::MAX));
+                return Ok(Some(data));
+            }
+        }
+    }
+}
+
+fn too_slow() -> Error {
+    Error::malformed(format!(
+        "the body arrived too slowly: over each {} s it must arrive at {FILE_RATE_MIN} bytes a second",
+        RATE_WINDOW.as_secs()
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use futures_util::{FutureExt as _, StreamExt as _, stream};
+    use http_body_util::StreamBody;
+    use hyper::body::Frame;
+    use svc_core::Client;
+
+    use super::*;
+
+    /// Takes the next bytes of a body that sends this many at once and then nothing, after that much waiting
+    /// for the peer. Returns `None` while it still waits.
+    async fn next(incoming: &mut Incoming, bytes: Option<usize>, waited: Duration) -> Option<bool> {
+        let frame = |bytes: usize| Ok::<_, Infallible>(Frame::data(Bytes::from(vec![b'x'; bytes])));
+        let frames = stream::iter(bytes.map(frame)).chain(stream::pending());
+        incoming.waited = waited;
+        let mut body = Box::pin(StreamBody::new(frames));
+        let next = timeout(Duration::from_millis(100), incoming.next(&mut body)).await;
+        next.ok().map(|outcome| outcome.is_ok())
+    }
+
+    #[tokio::test]
+    async fn a_body_that_was_fast_and_then_rests_is_given_up() {
+        let (window, second) = (RATE_WINDOW, Duration::from_secs(1));
+        let mut incoming = Incoming::default();
+        assert_eq!(next(&mut incoming, Some(20 << 20), second).await, Some(true));
+        assert_eq!(next(&mut incoming, None, window).await, None, "it has the time of a window");
+        assert_eq!(
+            next(&mut incoming, None, window + 2 * second).await,
+            Some(false),
+            "banked speed buys nothing"
+        );
+        // A control: a file that keeps up has no time limit.
+        let mut incoming = Incoming::default();
+        let each = usize::try_from(FILE_RATE_MIN).unwrap();
+        for seconds in 1..300 {
+            assert_eq!(next(&mut incoming, Some(each), second * seconds).await, Some(true), "{seconds}");
+        }
+        assert_eq!(next(&mut Incoming::default(), None, window - second).await, None);
+        assert_eq!(next(&mut Incoming::default(), None, window).await, Some(false));
+    }
+
+    #[tokio::test]
+    async fn one_workspace_leaves_places_to_others() {
+        let transfers = Transfers::new();
+        let place = |workspace: u8, client: u8| {
+            let client = Client::Peer([127, 0, 0, client].into());
+            let holder = Holder {
+                client,
+                workspace: format!("00000000-0000-0000-0000-0000000000{workspace:02}").parse().unwrap(),
+            };
+            transfers.place(holder).now_or_never().map(Result::unwrap)
+        };
+        let held: Vec<_> = (1..20).filter_map(|client| place(1, client)).collect();
+        assert_eq!(held.len(), 6, "one workspace alone has three quarters");
+        let other = place(2, 1);
+        assert!(other.is_some(), "another one has a place");
+        drop(held);
+        let held: Vec<_> = (1..20).filter_map(|_| place(1, 1)).collect();
+        assert_eq!(held.len(), TRANSFERS_OF_ONE, "one client has its quota");
+    }
+}

@@ -1,0 +1,168 @@
+//! Limits on unread responses.
+//!
+//! The bytes of responses that were produced but not read yet are counted, for the server, each workspace and
+//! each client. While one of them has too many unread bytes, no further responses are produced for it.
+
+use std::time::Duration;
+
+use svc_core::share::Quotas;
+use svc_core::{Ceiling, Error, Holder, Place, Result};
+use tokio::time::{Instant, timeout_at};
+
+use crate::limits::response_body::Response;
+
+/// Limit on the unread bytes of all clients together.
+pub(crate) const TOTAL_MAX: usize = 64 << 20;
+/// Limit on the unread bytes of one client.
+pub(crate) const CLIENT_MAX: usize = 8 << 20;
+/// Size in bytes up to which a response needs no room.
+///
+/// It is counted, and produced while its client is below its quota, so that an agent can continue to work
+/// while it leaves a large response unread.
+const SMALL_MAX: usize = 16 << 10;
+/// Maximum wait for room.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The count of unread response bytes. Clones share it.
+#[derive(Clone)]
+pub(crate) struct UnreadAnswers(Ceiling);
+
+impl UnreadAnswers {
+    pub fn new() -> Self {
+        Self(Ceiling::new(
+            "unread bytes of responses",
+            TOTAL_MAX,
+            Quotas { client: Some(CLIENT_MAX), ..Quotas::default() },
+        ))
+    }
+
+    /// Returns the number of unread bytes.
+    pub fn taken(&self) -> usize {
+        self.0.taken()
+    }
+
+    /// Produces a response, whose body counts until it is read.
+    pub async fn answer<F: Future<Output = Result<Response>>>(
+        &self,
+        holder: Holder,
+        changes: bool,
+        make: impl Fn() -> F,
+    ) -> Result<Response> {
+        let (mut response, share) = self.hold(holder, changes, |made| made.body().len(), make).await?;
+        response.body_mut().counted(share);
+        Ok(response)
+    }
+
+    /// Produces a value of `size`, which counts while its share is held.
+    ///
+    /// If there is no room for the value it is dropped and produced again once there is. That applies only to
+    /// reads: the response of a change is always kept.
+    pub async fn hold<T, F: Future<Output = Result<T>>>(
+        &self,
+        holder: Holder,
+        changes: bool,
+        size: fn(&T) -> usize,
+        make: impl Fn() -> F,
+    ) -> Result<(T, Place)> {
+        let (deadline, mut kept) = (Instant::now() + TIMEOUT, None);
+        self.wait(holder, deadline).await?;
+        loop {
+            let made = make().await?;
+            let size = size(&made);
+            if let Some(share) = self.take(holder, changes, size, kept.take()) {
+                return Ok((made, share));
+            }
+            drop(made);
+            kept = Some(self.wait_for(holder, size, deadline).await?);
+        }
+    }
+
+    /// Waits until the client is below its quota.
+    ///
+    /// No work is done for it before that, so even the responses that need no room (small ones, and those of
+    /// changes) exceed the quota by no more than the requests in progress.
+    pub async fn wait(&self, holder: Holder, deadline: Instant) -> Result<()> {
+        timeout_at(deadline, self.0.below_quota(holder)).await.map_err(|_| self.full(holder))
+    }
+
+    /// Waits until there is room for `size` bytes, and takes it.
+    pub async fn wait_for(&self, holder: Holder, size: usize, deadline: Instant) -> Result<Place> {
+        timeout_at(deadline, self.0.wait(holder, size)).await.map_err(|_| self.0.exhausted(holder, size))?
+    }
+
+    /// Returns the error of a request for whose response there is no room.
+    pub fn full(&self, holder: Holder) -> Error {
+        self.0.exhausted(holder, 1)
+    }
+
+    /// Takes room for `size` bytes, from the share `kept` or else from the common supply.
+    pub fn take(&self, holder: Holder, changes: bool, size: usize, kept: Option<Place>) -> Option<Place> {
+        match kept.filter(|kept| kept.size() >= size) {
+            Some(mut kept) => Some(kept.split(size)),
+            None if changes || size <= SMALL_MAX => Some(self.0.take_anyway(holder, size)),
+            None => self.0.try_take(holder, size).ok(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use futures_util::FutureExt as _;
+    use hyper::StatusCode;
+
+    use super::*;
+    use crate::encode;
+
+    #[tokio::test]
+    async fn a_client_above_its_quota_is_paused_and_others_are_not() {
+        let (room, holder) = (UnreadAnswers::new(), Holder::at([127, 0, 0, 1].into()));
+        let made = Cell::new(0);
+        let make = async |size: usize| {
+            made.set(made.get() + 1);
+            Ok(encode::json(StatusCode::OK, vec![7; size].into()))
+        };
+        let left = room.answer(holder, true, || make(100 << 20)).await.unwrap();
+        for changes in [false, true] {
+            assert!(room.answer(holder, changes, || make(1)).now_or_never().is_none());
+        }
+        assert_eq!(made.get(), 1, "nothing was done");
+        let mut others = Vec::new();
+        for number in 2..7 {
+            let other = Holder::at([127, 0, 0, number].into());
+            let read = room.answer(other, false, || make(7 << 20)).now_or_never();
+            others.push(read.expect("there is room for others"));
+        }
+        let last = Holder::at([127, 0, 0, 7].into());
+        let read = room.answer(last, false, || make(7 << 20)).now_or_never();
+        assert!(read.is_none(), "its workspace has three quarters");
+        let workspace = "00000000-0000-0000-0000-000000000001".parse().unwrap();
+        let read = room.answer(Holder { workspace, ..last }, false, || make(7 << 20)).now_or_never();
+        others.push(read.expect("there is room for another workspace"));
+        drop(left);
+        assert!(room.answer(holder, false, || make(1)).now_or_never().is_some());
+    }
+
+    #[tokio::test]
+    async fn a_read_without_room_is_run_again_when_there_is_some() {
+        let (room, holder) = (UnreadAnswers::new(), Holder::at([127, 0, 0, 1].into()));
+        let made = Cell::new(0);
+        let make = async |size: usize| {
+            made.set(made.get() + 1);
+            Ok(encode::json(StatusCode::OK, vec![7; size].into()))
+        };
+        let left = room.answer(holder, false, || make(7 << 20)).await.unwrap();
+        let mut waiting = Box::pin(room.answer(holder, false, || make(2 << 20)));
+        assert!(waiting.as_mut().now_or_never().is_none());
+        for (size, changes) in [(SMALL_MAX, false), (2 << 20, true)] {
+            assert!(room.answer(holder, changes, || make(size)).now_or_never().is_some());
+        }
+        let other = Holder::at([127, 0, 0, 2].into());
+        assert!(room.answer(other, false, || make(7 << 20)).now_or_never().is_some());
+        assert_eq!(made.get(), 5);
+        drop(left);
+        assert_eq!(waiting.await.unwrap().body().len(), 2 << 20);
+        assert_eq!((made.get(), room.taken()), (6, 0));
+    }
+}

@@ -1,0 +1,3 @@
+//! Tickets that let outsiders read one channel.
+
+mod tickets;
