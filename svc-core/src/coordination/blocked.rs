@@ -1,7 +1,7 @@
-//! How many unfinished threads a thread waits for, as events tell.
+//! Replays from events how many unfinished threads a thread waits for.
 //!
-//! It is known of a thread that the log has from its creation on, as far as the states of those that it waits
-//! for are known.
+//! The count is known for a thread whose log is complete since its creation, if the states of the threads
+//! that it waits for are known.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use crate::Result;
 use crate::coordination::thread::ThreadState;
 use crate::log::replay::Replayed;
 
-/// Returns how many of the threads `awaited` are unfinished, if that is known.
+/// Returns how many of the threads `awaited` are unfinished, or `None` if that is not known.
 pub(super) fn unfinished(event: &Replayed<'_>, awaited: &[Value]) -> Result<Option<i64>> {
     let mut count: i64 = 0;
     for id in awaited {
@@ -33,7 +33,7 @@ pub(super) fn replay_new(event: &Replayed<'_>) -> Result<()> {
     })
 }
 
-/// Adds the dependency that an event says to what its thread waits for, or removes it.
+/// Adds or removes the dependency that an event names.
 pub(super) fn replay_change(event: &Replayed<'_>, is_added: bool) -> Result<()> {
     let row = event.row_of("thread_dependencies", "depends_on_id $thread")?;
     if is_added {
@@ -47,7 +47,7 @@ pub(super) fn replay_change(event: &Replayed<'_>, is_added: bool) -> Result<()> 
     add(event, event.thread(), change)
 }
 
-/// Follows a change of a thread's state for those that wait for it.
+/// Applies a state change of a thread to the threads that wait for it.
 pub(super) fn replay_state(event: &Replayed<'_>) -> Result<()> {
     let finished = |field| event.field(field).and_then(is_finished);
     let change = match (finished("from"), finished("to")) {

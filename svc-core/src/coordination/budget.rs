@@ -1,8 +1,8 @@
 //! The budget of a thread: what its claims may use, and what they have used.
 //!
-//! Tokens, money and turns are used as they are reported; wall time is the time under claims, and an attempt
-//! is a claim that ended without a result. Nothing may be claimed, renewed or handed off once nothing is
-//! left of a limit. Whether that is so stands in the thread's row, and this file keeps it up to date.
+//! Holders report tokens, money and turns. Wall time is the time under claims, and an attempt is a claim that
+//! ended without a result. Once a limit is used up, the thread can be neither claimed nor its claim renewed
+//! or handed off. The thread's row stores whether that is so, and this file keeps it up to date.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,7 @@ pub(in crate::coordination) type Amount = Count<0, BUDGET_MAX>;
 /// A length of time in a budget, in seconds.
 pub(in crate::coordination) type WallSecs = Count<0, WALL_SECS_MAX>;
 
-/// What can be limited.
+/// A limited quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub(in crate::coordination) enum Limit {
@@ -43,7 +43,7 @@ pub(in crate::coordination) enum Limit {
 }
 
 impl Limit {
-    /// The name on the wire and in the database.
+    /// Returns the name on the wire and in the database.
     pub fn name(self) -> &'static str {
         match self {
             Self::Tokens => "max_tokens",
@@ -54,7 +54,7 @@ impl Limit {
         }
     }
 
-    /// Its bit among those that a notice has been posted about.
+    /// Returns its bit in the set of limits that a notice was posted about.
     fn bit(self) -> i64 {
         match self {
             Self::Tokens => 1,
@@ -66,7 +66,7 @@ impl Limit {
     }
 }
 
-/// The limits of a thread; null is no limit.
+/// The limits of a thread; null for no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub(in crate::coordination) struct Limits {
     /// Tokens that may be used; null for any number.
@@ -82,13 +82,13 @@ pub(in crate::coordination) struct Limits {
 }
 
 impl Limits {
-    /// Whether nothing is limited.
+    /// Returns whether nothing is limited.
     pub fn are_none(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// Amounts of what can be limited, by default none.
+/// Amounts used of each limited quantity; zero by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(in crate::coordination) struct Used {
     /// Tokens that were reported.
@@ -103,7 +103,7 @@ pub(in crate::coordination) struct Used {
     pub attempts: i64,
 }
 
-/// What is left of each limit; null if there is no limit.
+/// The remaining amount of each limit; null without a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(in crate::coordination) struct Remaining {
     /// Tokens.
@@ -124,16 +124,16 @@ const MICROS_PER_SEC: i64 = 1_000_000;
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::coordination) struct Budget {
     pub limits: Limits,
-    /// Without the seconds, which follow from `wall_micros`.
+    /// The used amounts, except the seconds, which follow from `wall_micros`.
     spent: Used,
     /// The time under claims, with that of the claim in the thread's row.
     wall_micros: i64,
-    /// The bits of the limits that a notice has been posted about.
+    /// Bits of the limits that a notice was posted about.
     low: i64,
 }
 
 impl Budget {
-    /// Returns each limit, with what it allows, if it is one, and what is used of that.
+    /// Returns each limit with its maximum, if one is set, and the amount used.
     fn amounts(&self) -> [(Limit, Option<i64>, i64); 5] {
         let (limits, spent) = (&self.limits, &self.spent);
         let wall = limits.max_wall_secs.map(|secs| secs.saturating_mul(MICROS_PER_SEC));
@@ -146,14 +146,14 @@ impl Budget {
         ]
     }
 
-    /// Returns the limits of which nothing is left.
+    /// Returns the limits that are used up.
     pub fn exceeded(&self) -> Vec<Limit> {
         let exceeded = |allowed: Option<i64>, used: i64| allowed.is_some_and(|allowed| used >= allowed);
         let amounts = self.amounts().into_iter();
         amounts.filter(|(_, allowed, used)| exceeded(*allowed, *used)).map(|(limit, ..)| limit).collect()
     }
 
-    /// Returns the limits of which little is left.
+    /// Returns the limits that are almost used up.
     fn low(&self) -> Vec<Limit> {
         let is_low = |allowed: Option<i64>, used: i64| {
             let used = i128::from(used) * 100;
@@ -163,12 +163,12 @@ impl Budget {
         amounts.filter(|(_, allowed, used)| is_low(*allowed, *used)).map(|(limit, ..)| limit).collect()
     }
 
-    /// Returns what is used.
+    /// Returns the used amounts.
     pub fn used(&self) -> Used {
         Used { wall_secs: self.wall_micros / MICROS_PER_SEC, ..self.spent }
     }
 
-    /// Returns what is left.
+    /// Returns the remaining amounts.
     pub fn remaining(&self) -> Remaining {
         let (limits, used) = (&self.limits, self.used());
         let left =
@@ -182,7 +182,7 @@ impl Budget {
         }
     }
 
-    /// Returns the last moment until which a lease may reach that lasts now or begins now.
+    /// Returns the latest time at which a current or new lease may end.
     pub fn last_lease_end(&self, now: Time) -> Option<Time> {
         let allowed = self.limits.max_wall_secs?.saturating_mul(MICROS_PER_SEC);
         Some(now.shifted(allowed.saturating_sub(self.wall_micros).max(0)))
@@ -248,7 +248,7 @@ columns! {
 pub(in crate::coordination) fn load(cx: &Read<'_>, thread: ThreadId) -> Result<Budget> {
     let found: Option<Stored> = cx.one(LOAD, &[&thread])?;
     let stored = found.ok_or_else(|| Error::not_found("thread"))?;
-    // Nobody works under a claim after its lease has lapsed, nor before it began.
+    // A claim is worked on only from its beginning until its lease lapses.
     let running = stored.claimed_at.zip(stored.until).map_or(0, |(from, until)| {
         let until = cx.now().min(until);
         until.micros().saturating_sub(from.micros()).max(0)
@@ -267,20 +267,20 @@ pub(in crate::coordination) fn of(cx: &Read<'_>, thread: &Thread) -> Result<Opti
     if thread.budgeted { load(cx, thread.id).map(Some) } else { Ok(None) }
 }
 
-/// Returns the budget of a thread that has limits as whoever acts on the thread now finds it.
+/// Returns the current budget of a thread that has limits.
 ///
-/// A lapsed claim in the thread's row counts as the attempt that it is, before anybody has ended it.
+/// A lapsed claim in the thread's row already counts as an attempt, even if no caller has ended it yet.
 fn found_now(cx: &Read<'_>, thread: &Thread) -> Result<Option<Budget>> {
     if thread.budgeted { load_now(cx, thread).map(Some) } else { Ok(None) }
 }
 
-/// Returns the budget of a thread, limited or not, as whoever looks at it now finds it.
+/// Returns the current budget of a thread, with or without limits.
 pub(in crate::coordination) fn load_now(cx: &Read<'_>, thread: &Thread) -> Result<Budget> {
     let budget = load(cx, thread.id)?;
     Ok(if thread.has_lapsed(cx.now()) { budget.with_attempt() } else { budget })
 }
 
-/// Fails if nothing is left of a limit of the thread; else returns its budget, if it has limits.
+/// Returns the thread's budget, or `None` if it has no limits. Fails if a limit is used up.
 pub(in crate::coordination) fn check_left(cx: &Read<'_>, thread: &Thread) -> Result<Option<Budget>> {
     let budget = found_now(cx, thread)?;
     match budget.as_ref().map(Budget::exceeded) {
@@ -289,7 +289,7 @@ pub(in crate::coordination) fn check_left(cx: &Read<'_>, thread: &Thread) -> Res
     }
 }
 
-/// Returns the budget of a thread once its attempts count anew; fails if nothing is left of a limit then.
+/// Returns the budget of a thread with its attempts reset. Fails if a limit would still be used up.
 pub(in crate::coordination) fn check_requeue(cx: &Read<'_>, thread: &Thread) -> Result<Budget> {
     let budget = load(cx, thread.id)?.without_attempts();
     match budget.exceeded() {
@@ -302,13 +302,13 @@ pub(in crate::coordination) fn check_requeue(cx: &Read<'_>, thread: &Thread) -> 
     }
 }
 
-/// Whether the lapsed claim in the thread's row fails the thread once it is ended.
+/// Returns whether ending the lapsed claim in the thread's row fails the thread.
 pub(in crate::coordination) fn fails_by_lapse(cx: &Read<'_>, thread: &Thread) -> Result<bool> {
     Ok(thread.has_lapsed(cx.now())
         && found_now(cx, thread)?.is_some_and(|found| !found.exceeded().is_empty()))
 }
 
-/// The error of a thread that nothing is left for.
+/// Returns the error of a thread whose limits are used up.
 fn exhausted(exceeded: &[Limit]) -> Error {
     let names: Vec<&str> = exceeded.iter().map(|limit| limit.name()).collect();
     let detail = format!("nothing is left of the thread's {}", names.join(" and "));
@@ -335,11 +335,11 @@ const SET: &str = "
 
 const MARK: &str = "update threads set budgeted = $2 where id = $1";
 
-/// Stores what follows from a budget that has changed, and posts a notice about each limit that is new among
-/// those of which little is left.
+/// Stores the state that follows from a changed budget, and posts a notice about each limit that is newly
+/// almost used up.
 ///
-/// A limit that was raised, or of which less is used again, may have another notice later. `budget` is what
-/// the thread's row has by the end of the transaction.
+/// A limit can have another notice later, once it was raised or its usage fell. `budget` is the budget of the
+/// thread's row at the end of the transaction.
 pub(in crate::coordination) fn follow(cx: &mut Write<'_>, thread: &Thread, budget: &Budget) -> Result<()> {
     let exhausted = !budget.exceeded().is_empty();
     if exhausted != thread.exhausted {
@@ -362,7 +362,7 @@ const SET_EXHAUSTED: &str = "update threads set exhausted = $2 where id = $1";
 
 const SET_LOW: &str = "update thread_budgets set low = $2 where thread_id = $1";
 
-/// Sets whether nothing is left of a limit of an event's thread, as [`follow`] does.
+/// Replays whether a limit of an event's thread is used up, as [`follow`] stores it.
 ///
 /// `running` is how long the claim in the thread's row has lasted, in microseconds, if that is known.
 pub(in crate::coordination) fn replay(event: &Replayed<'_>, running: Option<i64>) -> Result<()> {
@@ -375,7 +375,7 @@ pub(in crate::coordination) fn replay(event: &Replayed<'_>, running: Option<i64>
     thread.set_known("exhausted", exhausted.map(Value::from)).keep()
 }
 
-/// Returns whether nothing is left of a limit, if that is known.
+/// Returns whether a limit is used up, or `None` if that is not known.
 fn is_exhausted(thread: &RowChange<'_>, limits: &RowChange<'_>, running: Option<i64>) -> Option<bool> {
     let number = |column| thread.value(column).and_then(Value::as_i64);
     let worked = number("worked_micros").zip(running).map(|(worked, running)| worked.saturating_add(running));
@@ -404,13 +404,13 @@ pub(in crate::coordination) fn running_micros(event: &Replayed<'_>) -> Result<Op
     Ok(micros_between(from, &event.at()).zip(lease).map(|(running, lease)| running.min(lease)))
 }
 
-/// Returns the time from one moment to another, in microseconds: zero if that is not later.
+/// Returns the microseconds from one time to another: 0 if the second is not later.
 pub(in crate::coordination) fn micros_between(from: &Value, until: &Value) -> Option<i64> {
     let micros = |time: &Value| serde_json::from_value::<Time>(time.clone()).ok().map(Time::micros);
     Some(micros(until)?.saturating_sub(micros(from)?).max(0))
 }
 
-/// Posts a notice that little is left of a limit.
+/// Posts a notice that a limit is almost used up.
 fn tell(cx: &mut Write<'_>, thread: ThreadId, limit: Limit, allowed: i64, used: i64) -> Result<()> {
     let unit = if limit == Limit::WallSecs { MICROS_PER_SEC } else { 1 };
     let (name, allowed, used) = (limit.name(), allowed / unit, used / unit);

@@ -1,8 +1,7 @@
-//! Checkpoints: how far unfinished work has come, left by the holder of a claim for whoever holds it next.
+//! Checkpoints: the progress of unfinished work, stored by the holder of a claim for the next holder.
 //!
-//! A thread has one checkpoint, the last. It survives the claim under which it was left, however that ends,
-//! and is replaced by the next; the event log keeps only that there was one. Under a legal hold what was
-//! replaced is kept.
+//! A thread has one checkpoint, the last. It survives the end of its claim, and the next checkpoint replaces
+//! it; the event log records only that there was one. Under a legal hold, replaced checkpoints are kept.
 
 use std::borrow::Cow;
 
@@ -41,7 +40,7 @@ pub(crate) fn feature() -> Feature {
 /// The table of the checkpoints.
 const TABLE: &str = "claim_checkpoints";
 
-/// What a holder leaves as a checkpoint: a JSON object, in canonical form.
+/// The content of a checkpoint: a JSON object, in canonical form.
 #[derive(Debug, Serialize)]
 pub(in crate::coordination) struct NewCheckpoint(String);
 
@@ -77,20 +76,20 @@ impl JsonSchema for NewCheckpoint {
     }
 }
 
-/// How far the work on a thread had come when a holder left it.
+/// The last checkpoint of a thread.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(in crate::coordination) struct Checkpoint {
-    /// What the holder left, with numbers in canonical form (RFC 8785).
+    /// The content that the holder stored, with numbers in canonical form (RFC 8785).
     checkpoint: Left,
-    /// The member who left it.
+    /// The member who stored it.
     member_id: MemberId,
-    /// When it was left.
+    /// When it was stored.
     at: Time,
-    /// The position in the event log at which it was left.
+    /// The position of its event in the log.
     lsn: i64,
 }
 
-/// A checkpoint as it is read: an object, whatever was stored when it could be any JSON.
+/// A stored checkpoint as an object, though earlier versions accepted any JSON.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(transparent)]
 #[schemars(inline)]
@@ -98,7 +97,7 @@ struct Left(Map<String, Value>);
 
 impl Left {
     fn of(stored: Value) -> Self {
-        // Models have often sent an object as text.
+        // Models often send an object as a string.
         let written = stored.as_str().and_then(|text| serde_json::from_str(text).ok());
         Self(match (stored, written) {
             (Value::Object(members), _) | (_, Some(Value::Object(members))) => members,
@@ -115,7 +114,7 @@ impl FromValue for Left {
 
 columns! { checkpoint_columns: Checkpoint as k { checkpoint, member_id, at, lsn } }
 
-/// The holder of a claim left a checkpoint.
+/// The holder of a claim stored a checkpoint.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct ClaimCheckpointed {
     /// The thread.
@@ -134,7 +133,7 @@ impl Event for ClaimCheckpointed {
     }
 }
 
-/// Replaces the checkpoint of a thread by what its holder leaves, if that is anything.
+/// Replaces the checkpoint of a thread, if there is a new one.
 pub(in crate::coordination) fn leave(
     cx: &mut Write<'_>,
     thread: &Thread,
@@ -169,7 +168,7 @@ const REPLACE: &str = "
 
 const MARK: &str = "update threads set has_checkpoint = true where id = $1";
 
-/// Removes checkpoints: without its words one says nothing.
+/// Removes checkpoints entirely: without its content, a checkpoint is useless.
 fn purge_some(
     cx: &mut Write<'_>,
     _: &DestroyPermit<'_>,

@@ -1,6 +1,6 @@
-//! What a member needs to take up a thread: the task, its state, and what was said about it, in one answer.
+//! The context of a thread: the task, its state and its discussion, in one answer.
 //!
-//! Whoever has read it asks for what is new by the position that came with it.
+//! A member who has read it passes the returned position to get only what is new.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,26 +27,26 @@ use crate::text::Count;
 /// The state of a thread and its possible transitions.
 #[derive(Serialize, JsonSchema)]
 struct Fsm {
-    /// How far the thread has come.
+    /// The state of the thread.
     state: ThreadState,
     /// The actions of `transition_thread` that would succeed now if you took them.
     transitions: Vec<&'static str>,
 }
 
-/// What a member needs to take up a thread.
+/// The context that a member needs to work on a thread.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct ThreadContext {
     /// The task itself, with its live claim.
     thread: Thread,
     /// Its state and its possible transitions.
     fsm: Fsm,
-    /// The problems that would keep you from claiming it now; empty if you can claim it.
+    /// The problems that prevent you from claiming it now; empty if you can claim it.
     claim_refusals: Vec<Problem>,
-    /// The conditions that would keep it from being closed now; empty if it is finished.
+    /// The conditions that prevent closing it now; empty if it is finished.
     close_refusals: Vec<Reason>,
-    /// How far the work had come when a holder last left word of it; null if none has.
+    /// The holder's last checkpoint; null if there is none.
     checkpoint: Option<Checkpoint>,
-    /// What to know on arrival in the channel; null if nobody has set it.
+    /// The channel's briefing; null if none is set.
     boot: Option<ChannelBoot>,
     /// The memory blocks of the thread, in the order in which they were attached; fewer if they would exceed
     /// 1 MiB.
@@ -54,30 +54,29 @@ pub(in crate::coordination) struct ThreadContext {
     /// The last 30 messages, of those after `since`, oldest first; fewer if they would exceed 1 MiB. Each
     /// review is one of them.
     messages: Vec<ContextMessage>,
-    /// How many older messages are left out, of the last 2000 and after `since`; null if none are.
+    /// How many older messages are omitted, of the last 2000 and after `since`; null if none are.
     messages_omitted: Option<i64>,
     /// The last 10 messages pinned in its channel, newest first; fewer if they would exceed 256 KiB.
     pins: Vec<PinnedMessage>,
-    /// At most 100 terms of the workspace, those that occur in the title, the boot, the memory blocks or the
+    /// Up to 100 terms of the workspace, those that occur in the title, the boot, the memory blocks or the
     /// newest messages first; fewer if they would exceed 256 KiB. Only if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     glossary: Option<Vec<GlossaryTerm>>,
     /// The last 10 notices, of those after `since`, newest first.
     notices: Vec<Notice>,
-    /// How far the workspace's log goes that this was read from: pass it as `since` next time.
+    /// The position of the workspace's log at which this was read: pass it as `since` next time.
     lsn: i64,
 }
 
-/// Returns what you need to take up a thread.
+/// Returns the context that you need to work on a thread.
 ///
-/// Once you have read it, `since` leaves out the messages and notices that you have; the rest is as it is
-/// now.
+/// Once you have read it, `since` omits the messages and notices that you already have; the rest is current.
 ///
-/// It is the thread itself, the transitions that you could make now, what would keep you from claiming it and
-/// anybody from closing it, the last checkpoint, what to know on arrival in the channel, the thread's memory
-/// blocks, its last messages, what is pinned in its channel, and its notices.
+/// Contains the thread itself, the transitions that you can make now, the problems that prevent you from
+/// claiming it and any member from closing it, the last checkpoint, the channel's briefing, the thread's
+/// memory blocks, its last messages, the pinned messages of its channel, and its notices.
 ///
-/// Fails with 409 `must_refetch` if the log no longer has all that follows `since`: ask without it.
+/// Fails with 409 `must_refetch` if the log no longer has all events after `since`: call again without it.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetThreadContext {

@@ -1,5 +1,5 @@
-//! Ends the claims of a member that is deactivated: the first of them in the same transaction, and very many
-//! in steps after it.
+//! Ends the claims of a member that is deactivated: the first ones in the same transaction, and the rest, if
+//! there are many, in later steps.
 
 use crate::Result;
 use crate::coordination::claims::{self, ClaimEnd};

@@ -1,8 +1,7 @@
-//! Deferred threads: open threads that nobody works on and that cannot be claimed now, with what is in the
-//! way of each.
+//! Deferred threads: open threads without a claim that cannot be claimed now, with what blocks each.
 //!
-//! The list is exact at the moment of the read. It does not follow from what is parked, which is decided
-//! only when somebody claims.
+//! The list is exact at the time of the read. It does not depend on which threads are parked, because parking
+//! happens only during a claim.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -40,11 +39,11 @@ pub(crate) fn feature() -> Feature {
     )
 }
 
-/// Returns the open threads that nobody works on and that something is in the way of, with what that is.
+/// Returns the open threads without a claim that are blocked, with what blocks each.
 ///
 /// They are in the order in which they were created.
 ///
-/// One page covers at most 500 threads, and footprints with at most 500 items, so it may be short or empty
+/// One page covers up to 500 threads, and footprints with up to 500 items, so it may be short or empty
 /// although there is more: continue while `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -52,9 +51,9 @@ struct ListDeferredThreads {
     /// The workspace. It must be yours.
     workspace_id: Here,
     /// Also list threads that wait for unfinished threads (`dependencies`), that require skills which no
-    /// active, unfrozen member has all of (`skills`), whose budget has a limit of which nothing is left
-    /// (`budget`), or that have a dead letter which is not settled (`dead-letter`); or all of these (`any`).
-    /// Default: only what conflicts with a footprint.
+    /// active, unfrozen member has all of (`skills`), whose budget has a limit that is used up (`budget`), or
+    /// that have an unsettled dead letter (`dead-letter`); or all of these (`any`). Default: only threads
+    /// whose footprint conflicts.
     reason: Option<Reason>,
     /// Only threads whose footprint names this repository, as `owner/name` or a clone URL.
     repo: Option<Repo>,
@@ -62,20 +61,20 @@ struct ListDeferredThreads {
     limit: Option<Limit>,
 }
 
-/// A thread that something is in the way of.
+/// A thread that cannot be claimed now.
 #[derive(Serialize, JsonSchema)]
 struct DeferredThread {
     /// The thread.
     thread_id: ThreadId,
-    /// The channel that it is in.
+    /// The thread's channel.
     channel_id: ChannelId,
-    /// What is to be done, in a line.
+    /// The title: the task in one line.
     title: String,
     /// How urgent it is.
     priority: i64,
-    /// What it will touch; null for nothing.
+    /// The footprint; null if it has none.
     footprint: Option<Footprint>,
-    /// What is in its way, at most 1000 of it.
+    /// The conflicts that block it, up to 1000.
     obstacles: Vec<Conflict>,
     /// The place of the thread in the list.
     #[serde(skip)]
@@ -121,9 +120,9 @@ fn list_deferred_threads(cx: &Read<'_>, input: &ListDeferredThreads) -> Result<P
     Ok(Page::within(horizon, rows, input.limit, |thread: &DeferredThread| thread.lsn))
 }
 
-/// Counts the threads that something is in the way of because of their footprints.
+/// Counts the threads whose footprints conflict.
 ///
-/// It looks at the threads with a footprint that one page would cover.
+/// Checks the threads with a footprint that one page would cover.
 pub(in crate::coordination) fn count(cx: &Read<'_>) -> Result<Counted> {
     let workspace = cx.caller().workspace_id;
     let horizon = waiting::horizon(cx, HORIZON_OF_FOOTPRINTS, &[&workspace], 0)?;
@@ -152,7 +151,7 @@ impl DeferredThread {
     }
 }
 
-/// Selects threads that nobody works on and that are open, without a result that stands.
+/// Selects open threads without a claim and without a current result.
 macro_rules! candidates {
     ($which:literal) => {
         concat!(
@@ -174,10 +173,10 @@ macro_rules! candidates {
 
 const CANDIDATES: &str = candidates!("");
 
-/// By the index of open threads that have a footprint.
+/// Uses the index of open threads that have a footprint.
 const CANDIDATES_WITH_FOOTPRINT: &str = candidates!("and t.footprint <> 0");
 
-/// By the same index.
+/// Uses the same index.
 const HORIZON_OF_FOOTPRINTS: &str = "
     select lsn from threads
     where workspace_id = $1 and footprint <> 0 and state = 'open' and lsn > $2

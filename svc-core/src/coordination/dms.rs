@@ -1,8 +1,8 @@
-//! Direct messages: conversations of a few members that nobody else sees.
+//! Direct messages: private conversations of a few members.
 //!
-//! A direct message is a private channel with a thread to talk in, and no place of tasks: none of its threads
-//! is ever given out. Who is in one is said by the channel (`conversation/channels/direct.rs`); here are the
-//! operations, because opening one creates its first thread.
+//! A direct message is a private channel with a thread to talk in. It has no tasks: none of its threads can
+//! be claimed. The channel stores its participants (`conversation/channels/direct.rs`); the operations are
+//! here, because opening a direct message creates its first thread.
 
 use std::collections::BTreeSet;
 
@@ -76,7 +76,7 @@ struct Dm {
     id: ChannelId,
     /// Its first thread, to talk in.
     thread_id: ThreadId,
-    /// Who is in it, you too, in the order in which they joined the workspace.
+    /// Its participants, including you, in the order in which they joined the workspace.
     participants: Vec<Participant>,
 }
 
@@ -92,11 +92,11 @@ impl<I> Answer<I> for Dm {
     }
 }
 
-/// Opens the direct message of you and others, and returns it.
+/// Opens the direct message between you and others, and returns it.
 ///
 /// A set of members has one: it is created when it is first opened. Talk in its thread with `post_message`;
-/// `create_thread` adds more. Nobody else sees any of it, whatever they may do, and its threads are no tasks:
-/// they cannot be claimed.
+/// `create_thread` adds more. No other member can see any of it, whatever its capabilities, and its threads
+/// are not tasks: they cannot be claimed.
 ///
 /// Fails with 409 `wrong-state` if one of the members is deactivated.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -146,8 +146,8 @@ const FIRST_THREAD: &str = "select id from threads where channel_id = $1 order b
 
 /// Returns the direct messages that you are in, in the order in which you joined them.
 ///
-/// One page covers at most 2000 channels that you are in and has at most 25 direct messages, so it may be
-/// short or empty although there is more: continue while `next_cursor` is not null.
+/// One page covers up to 2000 channels that you are in and has up to 25 direct messages, so it may be short
+/// or empty although there is more: continue while `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(transform = brief(""))]
@@ -165,7 +165,7 @@ fn list_dms(cx: &Read<'_>, input: &ListDms) -> Result<Page<ListedDm>> {
 
 /// Adds a member to a direct message that was opened for more than two, and returns it.
 ///
-/// The member sees everything that was said there. Adding a member again changes nothing.
+/// The member sees all earlier messages. Adding a member again changes nothing.
 ///
 /// Fails with 409 `wrong-state` if the direct message was opened for two: open one with all three instead; if
 /// 11 members are in it; or if the member is deactivated.
@@ -211,9 +211,9 @@ fn set_of(cx: &Read<'_>, id: ChannelId) -> Result<BTreeSet<MemberId>> {
 struct LeftDm {
     /// The id of its channel.
     channel_id: ChannelId,
-    /// Who has left: you.
+    /// The member who left: you.
     member_id: MemberId,
-    /// Whether nobody is left in it, so that it is archived.
+    /// Whether the last participant has left, so that it is archived.
     archived: bool,
 }
 
@@ -230,9 +230,9 @@ impl<I> Answer<I> for LeftDm {
     }
 }
 
-/// Leaves a direct message that was opened for more than two, and returns which.
+/// Leaves a direct message that was opened for more than two, and returns its id.
 ///
-/// You lose sight of it at once. The last one who leaves archives it.
+/// You lose access to it at once. When the last participant leaves, it is archived.
 ///
 /// Fails with 409 `wrong-state` if the direct message was opened for two.
 #[derive(Serialize, Deserialize, JsonSchema)]

@@ -1,9 +1,9 @@
-//! Freezing: a member is stopped at once, and keeps only what it may read.
+//! Freezing: stops a member at once, and leaves it only the right to read.
 //!
-//! A freeze ends the claims of the member, the first of them in its own transaction and very many in steps
-//! after that. From its commit on every server refuses the member's changes, its own and those that others
-//! make for it or it makes for others as a delegate; so no claim begins between the steps. It lasts until it
-//! is lifted; no time ends it. Tokens stay as they are.
+//! A freeze ends the claims of the member: the first ones in its own transaction, and the rest, if there are
+//! many, in later steps. From its commit on, every server rejects the member's changes, including those that
+//! others make for it or it makes for others as a delegate; so no claim begins between the steps. A freeze
+//! does not expire; an administrator lifts it. Tokens stay as they are.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -80,14 +80,14 @@ pub(crate) fn feature() -> Feature {
 
 type Reason = Prose<1, FREEZE_REASON_MAX>;
 
-/// A member was frozen. Its claims end with events of their own.
+/// A member was frozen. Further events end its claims.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct MemberFrozen<'a> {
     /// The member.
     member_id: MemberId,
     /// Why; null if no reason was given.
     reason: Option<&'a str>,
-    /// How many live claims it had, which end with that.
+    /// How many live claims it had, which the freeze ends.
     claims_released: i64,
 }
 
@@ -125,7 +125,7 @@ impl Event for MemberUnfrozen {
 /// Its tokens stay valid for reading. Freezing it again changes nothing, not even the reason.
 ///
 /// Fails with 403 `forbidden` if the member is you, if you act for it or by it as a delegate, or if it holds
-/// a token that reaches beyond the workspace and you do not reach as far.
+/// a token that reaches beyond the workspace and yours does not reach as far.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FreezeMember {
@@ -138,16 +138,16 @@ pub struct FreezeMember {
     pub reason: Option<Reason>,
 }
 
-/// The freeze of a member, and what it has ended.
+/// The freeze of a member, and how many claims it ended.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct FrozenMember {
     #[serde(flatten)]
     pub freeze: MemberFreeze,
-    /// How many live claims it had, which ended with that; 0 if the member was frozen already.
+    /// How many live claims the freeze ended; 0 if the member was frozen already.
     pub claims_released: i64,
 }
 
-/// A freeze that was lifted is gone, also if the member is frozen again.
+/// A repeat fails once the freeze was lifted, even if the member is frozen again.
 impl<I> Answer<I> for FrozenMember {
     type Kept = (MemberId, Time, i64);
 
@@ -165,7 +165,7 @@ impl<I> Answer<I> for FrozenMember {
 /// Freezes a member.
 pub const FREEZE_MEMBER: TypedOperation<FreezeMember, FrozenMember> = TypedOperation::new("freeze_member");
 
-/// The freeze that the steps of a call are of.
+/// The freeze that the steps of a call belong to.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Begun {
     frozen_at: Time,
@@ -173,7 +173,7 @@ struct Begun {
 }
 
 /// Freezes the member in the first step, and ends its claims in this one and those that follow. If it was
-/// frozen already, what an earlier call has left of its claims ends.
+/// already frozen, ends the claims that an earlier call has left.
 fn freeze_member(
     cx: &mut Write<'_>,
     input: &FreezeMember,
@@ -186,7 +186,7 @@ fn freeze_member(
     let freeze = match (present, begun.as_ref()) {
         (Some(freeze), None) => freeze,
         (Some(freeze), Some(begun)) if freeze.frozen_at == begun.frozen_at => freeze,
-        // Somebody has lifted it since the first step.
+        // Another caller has lifted the freeze since the first step.
         (_, Some(_)) => return Err(Error::not_found("freeze")),
         (None, None) => {
             let claims_released = claims::live_of(cx, member.id)?;
@@ -206,7 +206,7 @@ fn freeze_member(
     Ok(Some(FrozenMember { freeze, claims_released }))
 }
 
-/// Loads a member of the caller's workspace, which the request may name as well.
+/// Loads a member of the caller's workspace, which the request may also name.
 fn member_of(cx: &Read<'_>, workspace: Here, member: MemberId) -> Result<Member> {
     workspace.of(cx)?;
     load_member(cx, member)
@@ -214,7 +214,7 @@ fn member_of(cx: &Read<'_>, workspace: Here, member: MemberId) -> Result<Member>
 
 /// Lifts the freeze of a member, and returns the member.
 ///
-/// The claims that ended with it are not given back. Unfreezing a member that is not frozen changes nothing.
+/// The claims that ended with it are not restored. Unfreezing a member that is not frozen changes nothing.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UnfreezeMember {
@@ -232,7 +232,7 @@ fn unfreeze_member(cx: &mut Write<'_>, input: &UnfreezeMember) -> Result<Option<
     if !member.frozen {
         return Ok(Some(member));
     }
-    // A freeze that was cut off may have left some, which do not come back with it.
+    // An interrupted freeze may have left claims, which the unfreezing must not restore.
     if claims::end_some(cx, member.id, ClaimEnd::Frozen)?.more {
         return Ok(None);
     }

@@ -1,7 +1,7 @@
-//! Notices: what members who work on a thread should know, kept beside it.
+//! Notices: messages to the members who work on a thread, kept beside the thread.
 //!
-//! Each is a message too, of the service or of the member whose words it repeats, and is blanked when that
-//! message is withdrawn. A notice tells of something that has happened; it changes nothing itself.
+//! Each notice repeats a message of the service or of a member, and is blanked when that message is
+//! withdrawn. A notice reports something that has happened; it changes nothing itself.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -34,14 +34,14 @@ pub(crate) fn feature() -> Feature {
         ])
 }
 
-/// Members who work on a thread were told something. A message of the thread says the same in words.
+/// The members who work on a thread were notified. A message of the thread has the same content as text.
 #[derive(Serialize, JsonSchema)]
 struct ThreadNotice<'a> {
-    /// What it is about, such as `budget_low`; also in the metadata of the message.
+    /// The subject, such as `budget_low`; also in the metadata of the message.
     notice: &'a str,
     /// The message.
     message_id: MessageId,
-    /// The same for programs; its fields depend on what it is about.
+    /// The same for programs; its fields depend on the subject.
     data: &'a Map<String, Value>,
 }
 
@@ -59,14 +59,14 @@ pub(in crate::coordination) fn replay(event: &Replayed<'_>, kind: Value) -> Resu
     row.set("at", event.at()).set("kind", kind).copy("message_id").keep()
 }
 
-/// Something that members who work on a thread should know.
+/// A notification for the members who work on a thread.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct Notice {
     /// When it was added.
     at: Time,
-    /// What it is about, such as `cancelled`.
+    /// The subject, such as `cancelled`.
     kind: String,
-    /// What it says; blank once the message that says the same is withdrawn.
+    /// The text; blank once the message with the same text is withdrawn.
     text: String,
     /// The position in the event log of the event that caused it.
     lsn: i64,
@@ -74,19 +74,19 @@ pub(in crate::coordination) struct Notice {
 
 columns! { notice_columns: Notice as n { at, kind, text, lsn } }
 
-/// What members who work on a thread are told.
+/// A notice to be posted.
 pub struct NewNotice<'a> {
-    /// What it is about, such as `budget_low`.
+    /// The subject, such as `budget_low`.
     pub name: &'a str,
-    /// What it says, in a sentence.
+    /// The text, in one sentence.
     pub text: &'a str,
     /// The same for programs.
     pub data: Map<String, Value>,
 }
 
-/// Posts a notice in a thread, as a message of `author` that says the same, and returns the message.
+/// Posts a notice in a thread, as a message of `author` with the same text, and returns the message.
 ///
-/// None as author is the service itself. Nobody's sight of the thread is checked.
+/// `None` as author means the service itself. Does not check whether the author may see the thread.
 pub fn post_notice(
     cx: &mut Write<'_>,
     thread: ThreadId,
@@ -114,8 +114,8 @@ pub(in crate::coordination) fn post_recorded(
 
 /// Adds a notice to a thread.
 ///
-/// `lsn` is the position of the event in this thread that causes it. `message` says the same; withdrawing it
-/// blanks the notice.
+/// `lsn` is the position of the event in this thread that causes it. `message` has the same text; withdrawing
+/// it blanks the notice.
 pub(in crate::coordination) fn add(
     cx: &mut Write<'_>,
     thread: ThreadId,
@@ -142,7 +142,7 @@ pub(in crate::coordination) fn last(cx: &Read<'_>, thread: ThreadId) -> Result<V
     last_since(cx, thread, 0)
 }
 
-/// Returns the last notices of a thread from after a position, newest first.
+/// Returns the last notices of a thread after a position, newest first.
 pub(in crate::coordination) fn last_since(
     cx: &Read<'_>,
     thread: ThreadId,

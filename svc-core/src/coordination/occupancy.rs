@@ -1,8 +1,8 @@
 //! Occupancy: who works in a workspace, what limits the work, and how many threads wait for what.
 //!
-//! What happens in channels that the caller may not see does not show, but for the use of slots. Counts are
-//! of this moment. Each looks at so many threads at most, whoever may see them, and the answer names those
-//! that have not looked at all.
+//! It shows nothing of channels that the caller may not see, except for the use of slots. Counts are of the
+//! moment of the read. Each covers a limited number of threads, visible or not, and the answer names the
+//! counts that have reached their limit.
 
 use std::collections::BTreeSet;
 
@@ -58,27 +58,27 @@ struct IdleMember {
     handle: String,
 }
 
-/// How many threads are in which situation.
+/// The number of threads in each situation.
 #[derive(Serialize, JsonSchema)]
 struct ThreadCounts {
-    /// Threads in the queue, whoever has the skills for them. Those that were not met yet count although
-    /// something is in the way of their footprint.
+    /// Threads in the queue, whichever skills they require. A thread whose footprint conflicts counts until a
+    /// claim finds the conflict.
     ready: i64,
-    /// Threads that something is in the way of because of their footprint, among the oldest 500 open ones
-    /// that have one, and footprints with at most 500 items.
+    /// Threads whose footprint conflicts, among the oldest 500 open ones that have a footprint, and
+    /// footprints with up to 500 items.
     deferred: i64,
     /// Threads with a live claim, among the oldest 1000 that are claimed.
     claimed: i64,
     /// Threads in the state `in_review`, among the oldest 1000 of them.
     in_review: i64,
-    /// Threads with a dead letter that is not settled, among the oldest 1000 letters.
+    /// Threads with an unsettled dead letter, among the oldest 1000 letters.
     dead: i64,
-    /// The names of those counts that may be too low, because there are more threads than were looked at. All
+    /// The names of the counts that may be too low, because there are more threads than were counted. The
     /// others are exact.
     at_least: Vec<&'static str>,
 }
 
-/// Who works in a workspace, what limits the work, and how many threads wait.
+/// The workers of a workspace, its limits, and the number of waiting threads.
 #[derive(Serialize, JsonSchema)]
 struct Occupancy {
     /// The first 1000 members who hold live claims, those with most claims first.
@@ -90,14 +90,14 @@ struct Occupancy {
     slots: Vec<UsedSlot>,
     /// The paused repositories, in the order in which they were paused.
     pauses: Vec<RepoPause>,
-    /// How many threads are in which situation.
+    /// The number of threads in each situation.
     threads: ThreadCounts,
 }
 
 /// Returns who works in a workspace and who is idle, its slots and pauses, and how many threads wait.
 ///
-/// Of channels that you may not see it tells nothing, except for the use of slots. If `claimed` is among
-/// `at_least`, the claims that were not looked at are not known of any member, busy or idle.
+/// Excludes channels that you may not see, except for the use of slots. If `at_least` has `claimed`, the
+/// claims that were not counted are missing for every member, busy or idle.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetWorkspaceOccupancy {
@@ -133,7 +133,7 @@ fn get_workspace_occupancy(cx: &Read<'_>, input: &GetWorkspaceOccupancy) -> Resu
     Ok(Occupancy { busy, idle, slots: slots::used_slots(cx)?, pauses: pauses::all(cx)?, threads })
 }
 
-/// Returns the members who hold claims that are live and visible, those with most first, and counts these.
+/// Returns the members with live, visible claims, those with most first, and the number of these claims.
 fn busy(cx: &Read<'_>) -> Result<(Vec<BusyMember>, Counted)> {
     let (sight, workspace, now) = (cx.caller().sight.params(), cx.caller().workspace_id, cx.now());
     let rows: Vec<(MemberId, i64, i64)> =
@@ -146,7 +146,7 @@ fn busy(cx: &Read<'_>) -> Result<(Vec<BusyMember>, Counted)> {
     Ok((busy, Counted::of(sums.0, sums.1, OCCUPANCY_COUNT_MAX)))
 }
 
-/// By holder: the claims that are live and visible, and all that were looked at.
+/// Selects, by holder, the number of live, visible claims, and the number of all claims that were counted.
 const BUSY: &str = concat!(
     "select t.assignee_id, count(case when t.assignment_expires_at > $6 and ",
     visible!(c),

@@ -1,7 +1,8 @@
-//! Revoking a token, and with it the claims of a member that nobody can go on with.
+//! Revoking a token, and with it the claims of a member that is left without a live credential.
 //!
-//! A claim outlives the token under which it was made, because its holder may have others. If that was the
-//! last, its claims can end with it: the first in the same transaction, and very many in steps after it.
+//! A claim outlives the token with which it was made, because its holder may have other tokens. After the
+//! last one, its claims can end as well: the first ones in the same transaction, and the rest, if there are
+//! many, in later steps.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -37,12 +38,12 @@ pub(crate) fn feature() -> Feature {
     )
 }
 
-/// What becomes of the claims of a member whose token is revoked.
+/// The fate of the claims of a member whose token is revoked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
 enum Claims {
-    /// They go on, until their leases lapse.
+    /// They continue until their leases lapse.
     #[default]
     Keep,
     /// They end, unless the member has another live credential.
@@ -51,7 +52,7 @@ enum Claims {
 
 /// Revokes a token of your workspace with all tokens derived from it, and returns which ones ended.
 ///
-/// They stop working at once. Revoking a token again changes nothing, but `claims` is heeded.
+/// They stop working at once. Revoking a token again changes nothing, except for the effect of `claims`.
 ///
 /// With `claims` = `release` the claims of the member that the token acts as end too, unless it still has a
 /// live token, one that a delegate uses for it, a session of its own, or an app that gets it tokens.
@@ -67,7 +68,7 @@ enum Claims {
 struct RevokeToken {
     /// The token.
     token_id: TokenId,
-    /// What becomes of the claims of its member: `keep`, or `release` if no live credential of it remains.
+    /// Whether to `keep` the claims of its member, or to `release` them if it has no other live credential.
     /// Default: `keep`.
     #[serde(default)]
     claims: Claims,
@@ -84,34 +85,34 @@ struct Revocation {
     ///
     /// Empty if it was revoked before.
     revoked_ids: Vec<TokenId>,
-    /// How many live claims of its member ended with that.
+    /// How many live claims of its member the revocation ended.
     claims_released: i64,
     /// Whether its member keeps live claims.
     keeps_claims: bool,
 }
 
-/// What the steps of a call have done so far.
+/// The progress of a call's steps.
 #[derive(Default, Serialize, Deserialize)]
 struct Begun {
-    /// The tokens that have ended, and when the one that was named did.
+    /// The revoked tokens, and when the named one was revoked.
     revoked: Option<(Vec<TokenId>, Time)>,
     claims_released: i64,
 }
 
 /// Revokes the token in the first step, and ends claims in this one and those that follow.
 ///
-/// Each step audits what it has ended: the steps after it may never come, or find less to end.
+/// Each step audits the claims that it has ended: later steps may not run, or may find fewer claims.
 fn revoke_token(cx: &mut Write<'_>, input: &RevokeToken, begun: &mut Begun) -> Result<Option<Revocation>> {
     let found = Revocable::load(cx, input.token_id)?;
     let (member, ending) = (found.member(), found.ending());
-    // Asked in each step: a member with a credential could begin claims in between.
+    // Checked in each step: a member with a credential could begin claims in between.
     let releases =
         input.claims == Claims::Release && !has_credential(cx, member, &ending)? && !is_of_app(cx, member)?;
     let ended = match releases {
         true => claims::end_some(cx, member, ClaimEnd::Released)?,
         false => Ended { live: 0, more: false },
     };
-    // A token that ends itself ends last, or it could not take the next step.
+    // A token that revokes itself is revoked last, because it authorises the next step.
     let is_own = cx.caller().token_id.is_some_and(|own| ending.contains(&own));
     let ends_now = begun.revoked.is_none() && !(is_own && ended.more);
     let ended_ids = if ends_now { ending } else { Vec::new() };

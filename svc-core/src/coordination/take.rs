@@ -1,6 +1,6 @@
-//! Claiming threads: the next one of a channel or of the workspace, one by its id.
+//! Claiming threads: the next one of a channel or of the workspace, or one by its id.
 //!
-//! Taking up work is one call: it acknowledges the claim and returns the thread's context, if asked to.
+//! One call takes up work: it can also acknowledge the claim and return the thread's context.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -75,7 +75,7 @@ pub(crate) fn feature() -> Feature {
     )
 }
 
-/// How a thread is to be claimed.
+/// The options of a claim.
 #[derive(Clone, Copy)]
 struct Terms {
     lease_secs: Option<LeaseSecs>,
@@ -84,18 +84,18 @@ struct Terms {
     resume: bool,
 }
 
-/// A thread that the caller has claimed, with what it asked for.
+/// A thread that the caller has claimed, with the requested context.
 #[derive(Serialize, JsonSchema)]
 struct Taken {
     #[serde(flatten)]
     claimed: ClaimedThread,
-    /// What `get_thread_context` returns of the thread now. Only if requested.
+    /// The current result of `get_thread_context`. Only if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     context: Option<Box<ThreadContext>>,
 }
 
 impl<I> Answer<I> for Taken {
-    /// The claim, and whether the context was asked for.
+    /// The claim, and whether the context was requested.
     type Kept = ((ThreadId, LeaseId), bool);
     const REFUSES: &'static [Code] = &[Code::StaleClaim];
 
@@ -140,8 +140,7 @@ impl<I> Answer<I> for Next {
 /// The next thread is the oldest of the most urgent ones that are open, wait for nothing, require no skill
 /// that you lack and whose footprint conflicts with nothing. `pin` refers to the event that made the claim.
 ///
-/// If you were cut off before the answer, call again with `resume`: you get the claim that you hold, and no
-/// second thread.
+/// If the response was lost, call again with `resume`: you get the claim that you hold, and no second thread.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ClaimNextThread {
@@ -154,13 +153,13 @@ struct ClaimNextThread {
     #[schemars(transform = brief("Acknowledges it."), transform = default_is("false"))]
     #[serde(default)]
     acknowledge: bool,
-    /// Whether to return what `get_thread_context` returns too.
+    /// Whether to also return the result of `get_thread_context`.
     #[schemars(transform = brief("Adds its context."), transform = default_is("false"))]
     #[serde(default)]
     include_context: bool,
-    /// Whether to return a claim that you hold again.
+    /// Whether to return a claim that you already hold.
     ///
-    /// Returns your newest live claim in the channel, with its lease as it is. With `repo`, only claims of
+    /// Returns your newest live claim in the channel, with its lease unchanged. With `repo`, only claims of
     /// that repository count. If you have none, claims the next thread.
     #[schemars(transform = brief("A claim that you hold, again."), transform = default_is("false"))]
     #[serde(default)]
@@ -180,8 +179,8 @@ fn claim_next_thread(cx: &mut Write<'_>, input: &ClaimNextThread) -> Result<Opti
 /// `assignment_expires_at`, or it lapses.
 ///
 /// The next thread is the oldest of the most urgent ones, in all channels that you may see, that are open,
-/// wait for nothing, require no skill that you lack and whose footprint conflicts with nothing. It is
-/// returned as by `claim_next_thread`, and so is one that you hold already, with `resume`.
+/// wait for nothing, require no skill that you lack and whose footprint conflicts with nothing. `resume` and
+/// the response are as in `claim_next_thread`.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ClaimNextWorkspaceThread {
@@ -194,13 +193,13 @@ struct ClaimNextWorkspaceThread {
     #[schemars(transform = brief("Acknowledges it."), transform = default_is("false"))]
     #[serde(default)]
     acknowledge: bool,
-    /// Whether to return what `get_thread_context` returns too.
+    /// Whether to also return the result of `get_thread_context`.
     #[schemars(transform = brief("Adds its context."), transform = default_is("false"))]
     #[serde(default)]
     include_context: bool,
-    /// Whether to return a claim that you hold again.
+    /// Whether to return a claim that you already hold.
     ///
-    /// Returns your newest live claim in the workspace, with its lease as it is. With `repo`, only claims of
+    /// Returns your newest live claim in the workspace, with its lease unchanged. With `repo`, only claims of
     /// that repository count. If you have none, claims the next thread.
     #[schemars(transform = brief("A claim that you hold, again."), transform = default_is("false"))]
     #[serde(default)]
@@ -214,7 +213,8 @@ fn claim_next_workspace_thread(cx: &mut Write<'_>, input: &ClaimNextWorkspaceThr
     claim_next(cx, Scope::Workspace, terms, input.repo.as_ref())
 }
 
-/// Claims the next thread. None if there is more to look through, after what was found has been parked.
+/// Claims the next thread. Returns `None` if another step must continue the search; the blocked threads found
+/// so far have been parked.
 fn claim_next(cx: &mut Write<'_>, scope: Scope, terms: Terms, repo: Option<&Repo>) -> Result<Option<Next>> {
     let wanted = Wanted { scope, repo: repo.map(Repo::key) };
     if terms.resume {
@@ -240,13 +240,13 @@ fn claim_next(cx: &mut Write<'_>, scope: Scope, terms: Terms, repo: Option<&Repo
     Ok(None)
 }
 
-/// Most footprints that a claim looks at before others have their turn.
+/// Maximum footprints that a claim checks in one step before it yields to others.
 const CHECKED_MAX: usize = 64;
 
-/// So many threads at least it has parked then.
+/// The number of parked threads at which a step ends.
 const PARKED_MAX: usize = 1000;
 
-/// Returns something that is in the way of a footprint.
+/// Returns one conflict with a footprint, if there is one.
 fn first_obstacle(cx: &Read<'_>, footprint: i64) -> Result<Option<Blocked>> {
     let Some(touched) = footprint::load(cx, footprint)? else { return Ok(None) };
     Ok(obstacles::in_the_way(cx, &touched, None, 1)?.pop())
@@ -264,7 +264,7 @@ fn first_obstacle(cx: &Read<'_>, footprint: i64) -> Result<Option<Blocked>> {
 /// for another thread (`blocked`), requires skills that you lack (`missing-skills`) or is in an archived
 /// channel (`channel-archived`); 409 `footprint-conflict` with `conflicts` if its footprint overlaps that of
 /// a live claim, its repository is paused or one of its slots is full; 409 `budget-exhausted` with `exceeded`
-/// if nothing is left of a limit of its budget.
+/// if a limit of its budget is used up.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ClaimThread {
@@ -275,11 +275,11 @@ struct ClaimThread {
     #[schemars(transform = brief("Acknowledges it."), transform = default_is("false"))]
     #[serde(default)]
     acknowledge: bool,
-    /// Whether to return what `get_thread_context` returns too.
+    /// Whether to also return the result of `get_thread_context`.
     #[schemars(transform = brief("Adds its context."), transform = default_is("false"))]
     #[serde(default)]
     include_context: bool,
-    /// Whether to return a claim that you hold again.
+    /// Whether to return a claim that you already hold.
     ///
     /// Its lease stays as it is.
     #[schemars(transform = brief("A claim that you hold, again."), transform = default_is("false"))]
@@ -298,7 +298,7 @@ fn claim_thread(cx: &mut Write<'_>, input: &ClaimThread) -> Result<Taken> {
     take(cx, thread, terms)
 }
 
-/// Claims a thread for the caller, who may.
+/// Claims a thread for the caller, which was checked to be allowed.
 fn take(cx: &mut Write<'_>, thread: Thread, terms: Terms) -> Result<Taken> {
     let holder = cx.caller().member_id()?;
     let mut claimed = claims::begin(cx, thread, holder, terms.lease_secs)?;
@@ -317,7 +317,7 @@ fn go_on(cx: &mut Write<'_>, mut thread: Thread, terms: Terms) -> Result<Taken> 
     with_context(cx, claimed, terms.include_context)
 }
 
-/// Returns a claimed thread with its context, if that is asked for.
+/// Returns a claimed thread, with its context if requested.
 fn with_context(cx: &Read<'_>, claimed: ClaimedThread, include_context: bool) -> Result<Taken> {
     let context = match include_context {
         true => Some(Box::new(context::of(cx, claimed.thread.clone(), None, false)?)),

@@ -1,4 +1,4 @@
-//! Reading threads: one with its notices and result, lists, and a thread's events.
+//! Reading threads: a single one with its notices and result, lists, and a thread's events.
 //!
 //! Nothing in this file changes anything.
 
@@ -100,7 +100,7 @@ pub(crate) fn feature() -> Feature {
 struct ThreadDetail {
     #[serde(flatten)]
     thread: Thread,
-    /// The latest result. It stays readable after the thread was reopened; null too if it was purged.
+    /// The latest result. It stays readable after the thread was reopened; null also if it was purged.
     result: Option<Value>,
     /// The member who set the result.
     produced_by: Option<MemberId>,
@@ -124,9 +124,9 @@ fn get_thread(cx: &Read<'_>, input: &GetThread) -> Result<ThreadDetail> {
     Ok(ThreadDetail { notices: notices::last(cx, thread.id)?, thread, result, produced_by })
 }
 
-/// Returns the threads of a channel, oldest first unless you want the newest first.
+/// Returns the threads of a channel, oldest first unless you request the newest first.
 ///
-/// One page covers at most 2000 threads, so with a filter it may be short or empty although there is more:
+/// One page covers up to 2000 threads, so with a filter it may be short or empty although there is more:
 /// continue while `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -219,7 +219,7 @@ fn list_child_threads(cx: &Read<'_>, input: &ListChildThreads) -> Result<Page<Th
 /// Children are in their parent's channel and as visible as it is.
 const CHILDREN: &str = thread_select!("where t.parent_id = $1 and t.lsn > $2 order by t.lsn limit $3");
 
-/// Returns the thread that the caller would be given if it claimed the next one of the workspace now.
+/// Returns the thread that the caller would get if it now claimed the next one of the workspace.
 pub(crate) fn next_for_caller(cx: &Read<'_>) -> Result<Option<Thread>> {
     let caller = cx.caller();
     if !caller.is_member() || !caller.capabilities.has(ThreadTransition) || caller.frozen {
@@ -229,7 +229,7 @@ pub(crate) fn next_for_caller(cx: &Read<'_>) -> Result<Option<Thread>> {
     next.map(|next| visible_thread(cx, next.thread_id)).transpose()
 }
 
-/// Returns a thread's events, oldest first unless you want the newest first.
+/// Returns a thread's events, oldest first unless you request the newest first.
 ///
 /// They are the stored events with the hashes that chain them, as in the workspace's log.
 ///
@@ -255,7 +255,7 @@ fn list_thread_events(cx: &Read<'_>, input: &ListThreadEvents) -> Result<Page<Op
     messages::open_words(cx, Page::of(events, input.limit, |event: &StoredEvent| event.lsn))
 }
 
-/// Selects events of a thread that are not below the floor.
+/// Selects the events of a thread from the floor on.
 macro_rules! thread_events {
     ($which:literal) => {
         concat!(

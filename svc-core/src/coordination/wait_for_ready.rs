@@ -1,6 +1,6 @@
 //! Waiting until there is a thread to claim.
 //!
-//! A wait looks at the ready queue whenever an event may have made a thread ready for its caller.
+//! A wait reads the ready queue whenever an event may have made a thread ready for its caller.
 
 use std::time::Duration;
 
@@ -51,14 +51,14 @@ pub(crate) fn feature() -> Feature {
     )
 }
 
-/// Waits until there is a thread that you could claim, and returns which.
+/// Waits until there is a thread that you could claim, and returns its id.
 ///
-/// It is not reserved: claim next, and expect `{}` if others were faster. Returns `{"timed_out": true}` when
-/// the time is over.
+/// It is not reserved: claim next, and expect `{}` if others were faster. Returns `{"timed_out": true}` on a
+/// timeout.
 ///
-/// If there is one, the call returns at once; it may turn out that something is in its way. The thread is in
-/// one channel, or in any that you may see. Of several waiting callers, the first to come is answered, and
-/// another one a second later if the thread is still there. While you are frozen there is nothing for you.
+/// If there is one, the call returns at once; a conflict may still prevent the claim. The thread is in one
+/// channel, or in any that you may see. Of several waiting callers, the first is answered, and another one a
+/// second later if the thread is still there. While you are frozen, no thread is returned.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct WaitForReady {
@@ -86,9 +86,9 @@ impl LongPoll for WaitForReady {
 /// A thread that can be claimed.
 #[derive(Serialize, JsonSchema)]
 struct ReadyThread {
-    /// True: there is one.
+    /// Always true.
     ready: bool,
-    /// The thread that you would be given.
+    /// The thread that you would get.
     thread_id: ThreadId,
     /// The channel of the thread.
     channel_id: ChannelId,
@@ -122,8 +122,8 @@ const IN_ITS_CHANNEL: [&str; 9] = [
     ChannelUnarchived::KIND,
 ];
 
-/// The events that can make threads of any channel ready: those that waited for a cancelled one, and those
-/// that something was in the way of.
+/// The events that can make threads of any channel ready: threads that waited for a cancelled one, and
+/// threads with a conflict that has ended.
 const ANYWHERE: [&str; 7] = [
     ThreadCancelled::KIND,
     ThreadAssignmentChanged::KIND,

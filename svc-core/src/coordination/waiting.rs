@@ -1,8 +1,8 @@
-//! What is in the way of threads that wait to be claimed, whoever might claim them.
+//! Obstacles of threads that wait to be claimed, independent of the claiming member.
 //!
-//! It is as the rules of claiming have it, but for what is about one member: that somebody has the skills is
-//! enough. What is found for one thread of a page serves for the others, and a page finds out so much only:
-//! it ends with the last thread of which everything is known.
+//! The rules are those of claiming, except for those about one member: it is enough that some member has the
+//! skills. The results for one thread of a page are reused for the others. A page runs a limited number of
+//! lookups, and ends with the last thread whose obstacles are known.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -21,14 +21,14 @@ use crate::op::Read;
 use crate::page::Horizon;
 use crate::store::{ToParam, columns};
 
-/// Threads that one page looks through for what is in the way of them.
+/// Maximum threads whose obstacles one page looks up.
 const WAITING_SCAN_MAX: i64 = 500;
-/// Items of footprints for which one page looks for what is in their way.
+/// Maximum items of footprints whose conflicts one page looks up.
 const WAITING_ITEMS_MAX: usize = 500;
-/// Statements about single threads and skills that one page runs to find out what they wait for.
+/// Maximum statements about single threads and skills that one page runs.
 const WAITING_LOOKUPS_MAX: usize = 30;
 
-/// What else than a footprint a thread may wait for.
+/// The reasons, besides the footprint, for which a thread may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
@@ -49,19 +49,19 @@ macro_rules! is_waiting {
 }
 pub(in crate::coordination) use is_waiting;
 
-/// A thread that something may be in the way of.
+/// A thread that may have obstacles.
 pub(in crate::coordination) struct Candidate {
     pub id: ThreadId,
     pub lsn: i64,
     footprint: i64,
     /// Whether it waits to be claimed.
     pub is_waiting: bool,
-    /// How many threads it waits for.
+    /// The number of unfinished threads that it waits for.
     blocked: i64,
     skill_set: i64,
     exhausted: bool,
     dead: bool,
-    /// Whether a lapsed claim is in its row that counts against its budget once it is ended.
+    /// Whether its row has a lapsed claim that will count against its budget once it is ended.
     is_lapsing: bool,
 }
 
@@ -79,7 +79,7 @@ columns! {
     }
 }
 
-/// Returns how far one page looks for candidates, as [`Read::horizon`] does for other pages.
+/// Returns how far one page searches for candidates, as [`Read::horizon`] does for other pages.
 pub(in crate::coordination) fn horizon(
     cx: &Read<'_>,
     sql: &'static str,
@@ -89,32 +89,32 @@ pub(in crate::coordination) fn horizon(
     cx.horizon_within(sql, list, after, WAITING_SCAN_MAX)
 }
 
-/// How much is to be found out about what is in the way of a footprint.
+/// The detail in which conflicts with a footprint are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::coordination) enum Detail {
-    /// Everything in its way.
+    /// Every conflict.
     All,
-    /// Whether anything is.
+    /// Only whether there is one.
     Any,
 }
 
-/// What stands in the way of threads, as far as one page has found out.
+/// The obstacles of threads, as far as one page has found them.
 pub(in crate::coordination) struct Waiting {
     reason: Option<Reason>,
-    /// Of those footprints that one page can find out about.
+    /// The conflicts of those footprints that one page can check.
     by_footprint: HashMap<i64, Vec<Conflict>>,
     /// Whether some member that can work has all skills of a set.
     by_skills: HashMap<i64, bool>,
     /// The members with a skill that can work: active, and not frozen.
     holders: HashMap<String, BTreeSet<MemberId>>,
-    /// Statements that were run for single threads.
+    /// The number of statements that were run for single threads.
     lookups: usize,
 }
 
 impl Waiting {
-    /// Finds out about the footprints of the first candidates that wait.
+    /// Finds the conflicts of the footprints of the first candidates that wait.
     ///
-    /// For [`Detail::Any`], anything in the way of a footprint counts as one conflict.
+    /// For [`Detail::Any`], all conflicts with a footprint count as one.
     pub fn find(
         cx: &Read<'_>,
         reason: Option<Reason>,
@@ -150,7 +150,7 @@ impl Waiting {
 
     /// Returns everything that blocks a thread; `None` if the page must end before it.
     ///
-    /// The first candidate of a page is never one of those.
+    /// It is never `None` for the first candidate of a page.
     pub fn obstacles(&mut self, cx: &Read<'_>, thread: &Candidate) -> Result<Option<Vec<Conflict>>> {
         if self.lookups >= WAITING_LOOKUPS_MAX {
             return Ok(None);
@@ -175,7 +175,7 @@ impl Waiting {
         Ok(Some(found))
     }
 
-    /// Whether a thread fails once its lapsed claim is ended.
+    /// Returns whether a thread fails once its lapsed claim is ended.
     fn fails(&mut self, cx: &Read<'_>, thread: &Candidate) -> Result<bool> {
         if !thread.is_lapsing {
             return Ok(false);
@@ -210,13 +210,13 @@ impl Waiting {
     }
 }
 
-/// Statements that finding out about the budget of a thread takes.
+/// The number of statements that check the budget of a thread.
 const LOOKUPS_OF_A_BUDGET: usize = 4;
 
-/// Members with a skill that count as one statement.
+/// The number of members with a skill that count as one statement.
 const HOLDERS_OF_A_LOOKUP: usize = 200;
 
-/// Returns the footprints with these ids, in order and each once, until they have too many items together.
+/// Returns the footprints with these ids, in order and without repeats, up to the maximum number of items.
 fn some_footprints(cx: &Read<'_>, ids: impl Iterator<Item = i64>) -> Result<Vec<(i64, Footprint)>> {
     let mut seen = BTreeSet::from([0]);
     let ids: Vec<i64> = ids.filter(|id| seen.insert(*id)).collect();

@@ -1,4 +1,4 @@
-//! The threads of all channels of a workspace, by who works on them and who could.
+//! The threads of all channels of a workspace, filtered by their holders and by whether they can be claimed.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -14,13 +14,13 @@ use crate::op::Read;
 use crate::page::{Cursor, Horizon, Limit, Page, Rows, json_bytes, rows_to_read};
 use crate::store::ToParam;
 
-/// Returns the threads of all channels of a workspace that you may see, oldest first unless you want the
+/// Returns the threads of all channels of a workspace that you may see, oldest first unless you request the
 /// newest first.
 ///
-/// Those of direct messages are no tasks, and are left out.
+/// Threads of direct messages are not tasks, and are omitted.
 ///
-/// One page covers at most 2000 threads, with `claimable` 500 and footprints with at most 500 items, so it
-/// may be short or empty although there is more: continue while `next_cursor` is not null.
+/// One page covers up to 2000 threads, with `claimable` 500 and footprints with up to 500 items, so it may be
+/// short or empty although there is more: continue while `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::coordination) struct ListWorkspaceThreads {
@@ -47,7 +47,7 @@ pub(in crate::coordination) fn list_workspace_threads(
 ) -> Result<Page<Thread>> {
     let workspace = input.workspace_id.of(cx)?;
     let is_claimed = input.claimed == Some(true) || input.assignee_id.is_some();
-    // Nobody can claim what somebody works on.
+    // A thread with a live claim cannot be claimed.
     let excludes = is_claimed && (input.claimed == Some(false) || input.claimable == Some(true));
     match (input.assignee_id, input.claimable) {
         _ if excludes => Ok(Page::whole(Vec::new())),
@@ -57,7 +57,7 @@ pub(in crate::coordination) fn list_workspace_threads(
     }
 }
 
-/// The part of a list that one page looks at: the positions from `first` to `last`, in either order.
+/// The part of a list that one page covers: the positions from `first` to `last`, in either order.
 struct Span {
     first: i64,
     last: i64,
@@ -65,14 +65,14 @@ struct Span {
 }
 
 impl Span {
-    /// Returns the span of the page that `input` asks for, of the list whose horizons `of` selects.
+    /// Returns the span of the page that `input` requests, of the list whose horizons `of` selects.
     fn of(cx: &Read<'_>, input: &ListWorkspaceThreads, of: &Ways, params: &[&dyn ToParam]) -> Result<Self> {
         let from = Cursor::beyond(input.cursor, input.newest_first);
         let horizon = cx.horizon(of.in_order(input), params, from)?;
         Ok(Self::up_to(horizon, input))
     }
 
-    /// Returns the span of a page for which is looked what is in the way of each thread.
+    /// Returns the span of a page for whose threads obstacles are looked up.
     fn of_waiting(
         cx: &Read<'_>,
         input: &ListWorkspaceThreads,
@@ -146,7 +146,7 @@ const HORIZON: Ways = Ways {
         select lsn from threads where workspace_id = $1 and lsn < $2 order by lsn desc limit 1 offset $3",
 };
 
-/// Returns the threads that somebody could claim now, or those that nobody could.
+/// Returns the threads that some member could claim now, or those that no member could.
 fn by_claimability(
     cx: &Read<'_>,
     input: &ListWorkspaceThreads,
@@ -203,7 +203,7 @@ macro_rules! candidates {
 const CANDIDATES: Ways =
     Ways { oldest_first: candidates!(" order by t.lsn"), newest_first: candidates!(" order by t.lsn desc") };
 
-/// By the index of claimed threads.
+/// Uses the index of claimed threads.
 fn held_by(
     cx: &Read<'_>,
     input: &ListWorkspaceThreads,

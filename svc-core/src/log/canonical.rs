@@ -1,4 +1,4 @@
-//! Canonical JSON (RFC 8785), the form in which everything that is hashed is stored.
+//! Canonical JSON (RFC 8785), the form in which all hashed data is stored.
 //!
 //! Numbers with a fraction or an exponent are rare here and go through the reference crate, which is also the
 //! oracle of the tests.
@@ -27,14 +27,14 @@ pub fn to_string(value: &impl Serialize) -> Result<String> {
     Ok(out)
 }
 
-/// As [`to_string`], of an object that was parsed.
+/// Returns the canonical text of a parsed object, like [`to_string`].
 pub fn of_object(members: &Map<String, Value>) -> Result<String> {
     let mut out = String::with_capacity(256);
     write_object(&mut out, members)?;
     Ok(out)
 }
 
-/// Returns a value as it reads after its canonical text was stored: `-0` is `0`, `1.0` is `1`.
+/// Returns a value as it is read back after its canonical text was stored: `-0` is `0`, `1.0` is `1`.
 pub fn form<T: Serialize + DeserializeOwned>(value: &T) -> Result<T> {
     serde_json::from_str(&to_string(value)?).map_err(Error::internal)
 }
@@ -92,10 +92,10 @@ fn write_string(out: &mut String, text: &str) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether a JSON string is written in canonical form: what need not be escaped is not, and what must
-/// be is in the one way.
+/// Returns whether a JSON string is in canonical form: it escapes only the characters that must be escaped,
+/// each in the canonical way.
 pub fn is_text(json: &[u8]) -> bool {
-    // White space about it is read over, and is no part of it.
+    // Readers skip white space around it, but it is not part of it.
     let Some(within) = json.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\"")) else {
         return false;
     };
@@ -105,7 +105,7 @@ pub fn is_text(json: &[u8]) -> bool {
         let is_canonical = !is_escaped
             || match bytes.next() {
                 Some(b'"' | b'\\' | b'b' | b'f' | b'n' | b'r' | b't') => true,
-                // Of the control characters, those that have no letter of their own.
+                // Control characters without a short escape.
                 Some(b'u') => match (bytes.next(), bytes.next(), bytes.next(), bytes.next()) {
                     (Some(b'0'), Some(b'0'), Some(b'0'), Some(digit)) => {
                         matches!(digit, b'0'..=b'7' | b'b' | b'e' | b'f')
@@ -138,7 +138,7 @@ fn write_number(out: &mut String, number: &Number) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether every reader reads the number that was sent.
+/// Returns whether every reader gets exactly the number that was sent.
 fn is_exact(number: &Number) -> bool {
     match (number.as_i64().map(i64::unsigned_abs).or_else(|| number.as_u64()), number.as_f64()) {
         (Some(magnitude), _) => magnitude <= EXACT_MAX,
@@ -184,7 +184,7 @@ mod tests {
         }
     }
 
-    /// A JSON string with escapes of all kinds, also such as no writer needs.
+    /// Generates a JSON string with all kinds of escapes, including needless ones.
     fn any_text() -> impl Strategy<Value = String> {
         let piece = prop_oneof![
             any::<char>().prop_map(|char| serde_json::to_string(&char.to_string()).unwrap().replace('"', "")),

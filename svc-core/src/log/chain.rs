@@ -77,7 +77,7 @@ impl Link<'_> {
     }
 }
 
-/// Capacity for any prefix.
+/// The capacity for any prefix.
 const PREFIX_BYTES: usize = 448;
 
 fn push_number(out: &mut String, number: i64) {

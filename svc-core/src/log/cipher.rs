@@ -1,7 +1,7 @@
-//! AES-256-GCM (NIST SP 800-38D), as everything that is sealed uses it.
+//! AES-256-GCM (NIST SP 800-38D), the encryption of everything that is sealed.
 //!
-//! It takes a fresh 96-bit nonce, which goes before the sealed bytes, and associated data that bind them to
-//! their place. The callers decide what these data are and where keys come from.
+//! Each call takes a fresh 96-bit nonce, which precedes the sealed bytes, and associated data that bind them
+//! to their place. The callers define the associated data and supply the keys.
 
 use aes_gcm::aead::{Aead, AeadInOut, KeyInit, Payload};
 use aes_gcm::{Aes256Gcm, Nonce, Tag};
@@ -30,12 +30,12 @@ pub struct Unopened;
 pub struct MessageKey(pub(super) Zeroizing<[u8; KEY_BYTES]>);
 
 impl MessageKey {
-    /// Returns the key that somebody has handed over.
+    /// Returns the key from its bytes.
     pub(crate) fn from_bytes(key: [u8; 32]) -> Self {
         Self(Zeroizing::new(key))
     }
 
-    /// Returns the key for whoever may open the message by itself.
+    /// Returns the key as base64, for a recipient that may open this one message.
     pub(crate) fn to_base64(&self) -> String {
         STANDARD.encode(self.bytes())
     }
@@ -60,7 +60,7 @@ pub(super) fn decrypt(cipher: &Aes256Gcm, aad: &[u8], sealed: &[u8]) -> Result<Z
     cipher.decrypt(&Nonce::from(*nonce), payload).map(Zeroizing::new).map_err(|_| Unopened)
 }
 
-/// Opens a sealed key in place, so that there is no other copy of it.
+/// Opens a sealed key in place, so that no other copy of it exists.
 pub(super) fn decrypt_key(cipher: &Aes256Gcm, aad: &[u8], sealed: &[u8]) -> Result<MessageKey, Unopened> {
     let (nonce, sealed) = sealed.split_first_chunk::<NONCE_BYTES>().ok_or(Unopened)?;
     let (key, tag) = sealed.split_first_chunk::<KEY_BYTES>().ok_or(Unopened)?;

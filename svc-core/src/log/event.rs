@@ -1,8 +1,8 @@
-//! Events: what a feature reports as having happened.
+//! Events: records of what has happened, which features emit.
 //!
 //! A feature declares one type per kind next to the code that emits it; that type's doc comment and schema
-//! are the contract. Payloads are flat objects; the log adds `$chain`, `$type` and `attribution`. One kind is
-//! declared here, that of the event with which a log begins, because verification depends on it.
+//! are the contract. Payloads are flat objects; the log adds `$chain`, `$type` and `attribution`. This file
+//! declares the kinds with which a log begins, because verification depends on them.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -19,7 +19,7 @@ pub trait Event: Serialize + JsonSchema {
     /// The kind, in PascalCase. It never changes once it has been written to a log.
     const KIND: &'static str;
 
-    /// Sets what such an event determines of the rows of its workspace.
+    /// Replays such an event: sets the values of rows that it determines.
     fn replay(event: &Replayed<'_>) -> Result<()>;
 }
 
@@ -31,7 +31,7 @@ pub trait Event: Serialize + JsonSchema {
 pub(crate) struct WorkspaceCreated {
     /// The new workspace.
     pub workspace_id: WorkspaceId,
-    /// What people call the workspace.
+    /// The name of the workspace.
     pub name: String,
 }
 
@@ -44,7 +44,7 @@ impl Event for WorkspaceCreated {
     }
 }
 
-/// A workspace was erased. This is what is left of it.
+/// A workspace was erased. Only this record remains.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct WorkspaceErased {
     /// The workspace.
@@ -68,23 +68,23 @@ impl Event for WorkspaceErased {
 pub(crate) struct WorkspaceImported {
     /// The workspace.
     pub workspace_id: WorkspaceId,
-    /// What became of the ids: `restore` kept them, `new` replaced them.
+    /// Whether the ids were kept (`restore`) or replaced (`new`).
     pub mode: String,
     /// The workspace that was exported.
     pub source_workspace_id: WorkspaceId,
-    /// The end of its log: the position.
+    /// The position of the last event of its log.
     pub source_lsn: i64,
-    /// The content hash there, as `sha256:<hex>`.
+    /// The content hash of that event, as `sha256:<hex>`.
     pub source_hash: String,
-    /// The SHA-256 of what was signed of the file, as `sha256:<hex>`.
+    /// The SHA-256 of the signed part of the file, as `sha256:<hex>`.
     pub digest: String,
     /// The public key that has signed the file, as base64.
     pub signer: String,
-    /// Name of the workspace.
+    /// The name of the workspace.
     pub name: String,
     /// Its handle; null if it has none, or another workspace has taken it.
     pub handle: Option<String>,
-    /// Whether a version of an older schema has written the file, which may lack values.
+    /// Whether a version with an older schema has written the file, which may lack values.
     pub from_older_version: bool,
 }
 
@@ -92,24 +92,24 @@ impl Event for WorkspaceImported {
     const KIND: &'static str = "WorkspaceImported";
 
     fn replay(event: &Replayed<'_>) -> Result<()> {
-        // Older events do not tell, and files of older versions lack columns.
+        // Older events lack the field, and files of older versions lack columns.
         if event.field("from_older_version") != Some(&Value::Bool(false)) {
             event.forget_all()?;
         }
         event.forget_after_import(event.text("mode").unwrap_or_default())?;
-        // An import keeps the name, which older events do not tell.
+        // An import keeps the name, which older events lack.
         let workspace = event.row_of("workspaces", "workspace_id")?.copy("handle");
         let is_named = event.field("name").is_some();
         if is_named { workspace.copy("name").keep() } else { workspace.keep() }
     }
 }
 
-/// Where an event happened and whom it is about: the columns that filters and visibility use.
+/// The place of an event and the member it is about: the columns that filters and visibility use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Subject {
-    /// The channel, for everything that happens in one. Determines who may see the event.
+    /// The channel of the event, if any. Determines who may see the event.
     pub channel_id: Option<ChannelId>,
-    /// The thread, for everything that happens in one.
+    /// The thread of the event, if any.
     pub thread_id: Option<ThreadId>,
     /// The member the event is about: the holder of a claim, the author of a message, the member added.
     pub member_id: Option<MemberId>,
@@ -136,9 +136,9 @@ impl Subject {
     }
 }
 
-/// Who did it: the member whose credential acted, and the member it acted as, with the grant if they differ.
+/// The member whose credential acted, the member it acted as, and the grant if they differ.
 ///
-/// Null for what the service does by itself.
+/// Null for changes that the service makes by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Attribution {
     /// The member that held the credential.
@@ -150,12 +150,12 @@ pub struct Attribution {
     pub grant_id: Option<GrantId>,
 }
 
-/// What connections cache per workspace, and an event may invalidate.
+/// The kinds of entries that connections cache per workspace and events invalidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Invalidates {
-    /// What decides who may do and see what: tokens, members, channels and their members.
+    /// Access rules: tokens, members, channels and their members.
     Access,
-    /// What decides how work is assigned, such as the skills of members.
+    /// Rules of assigning work, such as the skills of members.
     Rules,
 }
 
@@ -175,21 +175,21 @@ impl EventKind {
         Self { kind: E::KIND, schema: schema::of::<E>, invalidates: None, replay: E::replay }
     }
 
-    /// Declares that each such event invalidates cached entries of that sort.
+    /// Declares that each such event invalidates cached entries of this kind.
     ///
-    /// These are the entries of any connection about the event's workspace. Every change of a row that cache
-    /// entries are made from emits such an event.
+    /// These are the entries of any connection about the event's workspace. Every change of a row on which
+    /// cache entries depend emits such an event.
     #[must_use]
     pub fn invalidates(self, cached: Invalidates) -> Self {
         Self { invalidates: Some(cached), ..self }
     }
 
-    /// Returns what such an event invalidates.
+    /// Returns the kind of cached entries that such an event invalidates.
     pub fn invalidated(&self) -> Option<Invalidates> {
         self.invalidates
     }
 
-    /// Sets what such an event determines of the rows of its workspace.
+    /// Replays such an event: sets the values of rows that it determines.
     pub(crate) fn replay(&self, event: &Replayed<'_>) -> Result<()> {
         (self.replay)(event)
     }
@@ -205,7 +205,7 @@ impl EventKind {
     }
 }
 
-/// What surrounds the kind in its versioned type name.
+/// The beginning of a versioned type name, before the kind.
 pub(crate) const TYPE_BEGINS: &str = "svc.event.";
 pub(crate) const TYPE_ENDS: &str = "/1";
 
@@ -216,18 +216,18 @@ pub fn type_name(kind: &str) -> String {
 
 /// An event in the batch, ready to be written.
 ///
-/// It has the bytes that were hashed and the columns that the bytes repeat.
+/// It has the hashed bytes and the columns that the bytes repeat.
 #[derive(Clone, Debug)]
 pub struct Recorded {
-    /// The workspace whose log it is in.
+    /// The workspace of its log.
     pub workspace_id: WorkspaceId,
     /// The position in the workspace's chain, from 1, without gaps.
     pub lsn: i64,
-    /// The name of what happened, in PascalCase, such as `ThreadCreated`.
+    /// The kind, in PascalCase, such as `ThreadCreated`.
     pub kind: &'static str,
     /// When it happened.
     pub at: Time,
-    /// Where it happened, and whom it is about.
+    /// The place of the event and the member it is about.
     pub subject: Subject,
     pub(crate) prev_hash: [u8; 32],
     pub(crate) content_hash: [u8; 32],

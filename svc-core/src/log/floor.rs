@@ -1,9 +1,9 @@
-//! The floors of a log: the position of the oldest event that it still has, and that up to which its messages
-//! are gone.
+//! The floors of a log: the position of its oldest remaining event, and the position up to which its messages
+//! were purged.
 //!
-//! Pruning is declared by an event in the log itself, and removes things only after that. One that prunes
-//! events says where the log begins from then on and what it links to, so that the rest can be verified
-//! without what is gone.
+//! An event in the log itself declares pruning, and data is removed only after that. An event that declares
+//! pruned events contains the new beginning of the log and the hash to which it links, so that the rest can
+//! be verified without the pruned events.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,12 +18,12 @@ use crate::time::Time;
 /// The oldest events of the log were pruned. The log begins at `floor` from this event on.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct EventsPruned {
-    /// The position of the oldest event that is left.
+    /// The position of the oldest remaining event.
     pub floor: i64,
     /// The content hash of the event before it, to which it links, as `sha256:<hex>`.
     pub prev_hash: String,
     /// The hashes of the complete subtrees of the Merkle tree (RFC 6962) over the content hashes of all
-    /// events before the floor, the largest first. They are as many as `floor - 1` has one bits.
+    /// events before the floor, the largest first: one for each set bit of `floor - 1`.
     pub frontier: Vec<String>,
     /// Events that happened before this time were pruned.
     pub before: Time,
@@ -42,7 +42,7 @@ impl Event for EventsPruned {
 pub(crate) struct MessagesPruned {
     /// The position in the log up to which messages were purged.
     pub up_to_lsn: i64,
-    /// How many that were.
+    /// How many messages were purged.
     pub messages: i64,
     /// Why.
     pub reason: PruneReason,
@@ -60,20 +60,21 @@ impl Event for MessagesPruned {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum PruneReason {
-    /// They were older than the workspace keeps messages.
+    /// They exceeded the retention period of the workspace.
     Retention,
-    /// All words of the workspace were purged.
+    /// All messages of the workspace were purged.
     Purge,
 }
 
 impl MessagesPruned {
-    /// Returns up to which position the payload of one says that messages are gone; none if it is not one.
+    /// Returns the position up to which the payload says that messages are purged; `None` if it is not such a
+    /// payload.
     pub fn floor_of(payload: &str) -> Option<i64> {
         serde_json::from_str(payload).ok().map(|Self { up_to_lsn, .. }| up_to_lsn)
     }
 }
 
-/// What an event that declares pruning says about the beginning of the log.
+/// The beginning of a log, as an event that declares pruning has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DeclaredFloor {
     pub floor: i64,
@@ -83,7 +84,7 @@ pub(crate) struct DeclaredFloor {
 }
 
 impl DeclaredFloor {
-    /// Reads it from the payload of an [`EventsPruned`]; none if that is not one.
+    /// Parses it from the payload of an [`EventsPruned`]; `None` if the payload is of another kind.
     pub fn of(payload: &str) -> Option<Self> {
         let EventsPruned { floor, prev_hash, frontier, .. } = serde_json::from_str(payload).ok()?;
         let subtrees: Option<Vec<[u8; 32]>> = frontier.iter().map(|hash| parse_hash(hash)).collect();

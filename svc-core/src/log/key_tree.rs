@@ -1,9 +1,9 @@
-//! The key tree of a shelf: 4,096 leaves, each the key that wraps one message's key.
+//! The key tree of a key segment: 4,096 leaves, each the key that wraps one message's key.
 //!
 //! A node derives its two children by SHA-256 with domain separation, as the secret tree of RFC 9420 section
-//! 9 does, so that a shelf begins with its root alone. Cutting a leaf replaces the node above it by the
-//! siblings on the path down to it: the other leaves stay as they are, and nothing that is left derives the
-//! one that was cut. This file touches no database.
+//! 9 does, so a segment begins with only its root. Cutting a leaf replaces the node above it by the siblings
+//! on the path down to it: the other leaves stay as they are, and no remaining node derives the cut leaf.
+//! This file does not use the database.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use crate::id::{MemberId, MessageId, ThreadId, WorkspaceId};
 
 /// Levels from the root to a leaf.
 const LEVELS: u32 = 12;
-/// Leaves of a tree, and so positions of a workspace's log on one shelf.
+/// Leaves of a tree: the positions of a workspace's log in one key segment.
 pub const LEAVES: i64 = 1 << LEVELS;
 const KEY_BYTES: usize = 32;
 /// The root's number. The children of node n are 2n and 2n + 1; the leaves are the last 4,096 numbers.
@@ -29,7 +29,7 @@ const FIRST_LEAF: u16 = 1 << LEVELS;
 /// Bytes of a stored node: its number and its key.
 const NODE_BYTES: usize = 2 + KEY_BYTES;
 
-/// Returns the shelf of a position.
+/// Returns the key segment of a position.
 pub fn shelf_of(lsn: i64) -> i64 {
     lsn.div_euclid(LEAVES)
 }
@@ -53,16 +53,16 @@ impl NodeKey {
     }
 }
 
-/// The nodes that are left of a tree. No node is above another.
+/// The remaining nodes of a tree. No node is above another.
 pub struct KeyTree(BTreeMap<u16, NodeKey>);
 
-/// The nodes on the way down to the leaf of a tree that was derived last.
+/// The nodes on the path down to the last derived leaf of a tree.
 ///
-/// Messages are mostly read in the order of their positions, and adjacent leaves share most of the way.
+/// Messages are mostly read in the order of their positions, and adjacent leaves share most of their paths.
 #[derive(Default)]
 pub struct Path(Vec<(u16, NodeKey)>);
 
-/// The key that wraps the key of the one message at its position.
+/// The key that wraps the key of the message at its position.
 pub struct Leaf(Aes256Gcm);
 
 impl KeyTree {
@@ -71,12 +71,12 @@ impl KeyTree {
         Ok(Self(BTreeMap::from([(ROOT, NodeKey(Zeroizing::new(entropy.bytes()?)))])))
     }
 
-    /// Returns the leaf of the message at `lsn`; none once it was cut.
+    /// Returns the leaf of the message at `lsn`; `None` once it was cut.
     pub fn leaf(&self, lsn: i64) -> Option<Leaf> {
         self.leaf_along(lsn, &mut Path::default())
     }
 
-    /// As [`KeyTree::leaf`], from where `path` branches off, which is one of this tree.
+    /// Returns the same as [`KeyTree::leaf`], deriving only the part that `path`, a path of this tree, lacks.
     pub fn leaf_along(&self, lsn: i64, path: &mut Path) -> Option<Leaf> {
         let leaf = leaf_of(lsn);
         path.0.truncate(path.0.iter().take_while(|(number, _)| is_on_path(*number, leaf)).count());
@@ -92,7 +92,7 @@ impl KeyTree {
         Some(Leaf(Aes256Gcm::new((&*key.0).into())))
     }
 
-    /// Cuts out the leaf of the message at `lsn`. Returns false if it was cut before.
+    /// Cuts the leaf of the message at `lsn`. Returns false if it was cut before.
     #[must_use]
     pub fn cut(&mut self, lsn: i64) -> bool {
         let leaf = leaf_of(lsn);
@@ -107,7 +107,7 @@ impl KeyTree {
         true
     }
 
-    /// Returns the node at or above a leaf, if one is left.
+    /// Returns the remaining node at or above a leaf, if there is one.
     fn above(&self, leaf: u16) -> Option<(u16, NodeKey)> {
         (0..=LEVELS).find_map(|height| {
             let number = leaf >> height;
@@ -125,7 +125,7 @@ impl KeyTree {
         bytes
     }
 
-    /// Decodes what [`KeyTree::to_bytes`] wrote.
+    /// Decodes the result of [`KeyTree::to_bytes`].
     pub(super) fn from_bytes(bytes: &[u8]) -> Result<Self, Unopened> {
         let (nodes, []) = bytes.as_chunks::<NODE_BYTES>() else { return Err(Unopened) };
         let read = nodes.iter().map(|node| {
@@ -136,18 +136,18 @@ impl KeyTree {
     }
 }
 
-/// What a wrapped key is bound to.
+/// The context that a wrapped key is bound to.
 ///
 /// It opens for no other message, in no other thread or workspace and under no other author.
 #[derive(Clone, Copy)]
 pub struct Binding {
-    /// Whose log the message is in.
+    /// The workspace of the message.
     pub workspace_id: WorkspaceId,
-    /// Where the message was posted.
+    /// The thread of the message.
     pub thread_id: ThreadId,
-    /// The author; none if it is the service itself.
+    /// The author; `None` if it is the service itself.
     pub author_id: Option<MemberId>,
-    /// Whose body the wrapped key opens.
+    /// The message whose body the wrapped key opens.
     pub message_id: MessageId,
 }
 
@@ -167,7 +167,7 @@ impl Binding {
     }
 }
 
-/// What the associated data of a wrapped key begin with, before four ids.
+/// The beginning of the associated data of a wrapped key, before four ids.
 const LABEL: &[u8] = b"svc.message-key/2";
 const ID_BYTES: usize = 16;
 const AAD_BYTES: usize = LABEL.len() + 4 * ID_BYTES;
@@ -178,7 +178,7 @@ impl Leaf {
         cipher::encrypt(&self.0, &bound.aad(), key.bytes(), entropy)
     }
 
-    /// Unwraps what [`Leaf::wrap`] returned.
+    /// Unwraps the result of [`Leaf::wrap`].
     pub fn unwrap(&self, bound: &Binding, wrapped: &[u8]) -> Result<MessageKey, Unopened> {
         cipher::decrypt_key(&self.0, &bound.aad(), wrapped)
     }
@@ -275,7 +275,7 @@ mod tests {
                 prop_assert_eq!(tree.cut(lsn), gone.insert(leaf_of(lsn)));
             }
             let tree = KeyTree::from_bytes(&tree.to_bytes()).unwrap();
-            // All leaves that the stored nodes can derive, which is possible downwards only.
+            // All leaves that the stored nodes can derive; derivation only goes downwards.
             let mut left = before;
             left.retain(|leaf, _| !gone.contains(leaf));
             prop_assert_eq!(&all_leaves(&tree), &left);

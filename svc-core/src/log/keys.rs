@@ -1,8 +1,8 @@
 //! The check values of the key-encryption keys: one in the database for each key that was ever in use.
 //!
 //! A process that lacks one of those keys could not read what others wrote, and would write what they cannot
-//! read, so it must not start. A new key is added when its first process starts. One is removed once nothing
-//! is left that it seals; a process that still seals with it adds it again.
+//! read, so it must not start. A new key's check value is added when its first process starts. It is removed
+//! once no sealed data needs the key; a process that still seals with the key adds it again.
 
 use super::seal::Sealer;
 use crate::error::{Error, Result};
@@ -17,13 +17,13 @@ const ANY_WORKSPACE: &str = "select 1 from workspaces limit 1";
 pub(crate) const RECORD: &str = "
     insert into key_checks (key_id, sealed, added_at) values ($1, $2, $3) on conflict (key_id) do nothing";
 
-/// Returns whether the check value of the key that seals is yet to be added.
+/// Returns whether the check value of the sealing key is missing.
 ///
 /// Fails if a key that is in use is not configured.
 pub(crate) fn is_unrecorded(conn: &Conn, sealer: &Sealer) -> Result<bool> {
-    // Read before the check values: the first workspace and its key's check value come in one transaction, so
-    // a reader that sees the one sees the other. In the other order a setup that loses the race would take
-    // its own key for one in use.
+    // Read before the check values: the first workspace and its key's check value are written in one
+    // transaction, so a reader that sees the workspace also sees the check value. In the other order, a setup
+    // that loses the race would take its own key for one in use.
     let in_use = has_workspace(conn)?;
     let mut checks = conn.query(CHECKS, &[])?;
     let checks: Vec<(Vec<u8>, Vec<u8>)> = checks.iter_mut().map(FromRow::from_row).collect::<Result<_>>()?;
@@ -41,7 +41,7 @@ pub(crate) fn lacking(checks: &[(Vec<u8>, Vec<u8>)], sealer: &Sealer) -> Vec<Str
     lacking.map(|(id, _)| hex::encode(id)).collect()
 }
 
-/// Adds the check value of the key that seals.
+/// Adds the check value of the sealing key.
 pub(crate) fn record(conn: &Conn, sealer: &Sealer, now: Time) -> Result<()> {
     let id = sealer.current_id();
     conn.execute(RECORD, &[&id, &sealer.check_value(id)?, &now]).map(drop)

@@ -1,8 +1,8 @@
 //! The event log: one hash chain per workspace.
 //!
-//! It includes the batch that extends the chain, the bus that announces how far it reaches, the feed of those
-//! who follow it, and the sealing of content that may have to disappear from it. Nothing here depends on what
-//! the events mean.
+//! It includes the batch that extends the chain, the bus that announces how far it reaches, the feed for its
+//! followers, and the sealing of content that may have to disappear from it. Nothing here depends on the
+//! meaning of the events.
 
 pub(crate) mod canonical;
 mod cipher;

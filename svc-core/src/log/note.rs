@@ -1,8 +1,9 @@
-//! Signed notes and checkpoints, as C2SP's signed-note and tlog-checkpoint say, with Ed25519 (RFC 8032).
+//! Signed notes and checkpoints in the formats signed-note and tlog-checkpoint of C2SP, with Ed25519 (RFC
+//! 8032).
 //!
-//! A note is a text whose signatures stand below it, each with the name of a key; anybody may add another. A
-//! checkpoint is the note of a log: its name, its size, and the root of the Merkle tree over it. Only notes
-//! that have a signature by a known key are read, and none with one that is wrong.
+//! A note is a text followed by signatures, each with the name of a key; others may add signatures. A
+//! checkpoint is the note of a log: its name, its size, and the root of the Merkle tree over it. A note is
+//! accepted only if a known key has signed it and no signature by a known key is wrong.
 
 use std::fmt;
 
@@ -15,12 +16,12 @@ use secrecy::ExposeSecret as _;
 use crate::config::ExportKeys;
 use crate::hash::sha256;
 
-/// What a signature line begins with: an em dash and a space.
+/// The beginning of a signature line: an em dash and a space.
 const SIGNED_BY: &str = "\u{2014} ";
-/// The kind of a key, in the hash that its id is taken from, and before its bytes in its text.
+/// The type of a key, which is part of the hash behind its id, and precedes its bytes in its text.
 const ED25519: u8 = 1;
 const KEY_ID_BYTES: usize = 4;
-/// Most signatures that are looked at.
+/// Maximum signatures that are checked.
 const SIGNATURES_MAX: usize = 64;
 
 /// A public key.
@@ -37,12 +38,12 @@ impl fmt::Debug for NoteSigner {
 }
 
 impl NoteSigner {
-    /// Creates it from its seed.
+    /// Creates a signer from its seed.
     pub fn new(seed: &[u8; 32]) -> Self {
         Self(SigningKey::from_bytes(seed))
     }
 
-    /// Creates the one that is configured; none if nothing is signed.
+    /// Creates the configured signer; `None` if nothing is signed.
     pub fn configured(keys: &ExportKeys) -> Option<Self> {
         keys.signing.as_ref().map(|seed| Self::new(seed.expose_secret()))
     }
@@ -60,7 +61,7 @@ impl NoteSigner {
     }
 }
 
-/// Returns the configured keys whose signatures are believed: our own and the others.
+/// Returns the configured keys whose signatures are trusted: our own and the others.
 pub fn known_keys(keys: &ExportKeys) -> Vec<PublicKey> {
     let own = NoteSigner::configured(keys).map(|signer| signer.public());
     own.into_iter().chain(keys.verify.iter().copied()).collect()
@@ -79,19 +80,19 @@ fn key_id(name: &str, key: &PublicKey) -> [u8; KEY_ID_BYTES] {
     id
 }
 
-/// Why a note is not believed.
+/// The reason why a note is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoteDefect {
-    /// It is no note, or not of the kind that was expected.
+    /// The text is not a note, or not of the expected kind.
     Malformed,
     /// No known key has signed it.
     UnknownKey,
-    /// The signature of a known key does not fit the text.
+    /// The signature of a known key does not match the text.
     BadSignature,
 }
 
 impl NoteDefect {
-    /// Returns what is wrong, in a sentence.
+    /// Returns the reason, as a sentence.
     pub fn reason(self) -> &'static str {
         match self {
             Self::Malformed => "it is not a signed note of the expected kind",
@@ -128,7 +129,7 @@ fn split(note: &str) -> Option<(&str, &str)> {
     fits.then_some((text, signatures))
 }
 
-/// Returns the name and the bytes of a line with a signature.
+/// Returns the name and the bytes of a signature line.
 fn signature(line: &str) -> Option<(&str, Vec<u8>)> {
     let (name, signed) = line.strip_prefix(SIGNED_BY)?.split_once(' ')?;
     let is_name = !name.is_empty() && !name.contains('+');
@@ -141,7 +142,7 @@ fn check(key: &PublicKey, text: &str, signature: &[u8]) -> Result<(), NoteDefect
     key.verify_strict(text.as_bytes(), &signature).map_err(|_| NoteDefect::BadSignature)
 }
 
-/// How far a log goes, and the root of the Merkle tree over it.
+/// The size of a log, and the root of the Merkle tree over it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
     /// The name of the log, which is also that of the key.
@@ -159,7 +160,7 @@ impl Checkpoint {
         signer.sign(origin, &format!("{origin}\n{size}\n{}\n", STANDARD.encode(root)))
     }
 
-    /// Reads the checkpoint of a log from a note that one of these keys has signed.
+    /// Parses the checkpoint of a log from a note that one of these keys has signed.
     pub fn open(note: &str, keys: &[PublicKey]) -> Result<Self, NoteDefect> {
         let origin = note.lines().next().unwrap_or_default();
         let text = open(note, origin, keys)?;
@@ -170,7 +171,7 @@ impl Checkpoint {
         let lines: Vec<&str> = text.strip_suffix('\n')?.split('\n').collect();
         let [origin, number, root] = lines.as_slice() else { return None };
         let size: u64 = number.parse().ok()?;
-        // One spelling of a number: no sign, no leading zeros.
+        // Only one spelling of a number: no sign, no leading zeros.
         let root: [u8; 32] = STANDARD.decode(root).ok()?.try_into().ok()?;
         (size.to_string() == *number && !origin.is_empty()).then(|| Self {
             origin: (*origin).to_owned(),

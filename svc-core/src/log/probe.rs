@@ -1,4 +1,4 @@
-//! An event for tests of the log, which knows no real ones, and logs of such events.
+//! A meaningless event for tests of the log, and logs of such events.
 
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -1,9 +1,9 @@
-//! Replaying a log: the rows that events alone determine are built again, beside the tables.
+//! Replaying a log: rebuilds, beside the tables, the rows that events alone determine.
 //!
-//! Each kind of event says with [`Event::replay`](super::event::Event::replay) which columns of which rows it
-//! determines. The rows that result are kept in a [`Scratch`], so that a log of any length is replayed in
-//! bounded memory. A value that an event does not have, as older ones may, is not known: the column then
-//! counts as unproven until a later event determines it.
+//! Each kind of event defines with [`Event::replay`](super::event::Event::replay) which columns of which rows
+//! it determines. The resulting rows are kept in a [`Scratch`], so a log of any length is replayed in bounded
+//! memory. If an event, for example an older one, lacks a value, the column counts as unproven until a later
+//! event determines it.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,32 +20,32 @@ use crate::time::Time;
 /// The rows that the events of one workspace have determined so far.
 pub struct Rebuilt {
     scratch: Scratch,
-    /// When the last event happened that was replayed, in microseconds.
+    /// When the last replayed event happened, in microseconds.
     last_at: Cell<Option<i64>>,
-    /// The tables of which something is proven, by name. Others are not kept.
+    /// The tables with proven columns, by name. Other tables are not kept.
     proven: BTreeMap<&'static str, ProvenTable>,
 }
 
-/// A table of which columns are proven.
+/// A table and its proven columns.
 pub(crate) struct ProvenTable {
-    /// The columns. Others are not kept.
+    /// The columns. Other columns are not kept.
     pub columns: BTreeSet<&'static str>,
-    /// Whether its rows are there again after the workspace was restored.
+    /// Whether its rows are part of a restored workspace.
     pub is_restored: bool,
-    /// Whether its rows are there in a copy of the workspace.
+    /// Whether its rows are part of a copy of the workspace.
     pub is_copied: bool,
 }
 
-/// A row as events have determined it.
+/// A row rebuilt from events.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct RebuiltRow {
-    /// The position of the event that has made it; `None` if that was pruned.
+    /// The position of the event that created it; `None` if that was pruned.
     pub made: Option<i64>,
     /// Whether it was removed.
     pub removed: bool,
-    /// The position of the last event that has changed it.
+    /// The position of the last event that changed it.
     pub lsn: i64,
-    /// The values that are known, each with the position of the event that has determined it.
+    /// The known values, each with the position of the event that determined it.
     pub columns: BTreeMap<String, (Value, i64)>,
 }
 
@@ -54,7 +54,7 @@ impl Rebuilt {
         Self { scratch, last_at: Cell::new(None), proven }
     }
 
-    /// Returns a row, if an event has determined something of it.
+    /// Returns a row, if an event has determined part of it.
     pub(crate) fn get(&self, table: &str, key: &[Value]) -> Result<Option<RebuiltRow>> {
         let bytes: Option<Vec<u8>> = self.scratch.get(&place(table, key)?)?;
         bytes.map(|bytes| decoded(&bytes)).transpose()
@@ -73,8 +73,8 @@ impl Rebuilt {
         Ok(())
     }
 
-    /// Returns the position up to which events of older versions do not tell of every row of a table; 0 if
-    /// there are none.
+    /// Returns the position up to which events of older versions do not report every row of a table; 0 if
+    /// there are no such events.
     pub(crate) fn unreported_up_to(&self, table: &str) -> Result<i64> {
         let up_to =
             |key: &str| Ok::<i64, Error>(self.get(UNREPORTED, &[key.into()])?.map_or(0, |row| row.lsn));
@@ -94,12 +94,12 @@ impl Rebuilt {
         found.map(|(place, row)| Ok((key_of(&place)?, decoded(&row)?))).transpose()
     }
 
-    /// Keeps a value beside the rows, which are none of the table.
+    /// Stores a value beside the rows of a table.
     pub(crate) fn keep_beside(&self, table: &str, number: u64, value: &[u8]) -> Result<()> {
         self.scratch.put(&place(table, &[number.into()])?, value)
     }
 
-    /// Takes out a value that was kept beside the rows.
+    /// Removes and returns a value that was stored beside the rows.
     pub(crate) fn take_beside(&self, table: &str, number: u64) -> Result<Option<Vec<u8>>> {
         let place = place(table, &[number.into()])?;
         let value = self.scratch.get(&place)?;
@@ -117,28 +117,28 @@ fn decoded(bytes: &[u8]) -> Result<RebuiltRow> {
     serde_json::from_slice(bytes).map_err(Error::internal)
 }
 
-/// The tables of which events of older versions do not tell every row, with the last such event.
+/// The tables with rows that events of older versions do not report, with the last such event.
 const UNREPORTED: &str = "unreported";
 
-/// Stands for every table there.
+/// The key that means every table.
 const ALL: &str = "*";
 
-/// Names the latest time that a column can hold, where the log does not have it exactly.
+/// Marks the latest possible time of a column whose exact time the log does not have.
 const AT_MOST: &str = "at_most";
 
-/// Returns whether a column with this value, as JSON, holds what the log says.
+/// Returns whether a stored column, as JSON, matches the value from the log.
 pub(crate) fn agrees(log: &Value, stored: &[u8]) -> Result<bool> {
     let Some(Value::String(at_most)) = log.get(AT_MOST) else {
         return Ok(serde_json::to_vec(log).map_err(Error::internal)? == stored);
     };
-    // Times are written in one form, in which a later one comes later.
+    // Times are written in one form, in which a later one sorts later.
     Ok(serde_json::from_slice(stored).is_ok_and(|at: String| at <= *at_most))
 }
 
-/// Ends each part of a place; no JSON has it.
+/// Ends each part of a place; it does not occur in JSON.
 const END: u8 = 0;
 
-/// Returns where a row is kept: its table and the parts of its key, each with an end.
+/// Returns the place of a row: its table and the parts of its key, each with an end mark.
 fn place(table: &str, key: &[Value]) -> Result<Vec<u8>> {
     let mut place = table.as_bytes().to_vec();
     place.push(END);
@@ -160,15 +160,15 @@ pub struct Replayed<'r> {
     lsn: i64,
     /// When it happened, in microseconds.
     at: i64,
-    /// Whether it is later than the event before it, so that its time is that of its own clock.
+    /// Whether it is later than the event before it, so that its time is from its own clock.
     is_exact: bool,
-    /// The payload as it was hashed.
+    /// The payload, as it was hashed.
     payload: &'r str,
     fields: Map<String, Value>,
 }
 
 impl<'r> Replayed<'r> {
-    /// Reads an event from its payload.
+    /// Parses an event from its payload.
     pub(crate) fn of(rows: &'r Rebuilt, lsn: i64, payload: &'r str) -> Result<Self> {
         let fields: Map<String, Value> = serde_json::from_str(payload).map_err(Error::internal)?;
         let at = fields.get("$chain").and_then(|chain| chain.get("at")).and_then(Value::as_i64);
@@ -177,7 +177,7 @@ impl<'r> Replayed<'r> {
         Ok(Self { rows, lsn, at, is_exact: before.is_some_and(|before| before < at), payload, fields })
     }
 
-    /// Reads an event of another log, whose times are not those of this one.
+    /// Parses an event of another log, whose times are unrelated to this one.
     pub(crate) fn elsewhere(rows: &'r Rebuilt, lsn: i64, payload: &'r str) -> Result<Self> {
         let before = rows.last_at.get();
         let event = Self::of(rows, lsn, payload)?;
@@ -215,10 +215,10 @@ impl<'r> Replayed<'r> {
         hash_text(&sha256(self.payload.as_bytes()))
     }
 
-    /// Returns when it happened, as a row has it.
+    /// Returns the time of the event, as a row has it.
     ///
-    /// The times of a log never go back: where a clock is behind the one that the event before was timed by,
-    /// the event has the time of that one, and the row an earlier one.
+    /// Times in a log never go back: if a clock is behind that of the previous event, the event gets the
+    /// previous event's time, while the row has an earlier one.
     pub(crate) fn at(&self) -> Value {
         let at = Time::from_micros(self.at).to_string();
         if self.is_exact { at.into() } else { json!({AT_MOST: at}) }
@@ -229,17 +229,17 @@ impl<'r> Replayed<'r> {
         self.within("$chain", "workspace_id")
     }
 
-    /// Returns the channel in which it happened, or null.
+    /// Returns the channel of the event, or null.
     pub(crate) fn channel(&self) -> Value {
         self.within("$chain", "channel_id")
     }
 
-    /// Returns the thread in which it happened, or null.
+    /// Returns the thread of the event, or null.
     pub(crate) fn thread(&self) -> Value {
         self.within("$chain", "thread_id")
     }
 
-    /// Returns the member whom it is about, or null.
+    /// Returns the member that the event is about, or null.
     pub(crate) fn member(&self) -> Value {
         self.within("$chain", "member_id")
     }
@@ -267,8 +267,8 @@ impl<'r> Replayed<'r> {
         self.change(table, Some(key.into_iter().collect()))
     }
 
-    /// Returns the row of a table whose key are these fields of the event, to change it. If the event lacks
-    /// one, nothing is changed.
+    /// Returns the row of a table whose key consists of these fields of the event, to change it. If the event
+    /// lacks one, nothing is changed.
     ///
     /// A field may be `$workspace`, `$channel`, `$thread` or `$member`.
     pub(crate) fn row_of(&self, table: &'static str, fields: &str) -> Result<RowChange<'_>> {
@@ -307,18 +307,19 @@ impl<'r> Replayed<'r> {
         Ok(())
     }
 
-    /// Says that the event, which is of an older version, does not tell of the rows of a table that it made.
+    /// Marks that the event, which is of an older version, does not report the rows of a table that it
+    /// created.
     pub(crate) fn leaves_unreported(&self, table: &'static str) -> Result<()> {
         self.row(UNREPORTED, [table.into()])?.keep()
     }
 
-    /// Says that nothing is known of the rows that there are: they were written by a version that told less.
+    /// Marks all existing rows as unknown: an older version, which reported less, has written them.
     pub(crate) fn forget_all(&self) -> Result<()> {
         self.rows.scratch.clear()?;
         self.row(UNREPORTED, [ALL.into()])?.keep()
     }
 
-    /// Forgets the rows of the tables that an import leaves out, of which the log has told before.
+    /// Forgets the rows of the tables that an import omits.
     ///
     /// `mode` is that of the import: `new` or `restore`.
     pub(crate) fn forget_after_import(&self, mode: &str) -> Result<()> {
@@ -329,24 +330,24 @@ impl<'r> Replayed<'r> {
     }
 }
 
-/// A change that an event makes to a row. It counts once it is kept, or once the row is removed.
+/// A change that an event makes to a row. It takes effect when it is kept, or when the row is removed.
 #[must_use]
 pub(crate) struct RowChange<'r> {
     event: &'r Replayed<'r>,
     table: &'static str,
-    /// `None` if the event does not say which row it is.
+    /// `None` if the event does not identify the row.
     key: Option<Vec<Value>>,
     row: RebuiltRow,
 }
 
 impl RowChange<'_> {
-    /// Says that the event has made the row: nothing is left of an earlier one with its key.
+    /// Marks that the event has created the row: nothing remains of an earlier one with its key.
     pub fn made(mut self) -> Self {
         self.row = RebuiltRow { made: Some(self.event.lsn), ..RebuiltRow::default() };
         self
     }
 
-    /// Sets columns to the fields of the event that are called the same.
+    /// Sets columns to the fields of the event with the same names.
     pub fn copy(self, names: &str) -> Self {
         names.split(' ').fold(self, |change, name| change.set_to(name, name))
     }
@@ -367,7 +368,7 @@ impl RowChange<'_> {
         self.set_known(column, Some(Value::Null))
     }
 
-    /// Sets a column, whose value is not known if there is none.
+    /// Sets a column to `value`, or marks it as unknown if that is `None`.
     pub fn set_known(mut self, column: &str, value: Option<Value>) -> Self {
         match value {
             Some(value) => self.row.columns.insert(column.to_owned(), (value, self.event.lsn)),
@@ -382,13 +383,12 @@ impl RowChange<'_> {
         self.set_known(column, sum.map(Value::from))
     }
 
-    /// Returns the value of a column before this event, or the one that the change has set; `None` if it is
-    /// not known.
+    /// Returns the value of a column, including this change; `None` if it is not known.
     pub fn value(&self, column: &str) -> Option<&Value> {
         self.row.columns.get(column).map(|(value, _)| value)
     }
 
-    /// Returns whether the row is known to be there.
+    /// Returns whether the row is known to exist.
     pub fn exists(&self) -> bool {
         self.row.lsn > 0 && !self.row.removed
     }
@@ -413,12 +413,12 @@ impl RowChange<'_> {
         self.event.rows.put(self.table, key, &self.row)
     }
 
-    /// Forgets the row, as if no event had told of it.
+    /// Forgets the row, as if no event had mentioned it.
     pub fn forget(self) -> Result<()> {
         self.key.as_ref().map_or(Ok(()), |key| self.event.rows.forget(self.table, key))
     }
 
-    /// Says that the event has removed the row.
+    /// Marks that the event has removed the row.
     pub fn remove(self) -> Result<()> {
         let Some(key) = &self.key else { return Ok(()) };
         let row = RebuiltRow { removed: true, lsn: self.event.lsn, ..RebuiltRow::default() };

@@ -1,9 +1,9 @@
 //! Sealing: each message has its own AES-256-GCM key (NIST SP 800-38D).
 //!
-//! The key is wrapped by a leaf of the key tree of the message's shelf; the nodes of that tree are sealed by
-//! the key-encryption key. Rows and events hold sealed bytes, never plaintext; when the leaf is cut out of
-//! its tree the content is gone everywhere at once. Each sealed text has a fresh 96-bit nonce; the associated
-//! data bind it to its message, field and edit, so that sealed bytes cannot be moved.
+//! A leaf of the key tree of the message's key segment wraps the key; the key-encryption key seals the nodes
+//! of that tree. Rows and events hold sealed bytes, never plaintext; cutting the leaf out of its tree
+//! destroys the content everywhere at once. Each sealed text has a fresh 96-bit nonce; the associated data
+//! bind it to its message, field and edit, so that sealed bytes cannot be moved.
 
 use aes_gcm::Aes256Gcm;
 use hkdf::Hkdf;
@@ -23,7 +23,7 @@ use crate::id::{MessageId, WorkspaceId};
 use crate::time::Clock;
 
 const KEK_ID_BYTES: usize = 8;
-/// The plaintext of a key-encryption key's check value. The authentication tag is what identifies the key.
+/// The plaintext of a key-encryption key's check value. The authentication tag identifies the key.
 const CHECKED: &[u8] = b"svc.kek-check/1";
 
 /// The key-encryption keys: the one that seals, and retired ones that still open.
@@ -38,7 +38,7 @@ struct Kek {
     id: [u8; KEK_ID_BYTES],
     /// The expanded key; wiped when it is dropped.
     cipher: Aes256Gcm,
-    /// What other keys are derived from.
+    /// The key from which other keys are derived.
     derives: Hkdf<Sha256>,
 }
 
@@ -55,7 +55,7 @@ impl Kek {
 }
 
 impl Sealer {
-    /// Creates a sealer that seals with `current` and opens with any.
+    /// Creates a sealer that seals with `current` and opens with every key.
     pub fn new(current: [u8; 32], retired: &[[u8; 32]], entropy: Entropy) -> Self {
         Self {
             current: Kek::new(current),
@@ -98,7 +98,7 @@ impl Sealer {
         std::iter::once(&self.current).chain(&self.retired).find(|kek| kek.id == id)
     }
 
-    /// Returns the keys for `label` (HKDF-SHA256, RFC 5869): that of the present key-encryption key, and then
+    /// Returns the keys for `label` (HKDF-SHA256, RFC 5869): that of the current key-encryption key, and then
     /// those of retired ones.
     ///
     /// They are the same on every server, and reveal nothing about the key that they are derived from.
@@ -111,14 +111,14 @@ impl Sealer {
         std::iter::once(&self.current).chain(&self.retired).map(derive).collect()
     }
 
-    /// Seals bytes under the key for `label`, for whoever brings them back.
+    /// Seals bytes under the key for `label`, to be opened when a client returns them.
     pub(crate) fn seal_for(&self, label: &'static str, plain: &[u8]) -> Result<Vec<u8>> {
         let keys = self.derived(label)?;
         let key = keys.first().ok_or(Unopened).map_err(Error::internal)?;
         encrypt(&cipher(key), label.as_bytes(), plain, &self.entropy)
     }
 
-    /// Opens what [`Sealer::seal_for`] returned under the same label.
+    /// Opens the result of [`Sealer::seal_for`] under the same label.
     pub(crate) fn open_for(&self, label: &'static str, sealed: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
         let keys = self.derived(label).ok()?;
         keys.iter().find_map(|key| decrypt(&cipher(key), label.as_bytes(), sealed).ok())
@@ -126,7 +126,7 @@ impl Sealer {
 
     /// Returns the tag of bytes under the key for `label` (HMAC-SHA256, RFC 2104).
     ///
-    /// It is the same on every server, and nobody else can make it.
+    /// It is the same on every server, and only the servers can create it.
     pub(crate) fn tag_for(&self, label: &'static str, bytes: &[u8]) -> Result<[u8; 32]> {
         let keys = self.derived(label)?;
         let key = keys.first().ok_or(Unopened).map_err(Error::internal)?;
@@ -148,7 +148,7 @@ impl Sealer {
         Ok(MessageKey(Zeroizing::new(self.entropy.bytes()?)))
     }
 
-    /// Returns the trees that connections hold open.
+    /// Returns the trees that connections keep open.
     pub(crate) fn trees(&self) -> &TreeCache {
         &self.trees
     }
@@ -167,7 +167,7 @@ impl Sealer {
         Ok(sealed)
     }
 
-    /// Opens what [`Sealer::seal_tree`] returned.
+    /// Opens the result of [`Sealer::seal_tree`].
     pub fn open_tree(
         &self,
         workspace: WorkspaceId,
@@ -192,7 +192,7 @@ impl Sealer {
         encrypt(&cipher(&key.0), &text_aad(message, field, edit), plaintext, &self.entropy)
     }
 
-    /// Opens what [`Sealer::seal`] returned.
+    /// Opens the result of [`Sealer::seal`].
     pub fn open(
         &self,
         key: &MessageKey,

@@ -1,7 +1,7 @@
-//! Stored events as readers get them.
+//! Stored events in the form that readers get.
 //!
-//! These are the columns that clients use, and the payload as it stands: it is the text that was hashed.
-//! Who may see an event is decided by the statement that reads it, not here.
+//! These are the columns that clients use, and the unchanged payload, which is the text that was hashed. The
+//! statement that reads an event decides who may see it.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -24,12 +24,12 @@ pub(crate) struct StoredEvent {
     pub prev_hash: String,
     /// SHA-256 of the payload's canonical JSON (RFC 8785), as `sha256:<hex>`.
     pub content_hash: String,
-    /// What happened, in PascalCase.
+    /// The kind, in PascalCase.
     pub kind: String,
     /// The versioned type: `svc.event.<kind>/1`.
     #[serde(rename = "$type")]
     pub type_name: String,
-    /// What was hashed: a few members that every event has, and the fields of the kind.
+    /// The hashed text: a few members that every event has, and the fields of the kind.
     ///
     /// Every event has `$chain` with its position in the log, `$type`, and `attribution` with who did it.
     #[schemars(with = "serde_json::Map<String, Value>")]

@@ -1,9 +1,9 @@
 //! The Merkle tree over a log (RFC 6962, section 2.1), with SHA-256.
 //!
 //! A leaf is the content hash of an event, in the order of the log, so the tree's size is the position of the
-//! last one. Leaves and nodes are hashed with different prefixes, so that none passes for the other. What is
-//! kept of a tree is its frontier: the roots of the largest complete subtrees that cover it, at most one for
-//! each bit of its size.
+//! last one. Leaves and nodes are hashed with different prefixes, so that one cannot be taken for the other.
+//! Only the tree's frontier is kept: the roots of the largest complete subtrees that cover it, one for each
+//! set bit of its size.
 
 use sha2::{Digest, Sha256};
 
@@ -11,14 +11,14 @@ use sha2::{Digest, Sha256};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Frontier {
     size: u64,
-    /// The roots of complete subtrees, the largest first; one for each bit of the size.
+    /// The roots of complete subtrees, the largest first; one for each set bit of the size.
     subtrees: Vec<[u8; 32]>,
 }
 
 impl Frontier {
     /// Returns the frontier of a tree of `size` leaves, whose subtrees have these roots, the largest first.
     ///
-    /// None if they are not as many as the size has one bits.
+    /// Returns `None` unless there is one root for each set bit of the size.
     pub fn of(size: u64, subtrees: Vec<[u8; 32]>) -> Option<Self> {
         (u32::try_from(subtrees.len()) == Ok(size.count_ones())).then_some(Self { size, subtrees })
     }
@@ -36,7 +36,7 @@ impl Frontier {
     /// Adds the event with this content hash.
     pub fn push(&mut self, content_hash: &[u8; 32]) {
         let mut root = hash(LEAF, &[content_hash]);
-        // Each one bit at the end of the size is a subtree as large as the one that grows.
+        // Each set bit at the end of the size is a subtree as large as the growing one.
         for _ in 0..self.size.trailing_ones() {
             let Some(left) = self.subtrees.pop() else { break };
             root = hash(NODE, &[&left, &root]);
@@ -71,7 +71,7 @@ mod tests {
         (0..count).map(|number| sha256(&number.to_be_bytes())).collect()
     }
 
-    /// The root by the recursive definition of the RFC.
+    /// Returns the root by the recursive definition of the RFC.
     fn tree_head(leaves: &[[u8; 32]]) -> [u8; 32] {
         match leaves {
             [] => sha256(b""),

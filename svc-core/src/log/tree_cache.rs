@@ -1,9 +1,9 @@
 //! Key trees that stay open for a short time, so that not every post and read opens one.
 //!
-//! A connection keeps a slot for each shelf with its other cached entries, which a rollback removes. Every
-//! slot is registered here, so that each is emptied in time. No tree is used for longer than 10 seconds after
-//! it was read. That much staleness is harmless: leaves never change, and a message's row says whether it was
-//! withdrawn.
+//! A connection keeps a slot for each key segment with its other cached entries, which a rollback removes.
+//! Every slot is registered here, so that each is emptied in time. No tree is used for longer than 10 seconds
+//! after it was read. Stale trees are harmless for so short a time: leaves never change, and a message's row
+//! says whether it was withdrawn.
 
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::time::{Clock, Monotonic};
 /// How long an open tree is used.
 const TTL: Duration = Duration::from_secs(10);
 
-/// A slot for the open tree of one shelf.
+/// A slot for the open tree of one key segment.
 pub(crate) struct Slot {
     clock: Clock,
     open: Mutex<Option<OpenTree>>,
@@ -34,7 +34,7 @@ impl Slot {
         *lock(&self.open) = Some(OpenTree { tree, path: Path::default(), until });
     }
 
-    /// Returns a leaf of the tree. The outer none: there is no tree; the inner one: the leaf was cut.
+    /// Returns a leaf of the tree: `None` without a tree, `Some(None)` if the leaf was cut.
     pub fn leaf(&self, lsn: i64) -> Option<Option<Leaf>> {
         let now = self.clock.monotonic();
         let mut open = lock(&self.open);
@@ -56,7 +56,7 @@ impl TreeCache {
         Self { clock, slots: Mutex::default() }
     }
 
-    /// Creates a slot, which lives for as long as the caller keeps it.
+    /// Creates a slot, which lives as long as the caller keeps it.
     pub fn new_slot(&self) -> Arc<Slot> {
         let slot = Arc::new(Slot { clock: self.clock.clone(), open: Mutex::default() });
         lock(&self.slots).push(Arc::downgrade(&slot));

@@ -1,4 +1,4 @@
-//! How long a read may take, and what interrupts reads when the service closes.
+//! The time limit of reads, and the switch that interrupts them when the service closes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,12 +9,12 @@ use tokio::sync::Notify;
 use crate::error::{Code, Error};
 use crate::time::{Clock, Monotonic};
 
-/// Interrupts the reads of a service, once and for all. Clones are handles to the same switch.
+/// Interrupts the reads of a service permanently. Clones are handles to the same switch.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Interrupt(Arc<(AtomicBool, Notify)>);
 
 impl Interrupt {
-    /// Interrupts what reads now, and whatever would read later.
+    /// Interrupts current and future reads.
     pub fn interrupt(&self) {
         self.0.0.store(true, Ordering::Release);
         self.0.1.notify_waiters();
@@ -28,7 +28,7 @@ impl Interrupt {
     pub async fn interrupted(&self) {
         let notified = self.0.1.notified();
         let mut notified = std::pin::pin!(notified);
-        // Registered before the switch is read, so that nothing is missed.
+        // Registered before the switch is read, so that no notification is missed.
         notified.as_mut().enable();
         if !self.is_interrupted() {
             notified.await;
@@ -36,9 +36,9 @@ impl Interrupt {
     }
 }
 
-/// The time that the read in progress on a connection has left. Clones are handles to the same budget.
+/// The remaining time of the current read on a connection. Clones are handles to the same budget.
 ///
-/// A page ends when half of it is used up, so that its items can still be completed in the other half.
+/// A page ends when half of the budget is used up, so that its items can be completed in the other half.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget {
     times: Arc<Times>,
@@ -55,7 +55,7 @@ struct Times {
     half: AtomicU64,
 }
 
-/// Never.
+/// The time that means never.
 const UNLIMITED: u64 = u64::MAX;
 
 impl Budget {
@@ -66,7 +66,7 @@ impl Budget {
         Self { times: Arc::new(times), clock: clock.clone() }
     }
 
-    /// Begins a read that may take `span`, or as long as it takes.
+    /// Begins a read that may take `span`; `None` for any time.
     pub fn begin(&self, span: Option<Duration>) {
         let (ends, page_ends, half) = match span {
             None => (UNLIMITED, UNLIMITED, 0),
@@ -85,7 +85,7 @@ impl Budget {
         self.times.ends.load(Ordering::Relaxed)
     }
 
-    /// Returns how much is left; `None` if it is not limited.
+    /// Returns the remaining time; `None` if it is not limited.
     pub fn left(&self) -> Option<Duration> {
         let ends = self.ends();
         (ends != UNLIMITED).then(|| Duration::from_micros(ends.saturating_sub(self.now())))
@@ -95,13 +95,13 @@ impl Budget {
         self.now() >= self.ends()
     }
 
-    /// Returns whether a page that is being read has to end.
+    /// Returns whether the current page has to end.
     pub fn is_page_over(&self) -> bool {
         let page_ends = self.times.page_ends.load(Ordering::Relaxed);
         page_ends != UNLIMITED && self.now() >= page_ends
     }
 
-    /// Gives a page whose rows were cut off half of a budget, once, in which its items are completed.
+    /// Grants, once, half of a budget to a page whose rows were cut off, so that its items can be completed.
     pub fn complete_page(&self) {
         let half = self.times.half.swap(0, Ordering::Relaxed);
         if half > 0 {

@@ -1,8 +1,8 @@
-//! Columns once: a kind of row has one list of its columns.
+//! One list of columns for each kind of row.
 //!
-//! From it follow the text that selects them, the reading of a row and, for what is made with the same
-//! fields, the statement that inserts one. Fields are matched by name: a list that lacks a field or has one
-//! too many does not compile, and its order means nothing. All texts are literals.
+//! It generates the select list, the reading of a row and, for types that are created with the same fields,
+//! the statement that inserts one. Fields are matched by name: a list that lacks a field or has an extra one
+//! does not compile, and its order does not matter. All texts are literals.
 
 use super::value::ToParam;
 
@@ -12,21 +12,21 @@ pub(crate) struct NewRow<'a> {
     pub values: &'a [&'a dyn ToParam],
 }
 
-/// The columns of a kind of row: `columns! { token_columns: Token as t { id, grant = grant_id } }` makes
+/// The columns of a kind of row: `columns! { token_columns: Token as t { id, grant = grant_id } }` generates
 ///
-/// - a macro `token_columns!()` for `concat!`: the select list, here `t.id, t.grant_id`. Others can use it
-///   after `pub(crate) token_columns`;
-/// - [`FromRow`](super::FromRow) for `Token`, which takes these columns. After `Token in Stored` it is that
-///   of `Stored(Token)`, for rows that are not to be used as they are.
+/// - a macro `token_columns!()` for `concat!`: the select list, here `t.id, t.grant_id`. Other modules can
+///   use it after `pub(crate) token_columns`;
+/// - [`FromRow`](super::FromRow) for `Token`, which takes these columns. After `Token in Stored` it is
+///   generated for `Stored(Token)`, for rows that need further checks.
 ///
-/// A field is read from the column of its name, or from what stands after `=`: another column, SQL in a
+/// A field is read from the column of its name, or from the expression after `=`: another column, SQL in a
 /// literal, or SQL in parentheses as `concat!` takes it. Sections may follow, in this order:
 ///
-/// - `read { name }`: these are selected and taken like fields, but only `make` uses them;
-/// - `make { field: value }`: fields that are no columns but follow from what was read. Where the compiler
-///   must know a type before it comes to the field, the list says it: `state: ThreadState`;
-/// - `insert "insert into tokens" { column: value }`: adds `Token::with_new_row`, the row with each field
-///   that has a column, but not with those that are SQL, and with the given values of other columns.
+/// - `read { name }`: columns that are selected and taken like fields, but only used by `make`;
+/// - `make { field: value }`: fields that are computed from the columns. If the compiler needs a type earlier
+///   than the field, the list declares it: `state: ThreadState`;
+/// - `insert "insert into tokens" { column: value }`: adds `Token::with_new_row`, which builds the row from
+///   the fields with a column, except those that are SQL, and from the given values of other columns.
 macro_rules! columns {
     (pub($scope:ident) $list:ident: $($rest:tt)+) => {
         $crate::store::columns! { $list: $($rest)+ }
@@ -90,7 +90,7 @@ macro_rules! columns {
         { $($field:ident $(: $type:ty)? $(= $source:tt)?),+ $(,)? }
     ) => {
         impl $entity {
-            /// Gives the row of a new one to `insert`.
+            /// Passes the new row to `insert`.
             fn with_new_row<T>(&self, insert: impl FnOnce(&$crate::store::NewRow<'_>) -> T) -> T {
                 insert(&$crate::store::columns!(
                     @own self $insert [] [$($other: $given,)*] $($field $(= $source)?,)+
@@ -119,7 +119,7 @@ pub(crate) use columns;
 
 /// A [`NewRow`]: `new_row!("insert into tokens" { id, label: mint.label })`.
 ///
-/// Each column stands beside its value, which is the variable of the same name if none is given.
+/// Each column is followed by its value; without one, the variable of the same name is used.
 macro_rules! new_row {
     (
         $insert:literal
@@ -145,7 +145,7 @@ macro_rules! new_row {
     };
     (@value $column:ident) => { $column };
     (@value $column:ident $value:expr) => { $value };
-    // As many numbers as there are columns.
+    // As many numbers as columns.
     (@numbers [$($number:literal)+] $left:tt) => { concat!($($number),+) };
     (@numbers [$($number:literal)*] [$next:literal $($left:literal)*] $column:ident $($more:ident)*) => {
         $crate::store::new_row!(@numbers [$($number)* $next] [$($left)*] $($more)*)
@@ -157,7 +157,7 @@ pub(crate) use new_row;
 mod tests {
     use super::super::{Conn, FromRow as _, Row, sqlite_for_tests};
 
-    /// What a row can be made of; the columns are listed in another order than the fields.
+    /// A test row whose columns are listed in another order than the fields.
     #[derive(Debug, PartialEq)]
     struct Task {
         id: i64,

@@ -1,4 +1,4 @@
-//! Where a database is, and whether opening may create it.
+//! The location of a database, and whether opening may create it.
 
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ pub enum Database {
 }
 
 impl Database {
-    /// Returns the database at `url`, or without one that of the folder `data_dir`.
+    /// Returns the database at `url`; without a URL, that in the folder `data_dir`.
     pub fn at(url: Option<SecretString>, data_dir: &Path) -> Self {
         url.map_or_else(|| Self::Sqlite(DataDir::database(data_dir)), Self::Postgres)
     }
@@ -24,7 +24,8 @@ impl Database {
 
 /// Whether opening may create a database.
 ///
-/// Only a setup may: any other program that finds none has lost it, or was pointed at the wrong place.
+/// Only a setup may create one: any other program that does not find it has lost it, or has the wrong
+/// location.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenMode {
     /// The database must exist, with its schema.

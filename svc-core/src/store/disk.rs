@@ -1,6 +1,6 @@
-//! What a failed write has left to be done.
+//! The state of the disk after a failed write.
 //!
-//! It is set by a writing connection, and read by threads that must not wait for it.
+//! The writing connection sets it, and threads that must not wait for that connection read it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -12,7 +12,7 @@ pub(crate) struct Disk(Arc<AtomicU8>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trouble {
     None,
-    /// A commit failed with an I/O error: its frames may be complete, and a crash would bring them back.
+    /// A commit failed with an I/O error: its frames may be complete, and a crash would restore them.
     Unsettled,
     /// The disk is full: the write-ahead log must be checkpointed before more is written.
     Full,
@@ -43,7 +43,7 @@ impl Disk {
         Trouble::ALL.into_iter().find(|trouble| trouble.number() == number).unwrap_or(Trouble::None)
     }
 
-    /// Returns whether the disk has failed a write and no write has succeeded since.
+    /// Returns whether a write has failed and none has succeeded since.
     pub fn is_troubled(&self) -> bool {
         self.trouble() != Trouble::None
     }

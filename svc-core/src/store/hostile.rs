@@ -24,7 +24,7 @@ pub struct HostileConn {
     faults: Faults,
 }
 
-/// What happens at a statement.
+/// The fault at a statement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     None,
@@ -32,7 +32,7 @@ enum Fault {
     Before,
     /// The statement succeeds, and the session ends right after the reply.
     After,
-    /// A commit is reported as successful, but the transaction was another one.
+    /// A commit is reported as successful, but it was that of another transaction.
     Lie,
     /// No reply arrives in time. A commit may have arrived.
     Silent {
@@ -40,7 +40,7 @@ enum Fault {
     },
 }
 
-/// Draws faults: one per `one_in` statements on average and for every third commit; none if that is 0.
+/// Draws faults: one per `one_in` statements on average, and for every third commit; 0 disables them.
 struct Faults {
     state: Cell<u64>,
     one_in: u64,
@@ -56,7 +56,7 @@ impl Faults {
     }
 
     fn draw(&self, one_in: u64) -> Fault {
-        // Marsaglia's xorshift: any sequence will do that is repeatable from a seed.
+        // Marsaglia's xorshift: any sequence that is repeatable from a seed will do.
         let mut state = self.state.get();
         state ^= state << 13;
         state ^= state >> 7;
@@ -86,7 +86,7 @@ impl HostileConn {
         })
     }
 
-    /// Ends the session: what it has not committed is lost.
+    /// Ends the session, and loses its uncommitted changes.
     pub fn lose(&self) {
         self.beneath.rollback().unwrap();
         self.connected.set(false);

@@ -1,4 +1,4 @@
-//! Enums whose variants are one word each, the same on the wire and in the database.
+//! Enums whose variants have one-word names, the same on the wire and in the database.
 
 /// Declares such an enum, with the names of its variants:
 /// `named_enum! { /// How urgent it is. pub(crate) enum Severity { Minor = "minor", Major = "major" } }`.

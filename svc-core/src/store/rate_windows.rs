@@ -1,7 +1,8 @@
-//! What servers with a common Postgres database have used of the rate limits: when each is whole again.
+//! The use of rate limits by servers with a common Postgres database: when each limit is fully available
+//! again.
 //!
-//! The rows are of one moment, so the table is unlogged: after a crash of the database all limits are whole.
-//! On SQLite, where there is one server, nothing is ever written.
+//! The rows matter only for a short time, so the table is unlogged: after a crash of the database, all limits
+//! are fully available. On SQLite, where there is one server, nothing is ever written.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,10 +20,10 @@ pub(crate) fn database_time(conn: &Conn) -> Result<Time> {
     rows.first_mut().ok_or_else(|| Error::internal("the database returned no time"))?.take()
 }
 
-/// Adds what was used, and returns how long it takes until each limit is whole again, in the same order.
+/// Adds the used amounts, and returns the time until each limit is fully available again, in the same order.
 ///
-/// The keys must be sorted, so that servers lock the rows in the same order. No more than two windows are
-/// kept: nobody waits longer.
+/// The keys must be sorted, so that servers lock the rows in the same order. The stored use is capped at two
+/// windows, because no caller waits longer.
 pub(crate) fn add(
     conn: &Conn,
     now: Time,
@@ -41,7 +42,7 @@ pub(crate) fn add(
     keys.iter().map(full_in).collect::<Option<_>>().ok_or_else(|| Error::internal("a limit was not stored"))
 }
 
-/// Fails without a session: opening another takes longer than whoever waits for a limit should wait.
+/// Fails without a session: opening another takes longer than a caller should wait for a limit.
 fn check_connected(conn: &Conn) -> Result<()> {
     match conn {
         Conn::Postgres(conn) if !conn.is_connected() => {
@@ -58,7 +59,7 @@ const ADD: &str = "
     set full_at = least(greatest(rate_windows.full_at, $3) + excluded.full_at - $3, $4)
     returning key, full_at";
 
-/// Removes limits that are whole, a bounded number. Those that a server is adding to are left.
+/// Removes limits that are fully available, up to a maximum. Skips those that a server is changing.
 pub(crate) fn remove_whole(conn: &Conn, now: Time) -> Result<u64> {
     conn.execute(REMOVE_WHOLE, &[&now])
 }

@@ -30,7 +30,7 @@ impl Row {
         T::from_value(value)
     }
 
-    /// Returns what the row counts for in a read bounded by bytes: its texts and bytes, and [`ROW_BYTES`].
+    /// Returns its weight in a read limited by bytes: its texts and bytes, and [`ROW_BYTES`].
     pub(crate) fn weight(&self) -> usize {
         let bytes_of = |value: &Value| match value {
             Value::Null | Value::Int(_) | Value::Bool(_) => 0,
@@ -43,9 +43,9 @@ impl Row {
     }
 }
 
-/// A borrowed row, from which nothing is copied.
+/// A borrowed row, whose columns are not copied.
 ///
-/// Columns are counted from 0. One that holds another kind of value than requested returns none.
+/// Columns are counted from 0. A column with a value of another kind than requested returns `None`.
 pub(crate) trait Columns {
     fn column(&self, place: usize) -> Result<Param<'_>>;
 
@@ -84,9 +84,9 @@ pub(crate) trait Columns {
 /// Visits the rows of a statement one by one, and returns whether to continue.
 pub(crate) type Visitor<'v> = &'v mut dyn FnMut(&dyn Columns) -> ControlFlow<()>;
 
-/// A type that an entire row can be read into.
+/// A type that can be read from an entire row.
 pub trait FromRow: Sized {
-    /// Takes the columns that make up the value.
+    /// Takes the columns of the value.
     fn from_row(row: &mut Row) -> Result<Self>;
 }
 

@@ -1,14 +1,14 @@
-//! Scans: statements with any number of rows, whose rows are visited as they come.
+//! Scans: statements with any number of rows, which are visited one by one.
 //!
 //! SQLite steps through one statement; Postgres has a cursor, from which some rows are fetched at a time. So
-//! neither holds all rows, and the limit on the time of a statement is one on each step.
+//! neither holds all rows, and the time limit of a statement applies to each step.
 
 use std::collections::HashSet;
 use std::sync::{LazyLock, Mutex};
 
 use crate::sync::lock;
 
-/// A statement whose rows are visited as they come.
+/// A statement whose rows are visited one by one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scan {
     pub sqlite: &'static str,
@@ -17,11 +17,11 @@ pub(crate) struct Scan {
     pub close: &'static str,
 }
 
-/// Rows that are fetched at a time.
+/// Rows fetched at a time.
 pub(super) const FETCHED: usize = 128;
 
 impl Scan {
-    /// Creates a scan, with a name that no other one has, of what these statements select.
+    /// Creates a scan with a unique name, of the rows that these statements select.
     pub fn new(name: &str, sqlite: &str, postgres: &str) -> Self {
         Self {
             sqlite: interned(sqlite.to_owned()),
@@ -32,9 +32,9 @@ impl Scan {
     }
 }
 
-/// Returns the only copy of a statement that is put together from declarations.
+/// Returns the only copy of a statement that is generated from declarations.
 ///
-/// It lives as long as the process; there are as many as there are declarations.
+/// It lives as long as the process; there is one per declaration.
 pub(crate) fn interned(sql: String) -> &'static str {
     static STATEMENTS: LazyLock<Mutex<HashSet<&'static str>>> = LazyLock::new(Mutex::default);
     let mut statements = lock(&STATEMENTS);

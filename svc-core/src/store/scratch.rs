@@ -1,8 +1,7 @@
-//! Scratch: a map from bytes to bytes on disk, for what is too large to keep in memory and needed only for a
-//! while.
+//! Scratch: a map from bytes to bytes on disk, for temporary data that does not fit into memory.
 //!
-//! Its file has no name, so nothing but this process finds it, and it is gone when it is closed, also after
-//! a crash. Nothing in it is durable, on purpose.
+//! Its file has no name, so no other process can open it, and it disappears when it is closed, also after a
+//! crash. Its contents are deliberately not durable.
 
 use std::cell::Cell;
 
@@ -14,22 +13,22 @@ use crate::error::Error;
 use crate::error::blocked::{Need, why};
 use crate::spool::Spools;
 
-/// KiB of pages that are kept in memory.
+/// KiB of pages kept in memory.
 const CACHE_KIB: u32 = 4096;
 
-/// Bytes that are written before the disk is measured again.
+/// Bytes that are written before the free space is measured again.
 const CHECKED_AT_ONCE: usize = 256 << 10;
 
 /// A map from bytes to bytes on disk.
 pub(crate) struct Scratch {
     conn: Connection,
     spools: Spools,
-    /// Bytes that were put since the disk was measured.
+    /// Bytes put since the free space was measured.
     unchecked: Cell<usize>,
 }
 
 impl Scratch {
-    /// Creates an empty one beside spools, in a folder that exists.
+    /// Creates an empty map in the folder of the spools, which exists.
     pub fn create(spools: &Spools) -> Result<Self> {
         let named = tempfile::NamedTempFile::new_in(spools.folder())
             .map_err(|error| Error::internal(why(Need::Write, spools.folder(), &error)))?;
@@ -47,7 +46,7 @@ impl Scratch {
             ))?;
             Ok(conn)
         };
-        // The file loses its name here, and is open.
+        // The file loses its name here, but stays open.
         let conn = open().map_err(failed)?;
         Ok(Self { conn, spools: spools.clone(), unchecked: Cell::new(0) })
     }
@@ -65,7 +64,7 @@ impl Scratch {
         statement.execute((key, value)).map(drop).map_err(failed)
     }
 
-    /// Returns the value of a key; one of an array only if it has its size.
+    /// Returns the value of a key; as an array, only if the value has its size.
     pub fn get<T: rusqlite::types::FromSql>(&self, key: &[u8]) -> Result<Option<T>> {
         let get = "select value from entries where key = ?1";
         let mut statement = self.conn.prepare_cached(get).map_err(failed)?;
@@ -84,7 +83,7 @@ impl Scratch {
         self.conn.execute("delete from entries", []).map(drop).map_err(failed)
     }
 
-    /// Returns the first key that begins with `begin` and comes after another one, and its value.
+    /// Returns the first key after another one that begins with `begin`, and its value.
     pub fn next(&self, after: Option<&[u8]>, begin: &[u8]) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         let next = match after {
             Some(_) => "select key, value from entries where key > ?1 order by key limit 1",

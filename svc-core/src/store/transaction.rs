@@ -1,8 +1,8 @@
 //! The state of a connection's transaction.
 //!
-//! Whether one was begun, whether it can continue, and the name that the engine must return when it commits.
-//! Between begin and commit or rollback there is one session or none: code that would replace the session
-//! checks here first.
+//! It has whether one was begun, whether it can continue, and the name that the engine must return when it
+//! commits. Between begin and commit or rollback the session must stay the same: code that would replace it
+//! checks this state first.
 
 use std::cell::Cell;
 
@@ -12,7 +12,7 @@ use crate::error::{Code, Error, Result};
 /// The transaction state of one connection.
 pub(super) struct Transaction {
     state: Cell<State>,
-    /// The failure to report when the engine has no transaction any more though one was begun.
+    /// The failure to report when the engine no longer has a transaction that was begun.
     lost: Failure,
     /// The name prefix of this connection's transactions, to which their number is added.
     name: String,
@@ -31,14 +31,14 @@ enum State {
 impl Transaction {
     /// Creates the state of a connection without a transaction.
     ///
-    /// `lost` is the failure to report when the engine ends one by itself.
+    /// `lost` is the failure to report when the engine ends a transaction by itself.
     pub fn new(lost: Failure) -> Result<Self> {
         let mut name = [0; 16];
         getrandom::fill(&mut name).map_err(|error| Error::internal(error.to_string()))?;
         Ok(Self { state: Cell::new(State::None), lost, name: hex::encode(name), begun: Cell::new(0) })
     }
 
-    /// Records that one was begun. Returns its name, which no other transaction has.
+    /// Records that a transaction was begun. Returns its unique name.
     pub fn begin(&self) -> String {
         self.begun.set(self.begun.get().wrapping_add(1));
         self.state.set(State::Open);
@@ -49,7 +49,7 @@ impl Transaction {
         format!("{}-{}", self.name, self.begun.get())
     }
 
-    /// Returns whether one was begun and has neither been committed nor rolled back.
+    /// Returns whether a transaction was begun and has neither been committed nor rolled back.
     pub fn is_begun(&self) -> bool {
         self.state.get() != State::None
     }
@@ -61,7 +61,7 @@ impl Transaction {
         }
     }
 
-    /// Returns why the transaction that was begun cannot continue, if it cannot.
+    /// Returns why the transaction that was begun cannot continue, or `None` if it can.
     ///
     /// `is_alive` returns whether the engine still has it.
     pub fn failure(&self, is_alive: impl FnOnce() -> bool) -> Option<Failure> {
@@ -88,7 +88,7 @@ impl Transaction {
 
     /// Checks the name `shown` that the engine returned with its reply to a commit.
     ///
-    /// Only if that is the transaction which was begun has anything been committed.
+    /// Only if it is the name of the begun transaction has that been committed.
     pub fn committed(&self, shown: Option<&str>) -> Result<()> {
         if self.state.get() == State::Open && shown == Some(&self.current_name()) {
             self.state.set(State::None);
@@ -98,7 +98,7 @@ impl Transaction {
         Err(outcome_unknown("the transaction that was begun is not the one that has ended"))
     }
 
-    /// Records that it is over. Returns whether there was one.
+    /// Records that the transaction is over. Returns whether there was one.
     pub fn end(&self) -> bool {
         self.state.replace(State::None) != State::None
     }

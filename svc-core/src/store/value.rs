@@ -1,7 +1,7 @@
 //! Values bound to a statement and read from a row.
 //!
-//! The engines' types meet here and nowhere else: integers and times are 64-bit, ids are UUIDs, JSON that is
-//! hashed is canonical text.
+//! Only this file maps the engines' types: integers and times are 64-bit, ids are UUIDs, hashed JSON is
+//! canonical text.
 
 use std::fmt;
 
@@ -13,8 +13,8 @@ use crate::error::Error;
 
 /// A borrowed value for a statement's parameter.
 ///
-/// Debug shows no texts and no bytes: the Postgres client logs every parameter, and messages or wrapped keys
-/// do not belong in the log.
+/// Its Debug form shows no texts and no bytes: the Postgres client logs every parameter, and messages or
+/// wrapped keys do not belong in the log.
 #[derive(Clone, Copy)]
 pub enum Param<'a> {
     Null,
@@ -44,7 +44,7 @@ impl fmt::Debug for Param<'_> {
     }
 }
 
-/// An owned value from a row. Debug shows as little as that of [`Param`].
+/// An owned value from a row. Its Debug form hides the same as that of [`Param`].
 #[derive(Clone, PartialEq)]
 pub enum Value {
     Null,
@@ -64,7 +64,7 @@ impl Value {
     /// SQLite does not distinguish ids from other bytes, so 16 bytes are read as an id.
     pub(crate) fn of_column(column: Param<'_>) -> Self {
         match column {
-            // Lists are only ever parameters.
+            // Lists occur only as parameters.
             Param::Null | Param::Ints(_) | Param::Uuids(_) => Self::Null,
             Param::Int(number) => Self::Int(number),
             Param::Bool(truth) => Self::Bool(truth),

@@ -1,4 +1,4 @@
-//! Watching what statements cost, for tests that bound it. Nothing is watched in production.
+//! Watching the costs of statements, for tests with limits. Nothing is watched in production.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use std::sync::Arc;
 pub struct Ran {
     /// The statement.
     pub sql: &'static str,
-    /// What it cost: steps of SQLite's virtual machine, or on Postgres rows that scans examined.
+    /// The cost: steps of SQLite's virtual machine, or on Postgres rows that scans examined.
     pub cost: u64,
 }
 
@@ -19,7 +19,7 @@ impl Ran {
 /// A function that is called with every statement.
 pub type Watcher = Arc<dyn Fn(&Ran) + Send + Sync>;
 
-/// Returns how many rows the scans of a plan examined, as `explain (analyze)` has printed it.
+/// Returns how many rows the scans of a plan examined, according to the output of `explain (analyze)`.
 pub(super) fn rows_examined<'l>(plan: impl IntoIterator<Item = &'l str>) -> u64 {
     let (mut examined, mut loops) = (0_u64, 0_u64);
     for line in plan {

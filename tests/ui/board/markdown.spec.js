@@ -325,7 +325,7 @@ export const tests = {
     const other = await taskWith(world, "linked", "Is **meant**", "Is linked to");
     const { uri } = await world.admin.call("get_message", { message_id: other.id });
     const foreign = uri.replace(/[0-9a-f]{8}(?=-)/, "00000000");
-    const body = `**[own](${uri})** ${uri} [web](https://a.example/x) [js](javascript:x) [foreign](${foreign}) ![image](https://a.example/i.png) @admin @here`;
+    const body = `**[own](${uri})** ${uri} [web](https://a.example/x) [js](javascript:x) [foreign](${foreign}) ![image](https://a.example/i.png) @admin @here [ask @admin so](https://a.example/y)`;
     const { task, at } = await taskWith(world, "links", body);
     const page = await open(world.admin);
     await page.at(`t/${task.id}`);
@@ -340,8 +340,9 @@ export const tests = {
       ["foreign", foreign, ...outside],
       ["image", "https://a.example/i.png", ...outside],
       ["@admin", `${new URL(world.url).pathname}m/${world.admin.id}`, "", ""],
+      ["ask @admin so", "https://a.example/y", ...outside],
     ]);
-    assert.equal(await page.innerText(`${at} .mention:not(a)`), "@here");
+    assert.deepEqual(await page.texts(`${at} .mention:not(a)`), ["@here", "@admin"], "there is no link in a link");
     await page.click(`${at} .marked a:has-text("own")`);
     await page.waitForSelector(`[data-screen=task][data-thread="${other.task.id}"]`);
     await drawn(page, other.at);
@@ -377,10 +378,23 @@ export const tests = {
     await page.click(press);
     await page.says(preview, /^\*\*Ask\*\*/);
     await page.says(`${preview} .fold`, /^Show all 301 lines$/);
+    // What is unfolded stays so while somebody goes on typing.
+    await page.click(`${preview} .fold`);
+    await page.locator(field).press("End");
+    await page.keyboard.type("the end");
+    await page.says(preview, /the end/);
+    await page.says(`${preview} .fold`, /^Show less$/);
     const before = asked.length;
     await page.click(press);
     assert.ok(!(await page.isVisible(preview)));
     assert.equal(asked.length, before, "to hide it asks nothing");
+    await page.unroute("**/ui/api/markdown");
+    await page.fill(field, "  \n\n    first();\n    second();\n \n");
+    await page.click(press);
+    await page.says(`${preview} pre`, /^first\(\);\nsecond\(\);$/);
+    await page.focus(field);
+    await page.keyboard.press("Control+Enter");
+    await page.says("[data-message] pre", /^first\(\);\nsecond\(\);$/);
     // What was refused is said there, too.
     page.problems.length = 0;
     await page.fill(field, "Ask @nobody again");
@@ -396,6 +410,19 @@ export const tests = {
       kind: "cites",
       target_message_id: id,
     });
+    // Nor in one that is hidden, which has no frames, nor in one that is paused.
+    const [hidden, paused] = [await open(world.admin), await open(world.admin)];
+    for (const one of [hidden, paused]) {
+      await one.at(`t/${task.id}`);
+      await drawn(one, at, ".diff");
+    }
+    await hidden.evaluate(() => {
+      globalThis.requestAnimationFrame = () => 0;
+      Object.defineProperty(document, "hidden", { value: true });
+      document.dispatchEvent(new Event("visibilitychange"));
+    });
+    await paused.keyboard.press("p");
+    await paused.live("paused");
     const page = await open(world.admin);
     await page.at("board");
     await page.click(`[data-thread="${task.id}"] a.title`);
@@ -414,7 +441,44 @@ export const tests = {
     await page.waitForFunction(() => !document.body.innerText.includes("withdrawn-47"));
     // Answers that had it are read again.
     await page.waitForLoadState("networkidle");
-    assert.deepEqual(await found(page, texts), { kept: [], shown: [] });
+    for (const one of [page, hidden, paused]) {
+      await one.waitForFunction(() => !document.body.innerText.includes("withdrawn-47"));
+      assert.deepEqual(await found(one, texts), { kept: [], shown: [] });
+    }
+    assert.equal(await paused.getAttribute("html", "data-live"), "paused");
+  },
+
+  "what waits for its tree when its message is withdrawn is not sent": async ({ world, open }) => {
+    const { task, id, at } = await taskWith(world, "waits for trees", "withdrawn-4721 is **all**");
+    await world.agent.call("edit_message", { message_id: id, body: "withdrawn-4722 is **all**" });
+    const edited = world.agent.lsn;
+    const [page, log] = [await open(world.admin), await open(world.admin)];
+    await page.at(`t/${task.id}`);
+    await drawn(page, at);
+    await log.at("log");
+    let isDown = true;
+    const asked = [];
+    for (const one of [page, log]) {
+      await one.route("**/ui/api/markdown", (route) => {
+        if (!isDown) asked.push(...route.request().postDataJSON().texts);
+        return isDown ? route.fulfill({ status: 503, body: "{}" }) : route.continue();
+      });
+    }
+    const refused = [page, log].map((one) => one.waitForResponse("**/ui/api/markdown"));
+    await page.click(`${at} button:has-text("edited")`);
+    await log.evaluate((lsn) => (location.hash = `#${lsn}`), edited);
+    await Promise.all(refused);
+    await page.says("dialog", /withdrawn-4721/);
+    await log.says("dialog", /withdrawn-4722/);
+    await world.agent.call("delete_message", { message_id: id });
+    for (const one of [page, log]) await one.waitForFunction(() => !document.body.innerText.includes("withdrawn-47"));
+    isDown = false;
+    // What is wanted later is asked for together with all that waits.
+    const other = await world.admin.call("post_message", { thread_id: task.id, body: "Is **drawn**" });
+    await log.evaluate((lsn) => (location.hash = `#${lsn}`), world.admin.lsn);
+    await drawn(page, `[data-message="${other.id}"]`);
+    await drawn(log, "dialog");
+    assert.deepEqual(asked, ["Is **drawn**", "Is **drawn**"]);
   },
 
   "what one decides on is shown as a whole, however long it is": async ({ world, open }) => {
@@ -429,6 +493,89 @@ export const tests = {
       await page.says(at, /rm -rf/);
       assert.equal(await page.locator(`${at} .fold`).count(), 0);
     }
+  },
+
+  "what one decides on is seen on a phone, however deep it is, and so are numbers": async ({ world, open }) => {
+    const task = await world.task(await world.channel("deep question"), "Asks deep down");
+    const lists = Array.from({ length: 15 }, (_, at) => `${"  ".repeat(at)}- x`).join("\n");
+    const questions = [
+      `${"> ".repeat(31)}rm -rf \`/srv\``,
+      `${"123456789. ".repeat(14)}rm -rf /srv`,
+      `${"> - ".repeat(15)}rm -rf /srv`,
+      `${lists}\n\n${indented("```sh\nrm -rf /srv\n```", " ".repeat(30))}`,
+      `${lists}\n\n${indented("|rm -rf|\n|-|\n|/srv|", " ".repeat(30))}`,
+      "998. a\n999. b\n1000. rm -rf /srv\n\n> 12345. x",
+    ];
+    const gates = [];
+    for (const question of questions) gates.push(await world.agent.call("request_approval", { thread_id: task.id, question }));
+    const page = await open(world.admin, { size: { width: 375, height: 740 } });
+    for (const path of [`t/${task.id}`, "inbox"]) {
+      await page.at(path);
+      for (const [at, { id }] of gates.entries()) {
+        const place = `[data-gate="${id}"] .marked`;
+        await page.locator(`${place} :is(ol, ul, blockquote)`).first().waitFor();
+        // Of each text, how far it is from both edges; of each number, how far it begins from that of the box.
+        const rooms = await page.$eval(place, (marked) => {
+          const box = marked.getBoundingClientRect();
+          const range = document.createRange();
+          const texts = document.createTreeWalker(marked, NodeFilter.SHOW_TEXT);
+          const rooms = [];
+          while (texts.nextNode()) {
+            range.selectNodeContents(texts.currentNode);
+            const { left, right } = range.getBoundingClientRect();
+            rooms.push(left - box.left, box.right - right);
+          }
+          for (const list of marked.querySelectorAll("ol")) {
+            if (getComputedStyle(list).listStylePosition === "inside") continue;
+            const number = document.createElement("span");
+            number.textContent = `${list.start + list.children.length - 1}. `;
+            list.lastElementChild.append(number);
+            rooms.push(list.lastElementChild.getBoundingClientRect().left - number.getBoundingClientRect().width - box.left);
+            number.remove();
+          }
+          return rooms;
+        });
+        assert.ok(rooms.every((room) => room >= 0), `${path} ${at}: ${rooms}`);
+      }
+      assert.ok(await page.isNarrow());
+    }
+  },
+
+  "a long line is cut into pieces, whatever it is made of, and so is what is beside a fence": async ({ world, open }) => {
+    const long = "aא(".repeat(1_200);
+    const bodies = [
+      `${long}\`x\``.repeat(4),
+      `# ${`${long}*x*`.repeat(4)}`,
+      `${long}\u200b`.repeat(4),
+      `|a|\n|-|\n|${`${long}\`x\``.repeat(4)}|`,
+      `\`\`\`diff\n+${`${long}\u200b`.repeat(4)}\n\`\`\``,
+      `~~~ ${long.repeat(4)}\nx\n~~~`,
+      `${long}\n*${long}*\n${long}\n\n- ${long}\n- ${long}`,
+    ];
+    const folded = `~~~ ${"word ".repeat(4_100)}\nx\n~~~`;
+    const task = await world.task(await world.channel("pieces"), "Has long lines");
+    const ids = [];
+    for (const body of [...bodies, folded])
+      ids.push((await world.agent.call("post_message", { thread_id: task.id, body: Buffer.from(body).subarray(0, 100_000).toString() })).id);
+    const page = await open(world.admin);
+    const all = treesOf(page, ids.length);
+    await page.at(`t/${task.id}`);
+    await all;
+    const [info, lines] = [ids.at(-1), ids.at(-2)];
+    const marked = (id) => `[data-message="${id}"] .marked`;
+    await page.says(`${marked(info)} .code`, /^word/);
+    const length = () => page.$eval(marked(info), (node) => node.textContent.length);
+    assert.ok((await length()) < 6_000, `${await length()} characters`);
+    for (const id of ids) {
+      await page.$eval(marked(id), (node) => node.querySelector(".fold")?.click());
+      const most = await page.$$eval(`${marked(id)} :is(p, td, .diff-line, .row)`, (blocks) => {
+        const whole = (node) => (node.matches?.(".piece") ? 0 : node.nodeType === 3 ? node.length : [...node.childNodes].reduce((sum, one) => sum + whole(one), 0));
+        return Math.max(...blocks.map(whole));
+      });
+      assert.ok(most <= 11_000 && (id === lines || most <= 8_100), `${ids.indexOf(id)}: ${most}`);
+    }
+    assert.equal(await page.locator(`${marked(lines)} .piece`).count(), 0);
+    assert.ok((await length()) > 20_000);
   },
 
   "the blocks of a message fold together, and stay what they are under a sign": async ({ world, open }) => {

@@ -47,3 +47,12 @@ test("the beginning of a tree is cut where so much was shown", () => {
   const item = headOfTree([deep], HEAD)[0].children[0];
   assert.deepEqual([item.checked, item.children.length, item.children[0].text.length], [true, 1, 4_000]);
 });
+
+test("what is beside a fence counts as the code below it", () => {
+  const head = (node, chars = HEAD.chars) => headOfTree([{ type: "code_block", text: "code", ...node }], { lines: 40, chars })[0];
+  assert.deepEqual([head({ language: "sh" }).info, head({ language: "sh" }).text], ["sh", "code"]);
+  const long = head({ language: "sh", info: "sh ".repeat(9_000) });
+  assert.deepEqual([long.info.length, long.text, long.whole, long.language], [4_000, "", "code", "sh"]);
+  assert.deepEqual([head({ language: "", info: "ab c" }, 6).info, head({ language: "", info: "ab c" }, 6).text], ["ab c", "co"]);
+  assert.equal(head({ language: "x".repeat(9_000) }).info.length, 4_000);
+});

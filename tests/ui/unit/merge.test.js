@@ -117,22 +117,30 @@ test("the words of what is withdrawn are kept in no event", () => {
   assert.equal(world.events[0].message, null);
 });
 
-test("the words of what is withdrawn are in nothing that said them", () => {
-  const world = merge.newWorld(me);
-  const of = (kind, fields) => merge.applyAnswer(world, kind, { message_id: "m", ...fields }, 1);
-  of("review", { id: "r", body: "words", findings: [{ id: "f", body: "words", severity: "minor" }] });
-  of("gate", { id: "g", question: "words" });
-  of("vote", { id: "v", question: "words", options: [{ text: "words", votes: 1 }] });
-  of("inbox", { id: "2", preview: "words" });
-  of("pins", { id: "c", items: [{ message: { id: "m", body: "words" } }, { message: { id: "n" } }] });
-  of("gate", { id: "other", message_id: "n", question: "kept" });
-  const { dirty } = merge.applyEvents(world, [event(3, "MessageTombstoned", { message_id: "m" })]);
-  assert.ok(!JSON.stringify(Object.values(world.kinds).map((known) => [...known.values()])).includes("words"));
-  assert.deepEqual([...dirty].sort(), ["gate/g", "inbox/2", "pins/c", "review/r", "vote/v"]);
-  assert.deepEqual([merge.entity(world, "vote", "v").options, merge.entity(world, "gate", "other").question], [
-    [{ text: "", votes: 1 }],
-    "kept",
-  ]);
+test("the words of what is withdrawn, purged or pruned are in nothing that said them", () => {
+  const pruned = event(5, "MessagesPruned", { up_to_lsn: 4 }, { thread: null, channel: null });
+  const ends = [event(5, "MessageTombstoned", { message_id: "m" }), event(5, "MessagePurged", { message_id: "m" }), pruned];
+  for (const end of ends) {
+    const world = merge.newWorld(me);
+    const of = (kind, fields) => merge.applyAnswer(world, kind, { message_id: "m", ...fields }, 4);
+    // Whether this one is older is known of its message alone.
+    merge.applyAnswer(world, "message", { id: "n", lsn: 4.5, body: "kept" }, 4);
+    of("review", { id: "r", body: "words", findings: [{ id: "f", body: "words", severity: "minor" }] });
+    of("gate", { id: "g", question: "words" });
+    of("vote", { id: "v", question: "words", options: [{ text: "words", votes: 1 }] });
+    of("inbox", { id: "2", preview: "words" });
+    of("inbox_all", { id: "2", preview: "words" });
+    of("pins", { id: "c", items: [{ message: { id: "m", body: "words" } }, { message: { id: "n" } }] });
+    of("gate", { id: "other", message_id: "n", question: "kept" });
+    const { dirty, lists } = merge.applyEvents(world, [end]);
+    assert.ok(!JSON.stringify(Object.values(world.kinds).map((known) => [...known.values()])).includes("words"), end.kind);
+    assert.deepEqual([...dirty].sort(), ["gate/g", "inbox/2", "inbox_all/2", "pins/c", "review/r", "vote/v"]);
+    assert.deepEqual([merge.entity(world, "vote", "v").options, merge.entity(world, "gate", "other").question], [
+      [{ text: "", votes: 1 }],
+      "kept",
+    ]);
+    assert.deepEqual([merge.entity(world, "pins", "c").items.length, lists.has("inbox")], [1, true]);
+  }
 });
 
 test("into a channel that could not be seen, all is read anew", () => {

@@ -5,7 +5,7 @@ import { test } from "node:test";
 
 import fc from "fast-check";
 
-import { oneLine } from "../../../svc-http/ui/pure/line.js";
+import { oneLine, typed } from "../../../svc-http/ui/pure/line.js";
 import { newLeft, shown, shownText } from "../../../svc-http/ui/pure/shown.js";
 
 /** Nodes as a short text. */
@@ -98,4 +98,10 @@ test("a card has the text in one line, as it was written, cut between characters
   assert.equal(oneLine("👍".repeat(30), 10), `${"👍".repeat(9)}…`);
   assert.equal(oneLine("short", 5), "short");
   assert.equal(oneLine("a\u202eb"), "aU+202Eb");
+});
+
+test("what is sent begins where its first line begins, and ends with its last word", () => {
+  assert.equal(typed("  \n\n\t\n    first\n\n  second \n \n"), "    first\n\n  second");
+  assert.equal(typed("  word"), "  word");
+  assert.deepEqual([typed(" \n \n"), typed("   "), typed("")], ["", "", ""]);
 });

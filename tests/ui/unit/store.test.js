@@ -47,3 +47,28 @@ test("what is too much to wait is counted and not kept, and all is read anew whe
   assert.ok(seen.events < 2_000, `${seen.events}`);
   store.close();
 });
+
+test("words that are withdrawn go at once while nobody looks, and what else waits goes on waiting", () => {
+  const chain = { at: 1, thread_id: "t", channel_id: "c", workspace_id: "w" };
+  const of = (lsn, kind, payload = {}) => ({ lsn, kind, payload: { message_id: "m", $chain: chain, attribution: {}, ...payload } });
+  const said = (body) => ({ body, content: [], metadata: {}, withdrawn: false });
+  for (const halt of ["pause", "hide"]) {
+    const store = createStore({ member_id: "me", workspace_id: "w" });
+    store.put("thread", { id: "t", title: "Title 0" }, 0);
+    store.put("message", { id: "m", lsn: 1, ...said("words"), thread_id: "t" }, 1);
+    store.put("gate", { id: "g", message_id: "m", question: "words" }, 1);
+    store[halt](true);
+    const drawn = [];
+    store.watch(({ dirty, events }) => drawn.push([...dirty].includes("gate/g"), ...events.map(({ kind }) => kind)));
+    const edited = { ...of(3, "MessageEdited", { edit: 1 }), message: said("words") };
+    const later = { ...of(4, "MessagePosted", { message_id: "n", author_id: "me" }), message: said("kept") };
+    store.receive([event(2), edited, later, of(5, "MessageTombstoned")]);
+    const all = () => JSON.stringify([store.all("message"), store.all("gate"), store.events(), edited.message]);
+    assert.deepEqual([all().includes("words"), drawn], [false, [true, "MessageTombstoned"]], halt);
+    assert.deepEqual([store.waiting(), store.lsn(), store.get("thread", "t").title], [4, 0, "Title 0"]);
+    store[halt](false);
+    assert.deepEqual([store.get("thread", "t").title, store.get("message", "n").body, store.lsn()], ["Title 2", "kept", 5]);
+    assert.deepEqual([all().includes("words"), store.get("message", "m").withdrawn], [false, true]);
+    store.close();
+  }
+});

@@ -118,6 +118,37 @@ test("a tree that comes after its message was withdrawn or forgotten is not kept
   assert.deepEqual([drawn, kept], [[], [null, null]]);
 });
 
+test("earlier texts of a message wait for their trees until it is withdrawn, also if it is not known", async (context) => {
+  const end = (message_id) => ({ lsn: 5, kind: "MessageTombstoned", payload: { message_id, $chain: { at: 1 }, attribution: {} } });
+  const { store, trees, asked, drawn, want, pass, put } = planting(context);
+  await put("m", { body: "now" });
+  for (const id of ["m", "n", "o"]) want({ of: `message/${id}`, isPast: true, text: `once ${id}` });
+  await turn();
+  await asked[0].refuse(problem(503));
+  await put("m", { body: "now", reactions: [{}] }, 2);
+  store.receive([end("n")]);
+  await pass(10_000);
+  assert.deepEqual(asked[1].texts, ["once m", "once o"]);
+  await asked[1].answer();
+  assert.deepEqual([drawn, trees.known({ of: "message/m", text: "once m" })], [["once m", "once o"], null]);
+  want({ of: "message/o", isPast: true, text: "once more" });
+  await turn();
+  await asked[2].refuse(problem(503));
+  store.receive([{ ...end(), lsn: 6, kind: "MessagesPruned" }]);
+  await pass(10_000);
+  assert.equal(asked.length, 3);
+});
+
+test("words that are being sent wait for their trees as long as they are", async (context) => {
+  const { store, asked, want, pass } = planting(context);
+  want({ of: "composer/t", text: "words" });
+  await turn();
+  await asked[0].refuse(problem(503));
+  store.touch(["composer/t"]);
+  await pass(10_000);
+  assert.equal(asked.length, 1);
+});
+
 test("what failed for now is asked for again, what is refused is not", async (context) => {
   const { asked, drawn, want, pass } = planting(context);
   want({ text: "a" });

@@ -1,4 +1,4 @@
-//! Budgets, as members set, spend and read them: of threads, and of what threads create below them.
+//! Operations on budgets: those of threads, and those of the children that threads create.
 
 pub(crate) mod thread;
 pub(crate) mod usage;

@@ -1,7 +1,7 @@
 //! Spawn budgets: how far the threads of a workspace may be divided into children.
 //!
-//! A workspace has one. It counts when a child is created: every child that its parent has ever had, how deep
-//! it would be, and how many tools are named for it. A child that is denied leaves an event.
+//! Each workspace has one. It is checked when a child is created, against every child that the parent ever
+//! had, the depth of the child, and the number of its tools. A rejected child leaves an event.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -100,7 +100,7 @@ impl Event for SpawnBudgetSet {
 struct ThreadSpawnDenied {
     /// The limit: `max_children`, `max_depth` or `max_tools`.
     limit: &'static str,
-    /// What it allows.
+    /// The maximum.
     allowed: i64,
     /// The thread that would have been its parent.
     parent_id: ThreadId,
@@ -116,7 +116,7 @@ impl Event for ThreadSpawnDenied {
 
 /// Sets how far the threads of a workspace may be divided into children, and returns the spawn budget.
 ///
-/// Threads that exist already stay, and count.
+/// Existing threads stay, and count.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SetSpawnBudget {
@@ -124,7 +124,7 @@ struct SetSpawnBudget {
     workspace_id: Here,
     /// Children that a thread may ever have. Default: any number.
     max_children: Option<Count<0, SPAWN_CHILDREN_MAX>>,
-    /// How deep threads may be nested, where a thread without a parent is 1 deep: with 0 or 1 none has
+    /// How deep threads may be nested, where a thread without a parent is 1 deep: with 0 or 1 no thread has
     /// children. Default: any depth.
     max_depth: Option<Count<0, THREAD_DEPTH_MAX>>,
     /// Tools that may be named for a child. Default: any number.
@@ -171,7 +171,7 @@ fn stored(cx: &Read<'_>, workspace: WorkspaceId) -> Result<SpawnBudget> {
 const STORED: &str =
     concat!("select ", spawn_budget_columns!(), " from spawn_budgets b where b.workspace_id = $1");
 
-/// Fails if the spawn budget does not allow another child of `parent` with so many tools.
+/// Fails if the spawn budget does not allow another child of `parent` with this number of tools.
 pub(in crate::coordination) fn check_child(
     cx: &mut Write<'_>,
     parent: &Thread,
@@ -188,7 +188,7 @@ pub(in crate::coordination) fn check_child(
     Err(Refused::recorded(refusal))
 }
 
-/// Returns the first limit that one more child would exceed, and what it allows.
+/// Returns the first limit that one more child would exceed, with its maximum.
 fn denial(budget: SpawnBudget, children: i64, depth: i64, tools: i64) -> Option<(&'static str, i64)> {
     let SpawnBudget { max_children, max_depth, max_tools } = budget;
     let wanted = [

@@ -1,7 +1,7 @@
 //! The budgets of threads: setting, changing and reading them.
 //!
-//! A budget may be set at any time. A live claim goes on even if nothing is left from then on, except that
-//! its lease is shortened to the wall time that is left.
+//! A budget may be set at any time. A live claim continues even if a limit is then used up, but its lease is
+//! shortened to the remaining wall time.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -70,7 +70,7 @@ pub(crate) fn feature() -> Feature {
         ])
 }
 
-/// The columns with the limits, which are called as in the event.
+/// The columns of the limits, named as in the event.
 const LIMITS: &str = "max_tokens max_usd_micros max_turns max_wall_secs max_attempts";
 
 /// The limits of a thread were set.
@@ -93,18 +93,18 @@ impl Event for ThreadBudgetSet {
     }
 }
 
-/// A thread's limits, with what is used and left of them.
+/// A thread's limits, with the used and remaining amounts.
 #[derive(Serialize, JsonSchema)]
 struct ThreadBudget {
     /// The thread.
     thread_id: ThreadId,
     #[serde(flatten)]
     limits: Limits,
-    /// What is used.
+    /// The amounts used.
     used: Used,
-    /// What is left of each limit.
+    /// The remaining amount of each limit.
     remaining: Remaining,
-    /// The limits of which nothing is left.
+    /// The limits that are used up.
     exceeded: Vec<Limit>,
 }
 
@@ -129,16 +129,16 @@ impl<I> Answer<I> for ThreadBudget {
 
 /// Sets what the claims of a thread may use, and returns the budget.
 ///
-/// What is used already counts. Once nothing is left of a limit, the thread can neither be claimed nor its
-/// claim renewed or handed off; if a claim ends without a result then, the thread gets a dead letter.
+/// Earlier usage already counts. Once a limit is used up, the thread can neither be claimed nor its claim
+/// renewed or handed off; if a claim then ends without a result, the thread gets a dead letter.
 ///
-/// A lapsed claim is ended first, under the limits until now. No lease reaches beyond the wall time that is
-/// left; that of the live claim is shortened.
+/// A lapsed claim is ended first, under the previous limits. No lease reaches beyond the remaining wall time;
+/// that of the live claim is shortened.
 ///
-/// A notice `budget_low` is posted once 80 percent of a limit are used. Wall time is looked at when a claim
-/// is renewed, is handed off, reports usage or ends, and when the limits are set: a claim that does none of
-/// these has its notice with its lapse, and none before. Closing and reopening the thread changes nothing
-/// about what is used, nor about its attempts.
+/// A notice `budget_low` is posted once 80 percent of a limit are used. Wall time is checked when a claim is
+/// renewed, is handed off, reports usage or ends, and when the limits are set: for a claim that does none of
+/// these, the notice is posted when it lapses. Closing and reopening the thread changes neither its usage nor
+/// its attempts.
 ///
 /// Fails with 409 `wrong-state` if the thread is archived.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -172,7 +172,7 @@ fn set_thread_budget(cx: &mut Write<'_>, input: &SetThreadBudget) -> Result<Thre
 
 /// Changes some limits of a thread's budget, and returns the budget.
 ///
-/// Absent limits are left as they are, and null removes a limit. Otherwise it is like `set_thread_budget`.
+/// Absent limits keep their value, and null removes a limit. Otherwise it is like `set_thread_budget`.
 ///
 /// Fails with 409 `wrong-state` if the thread is archived.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -226,12 +226,12 @@ fn set(cx: &mut Write<'_>, id: ThreadId, change: impl FnOnce(Limits) -> Limits) 
         shorten_lease(cx, &thread, &budget)?;
         budget::follow(cx, &thread, &budget)?;
     }
-    // A lease that now ends at this moment counts as every reader will count it.
+    // Loaded again, because the lease may have been shortened to end at this moment.
     let thread = visible_thread(cx, id)?;
     Ok(ThreadBudget::of(id, &budget::load_now(cx, &thread)?))
 }
 
-/// Returns a thread's budget, with what is used and left of it.
+/// Returns a thread's budget, with the used and remaining amounts.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetThreadBudget {

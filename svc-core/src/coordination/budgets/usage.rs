@@ -1,8 +1,8 @@
-//! Usage: what holders report that their work has cost.
+//! Usage: the cost of work, as the holders of claims report it.
 //!
-//! A report is stored once, whatever it does to the budget, and repeated with its first answer. The sums of
-//! a workspace are kept by day, member and model, so that reading them does not depend on how many reports
-//! there are. Models have any names, so of each member and day only so many have sums of their own.
+//! A report is stored once, even if it exhausts the budget, and a repeat returns the first answer. A
+//! workspace keeps sums by day, member and model, so the cost of reading them does not depend on the number
+//! of reports. As a model may have any name, only a limited number per member and day have their own sums.
 
 mod sums;
 
@@ -109,7 +109,7 @@ type Reported = Count<0, USAGE_MAX>;
 struct UsageReported<'a> {
     /// The thread.
     thread_id: ThreadId,
-    /// The id that the holder has given the report.
+    /// The report's id, chosen by the holder.
     report_id: &'a str,
     /// The fencing id of the claim.
     claim_lease_id: LeaseId,
@@ -119,7 +119,7 @@ struct UsageReported<'a> {
     usd_micros: i64,
     /// Turns.
     turns: i64,
-    /// The model that was used, if it was named.
+    /// The model that was used, if the report names it.
     model: Option<&'a str>,
 }
 
@@ -142,10 +142,10 @@ impl Event for UsageReported<'_> {
 
 /// Reports what your work under a claim has used, and returns what is left of the thread's budget.
 ///
-/// Choose an id for each report: repeating it counts nothing twice.
+/// Choose an id for each report, so that a repeat is not counted twice.
 ///
-/// Send it again until there is a response: repeating it returns the first one, also after the claim has
-/// ended. The report is stored even if nothing is left then.
+/// Send it again until there is a response: a repeat returns the first one, also after the claim has ended.
+/// The report is stored even if a limit is then used up.
 ///
 /// Fails with 409 `stale-claim` if the claim has lapsed, or if `claim_lease_id` is not that of the live
 /// claim; 409 `claim-not-held` if you do not hold the claim; 409 `report-taken` if a different report of the
@@ -159,19 +159,19 @@ struct ReportUsage {
     report_id: Name,
     /// The lease id of your claim.
     claim_lease_id: LeaseId,
-    /// Tokens since the report before.
+    /// Tokens since the previous report.
     #[schemars(transform = default_is("0"))]
     tokens: Option<Reported>,
-    /// Millionths of a US dollar since the report before.
+    /// Millionths of a US dollar since the previous report.
     #[schemars(transform = default_is("0"))]
     usd_micros: Option<Reported>,
-    /// Turns since the report before.
+    /// Turns since the previous report.
     #[schemars(transform = default_is("0"))]
     turns: Option<Reported>,
     /// The model that was used.
     ///
-    /// Of one member and day, 50 models have sums of their own in the workspace's usage; further ones are
-    /// added to one sum named `other`.
+    /// Per member and day, 50 models have their own sums in the workspace's usage; further ones are added to
+    /// one sum named `other`.
     model: Option<Name>,
 }
 
@@ -197,7 +197,7 @@ impl ReportUsage {
     }
 }
 
-/// Returns what makes it the same report, apart from its id.
+/// Returns the digest that equal reports share, apart from their ids.
 fn digest_of(member: Option<Uuid>, lease: Option<Uuid>, numbers: [i64; 3], model: Option<&str>) -> [u8; 32] {
     let [tokens, usd_micros, turns] = numbers;
     sha256(json!([member, lease, tokens, usd_micros, turns, model]).to_string().as_bytes())
@@ -214,11 +214,11 @@ struct ReportedUsage {
     reported_at: Time,
     /// Its position in the workspace's log.
     lsn: i64,
-    /// What the thread had used then.
+    /// The thread's usage after the report.
     used: Used,
-    /// What was left of each limit.
+    /// The remaining amount of each limit.
     remaining: Remaining,
-    /// The limits of which nothing was left.
+    /// The limits that were used up.
     exceeded: Vec<Limit>,
 }
 
@@ -239,7 +239,7 @@ impl Answer<ReportUsage> for ReportedUsage {
 fn report_usage(cx: &mut Write<'_>, input: &ReportUsage) -> Result<ReportedUsage> {
     let thread = visible_thread(cx, input.thread_id)?;
     let member_id = cx.caller().member_id()?;
-    // Before the fence: a repeated report is answered whatever became of the claim.
+    // Checked before the fence: a repeated report is answered even if the claim has ended.
     if let Some(known) = known(cx, thread.id, input)? {
         return Ok(known);
     }
@@ -291,9 +291,9 @@ fn report_usage(cx: &mut Write<'_>, input: &ReportUsage) -> Result<ReportedUsage
     Ok(answer)
 }
 
-/// Returns what a report was answered with, if it is stored already.
+/// Returns the stored answer to a report, if it was stored before.
 ///
-/// Fails with 409 `report-taken` if a different one has its id.
+/// Fails with 409 `report-taken` if a different report has its id.
 fn known(cx: &Read<'_>, thread: ThreadId, input: &ReportUsage) -> Result<Option<ReportedUsage>> {
     let known: Option<([u8; 32], Value)> = cx.one(KNOWN, &[&thread, &input.report_id])?;
     let Some((digest, answer)) = known else { return Ok(None) };
@@ -320,8 +320,8 @@ const SPEND: &str = "
 
 /// Returns the name under which the usage of a model is summed.
 ///
-/// A model that is one too many for the member and day is summed with others; reports of no model have a sum
-/// of their own, of an empty name.
+/// Models beyond the maximum of a member and day share one sum. Reports without a model are summed under the
+/// empty name.
 fn summed_as<'m>(cx: &Read<'_>, day: i64, member: MemberId, model: Option<&'m str>) -> Result<&'m str> {
     let Some(model) = model else { return Ok("") };
     let place: [&dyn ToParam; 5] = [&cx.caller().workspace_id, &day, &member, &model, &USAGE_MODELS_MAX];
@@ -332,7 +332,7 @@ fn summed_as<'m>(cx: &Read<'_>, day: i64, member: MemberId, model: Option<&'m st
 /// The name of the sum of further models.
 const OTHERS: &str = "other";
 
-/// Whether a model has a sum or can still get one.
+/// Selects whether a model has its own sum or can still get one.
 const HAS_A_SUM: &str = "
     select exists (
         select 1 from usage_totals where workspace_id = $1 and day = $2 and member_id = $3 and model = $4)
@@ -348,16 +348,16 @@ const SUM: &str = "
         usd_micros = usage_totals.usd_micros + excluded.usd_micros,
         turns = usage_totals.turns + excluded.turns";
 
-/// What the work under a claim has used, as its holder reported it.
+/// Usage under a claim, as its holder reported it.
 #[derive(Serialize, JsonSchema)]
 struct UsageReport {
-    /// The id that the holder has given the report.
+    /// The report's id, chosen by the holder.
     report_id: String,
     /// The member who held the claim.
     member_id: MemberId,
     /// The fencing id of the claim.
     claim_lease_id: LeaseId,
-    /// The model that was used, if it was named.
+    /// The model that was used, if the report names it.
     model: Option<String>,
     /// Tokens.
     tokens: i64,

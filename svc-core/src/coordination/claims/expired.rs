@@ -28,7 +28,7 @@ impl Event for ClaimExpired {
     const KIND: &'static str = "ClaimExpired";
 
     fn replay(_: &Replayed<'_>) -> Result<()> {
-        // ThreadAssignmentChanged follows, which says that the claim has ended.
+        // The event ThreadAssignmentChanged follows and ends the claim.
         Ok(())
     }
 }

@@ -1,6 +1,6 @@
-//! Who may act under a claim: its holder, while it is live, and under its fencing id if one is named.
+//! Checks who may act under a claim: its holder, while the claim is live, under its lease id if one is named.
 //!
-//! A member with `channel:admin` may take a live claim from its holder, by its fencing id alone.
+//! A member with `channel:admin` may take a live claim from its holder if it names the lease id.
 
 use std::borrow::Cow;
 
@@ -22,7 +22,7 @@ pub(in crate::coordination) fn check_holder(
 }
 
 /// Fails if the caller may not release or hand off the live claim on `thread`, or names a lease id that is
-/// not current. Returns the claim if it takes it from another member.
+/// not current. Returns the claim if the caller takes it from another member.
 pub(super) fn check_disposes(cx: &Read<'_>, thread: &Thread, named: Option<LeaseId>) -> Result<Option<Held>> {
     let caller = cx.caller();
     let may_take = caller.capabilities.has(ChannelAdmin);
@@ -35,10 +35,11 @@ pub(super) fn check_disposes(cx: &Read<'_>, thread: &Thread, named: Option<Lease
     })
 }
 
-/// The rule of what only a holder may do, and whoever may take the claim from it.
+/// Checks that the caller holds the claim, or may take it.
 ///
-/// The lease id is a fence, not a credential: it says on which claim the caller believes to act, and a
-/// caller that names it must hold that claim as well, or may take it. Returns the claim if it does.
+/// The lease id is a fence, not a credential: it names the claim under which the caller means to act.
+/// The caller must also hold that claim, or have the right to take it. Returns the claim if the caller takes
+/// it from another member.
 fn fence(
     held: Option<Held>,
     caller: MemberId,
@@ -69,7 +70,7 @@ fn fence(
     }
 }
 
-/// Fails if the claim with this lease id has ended, whoever held it.
+/// Fails if the claim with this lease id has ended, regardless of its holder.
 pub(super) fn check_live(thread: &Thread, lease: LeaseId) -> Result<()> {
     if thread.claim_lease_id == Some(lease) { Ok(()) } else { Err(stale("that claim is over")) }
 }
@@ -124,7 +125,7 @@ mod tests {
         for (held, caller, named, now, wanted) in table {
             let found = fence(held, caller, false, named, now);
             assert_eq!(found.err().map(|error| error.code()), wanted, "{held:?} {caller} {named:?} {now}");
-            // Whoever may take it does so by its lease id alone, and is refused like a holder.
+            // A caller that may take the claim needs only its lease id, and is rejected like a holder.
             let found = fence(held, caller, true, named, now);
             let takes = (caller == other && named == live && now == before).then_some(held).flatten();
             let wanted = if takes.is_some() { ok } else { wanted };

@@ -30,7 +30,7 @@ pub(super) fn operations() -> Vec<Operation> {
 ///
 /// They are in the order in which their threads were created.
 ///
-/// One page covers at most 2000 claims, so it may be short or empty although there is more: continue while
+/// One page covers up to 2000 claims, so it may be short or empty although there is more: continue while
 /// `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

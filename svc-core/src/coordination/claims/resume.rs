@@ -1,4 +1,4 @@
-//! Going on with a claim: answering again with one that the caller holds.
+//! Resuming a claim: returning one that the caller already holds.
 
 use super::fence::check_live;
 use super::{ClaimedThread, Pin};
@@ -14,10 +14,10 @@ use crate::limits::PAGE_SCAN_MAX;
 use crate::op::{Answer, Read};
 use crate::store::ToParam;
 
-/// Returns the thread of the caller's newest live claim: in this channel, and of this repository, if these
-/// are given.
+/// Returns the thread of the caller's newest live claim, in this channel and of this repository if they are
+/// given.
 ///
-/// It is looked for among the newest 2000 claims of the caller.
+/// Searches the newest 2000 claims of the caller.
 pub(in crate::coordination) fn newest_of_caller(
     cx: &Read<'_>,
     channel: Option<ChannelId>,
@@ -43,7 +43,7 @@ const NEWEST: &str = concat!(
     " order by t.newest desc limit 1"
 );
 
-/// A claim that was handed off is answered again too, while the member who has received it holds it.
+/// A repeat also returns a claim that was handed off, while its recipient holds it.
 impl<I> Answer<I> for ClaimedThread {
     type Kept = (ThreadId, LeaseId);
     const REFUSES: &'static [Code] = &[Code::StaleClaim];
@@ -59,13 +59,13 @@ impl<I> Answer<I> for ClaimedThread {
     }
 }
 
-/// Returns a thread with a live claim as the operation that made the claim returns it.
+/// Returns a thread with a live claim in the form that the claiming operation returns.
 pub(in crate::coordination) fn resumed(cx: &Read<'_>, thread: Thread) -> Result<ClaimedThread> {
     let (checkpoint, pin) = (checkpoint::last(cx, &thread)?, pin_of(cx, thread.id)?);
     Ok(ClaimedThread { thread_id: thread.id, thread, pin, checkpoint })
 }
 
-/// Returns the reference to the event that made the claim in a thread's row, if the log still has it.
+/// Returns the reference to the event that created the claim in a thread's row, if the log still has it.
 fn pin_of(cx: &Read<'_>, thread: ThreadId) -> Result<Option<Pin>> {
     let found: Option<(Option<i64>,)> = cx.one(CLAIMED_BY, &[&thread])?;
     let Some((Some(lsn),)) = found else { return Ok(None) };

@@ -10,7 +10,8 @@ use crate::id::MemberId;
 use crate::identity::members::load_member;
 use crate::op::{Read, Write};
 
-/// Notifies the holder that the caller has taken its claim, on the thread and in its inbox, and audits that.
+/// Notifies the holder that the caller has taken its claim, on the thread and in its inbox, and writes an
+/// audit row.
 ///
 /// `to` is the member that received the claim; `None` if it was released.
 pub(super) fn notify_holder(

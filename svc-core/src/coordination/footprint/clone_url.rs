@@ -1,11 +1,11 @@
-//! The path of a repository, read from what people and tools write: `owner/name`, a clone URL, or a path.
+//! Parses the path of a repository from user and tool input: `owner/name`, a clone URL, or a path.
 //!
-//! Where a repository is does not count: scheme, credentials, host, port, query, fragment and `.git` are left
-//! out, and so is what the hosts of code put into the path for themselves. Credentials go before anything
-//! else is looked at, and no part of a path has an `@`, so that none is ever taken for a name.
+//! The location of a repository does not count. The scheme, credentials, host, port, query, fragment and
+//! `.git` are removed, and so are the path segments that code hosts add. Credentials are removed before
+//! anything else is parsed, and no path segment contains `@`, so a credential is never taken for a name.
 //!
-//! No crate does that: `gix-url` splits a clone URL as git does, but keeps what hosts add, knows no address
-//! without a scheme, and brings ten other crates.
+//! No crate does this: `gix-url` splits a clone URL as git does, but keeps what hosts add, does not parse an
+//! address without a scheme, and brings ten other crates.
 
 use percent_encoding::percent_decode_str;
 
@@ -30,10 +30,10 @@ const SCHEMES: [&str; 13] = [
 
 const SUFFIX: &str = ".git";
 
-/// Returns the path of a repository, such as `owner/name`; none if the text names no repository.
+/// Returns the path of a repository, such as `owner/name`; `None` if the text does not name a repository.
 ///
-/// A path that would be read as something else, because it has one part only or begins like a host, is
-/// returned with a `/` before it. What is returned is read as the same again.
+/// A path that would be parsed as something else, because it has only one segment or begins like a host, is
+/// returned with a leading `/`. Parsing the result returns it unchanged.
 pub(super) fn path_of(text: &str) -> Option<String> {
     let (path, place) = located(text)?;
     let decoded = percent_decode_str(path).decode_utf8().ok()?;
@@ -58,8 +58,8 @@ fn is_path(text: &str) -> bool {
     text.starts_with('/') || text.starts_with("~/")
 }
 
-/// Whether parts that are joined by `/` alone are read as the same again: as `owner/name`, or as a longer
-/// path that does not begin like a host.
+/// Returns whether segments joined by `/` parse as the same again: as `owner/name`, or as a longer path that
+/// does not begin like a host.
 fn is_short(parts: &[String]) -> bool {
     let is_plain = |part: &String| part.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-~".contains(&b));
     match parts {
@@ -69,7 +69,7 @@ fn is_short(parts: &[String]) -> bool {
     }
 }
 
-/// Returns whether a path may have such a part.
+/// Returns whether a path may have this segment.
 fn is_part(part: &str) -> bool {
     let is_refused = |c: char| {
         is_invisible(c)
@@ -80,8 +80,8 @@ fn is_part(part: &str) -> bool {
     part.trim() == part && part.chars().any(|c| c != '.') && !part.contains(is_refused)
 }
 
-/// Leaves out `.git` at the end of the last part, in any case, and a last part that is the `.git` of a
-/// working tree. A repository may be called `.git`.
+/// Removes `.git` at the end of the last segment, in any case, and a last segment that is the `.git` of a
+/// working tree. A repository may itself be named `.git`.
 fn drop_suffix(parts: &mut Vec<String>) {
     while let Some(mut last) = parts.pop() {
         while let Some((name, end)) =
@@ -98,22 +98,22 @@ fn drop_suffix(parts: &mut Vec<String>) {
     }
 }
 
-/// Where a clone URL leads.
+/// The location that a clone URL names.
 #[derive(Debug)]
 struct Place<'t> {
-    /// The name of the user before the host; empty without one.
+    /// The user name before the host; empty without one.
     user: &'t str,
     host: &'t str,
 }
 
-/// Splits a text into its path and where that is: none of a plain path or a name.
+/// Splits a text into its path and its location: `None` for a plain path or a name.
 fn located(text: &str) -> Option<(&str, Option<Place<'_>>)> {
     let url = text.split(['?', '#']).next()?;
     if let Some((scheme, rest)) = url.split_once("://") {
         let scheme = SCHEMES.iter().find(|known| known.eq_ignore_ascii_case(scheme))?;
         if scheme.ends_with("file") {
             let (_, path) = rest.split_once('/')?;
-            // A drive is a place.
+            // A drive is a location.
             let path =
                 path.split_once(":/").filter(|(drive, _)| drive.len() == 1).map_or(path, |(_, path)| path);
             return Some((path, Some(Place { user: "", host: "" })));
@@ -123,7 +123,7 @@ fn located(text: &str) -> Option<(&str, Option<Place<'_>>)> {
             None => after,
             Some(after) => match after.split_once('/')? {
                 (port, path) if is_port(port) => path,
-                // As package managers write it: git+ssh://git@host:owner/name.
+                // The form of package managers: git+ssh://git@host:owner/name.
                 _ if scheme.contains("ssh") => after,
                 _ => return None,
             },
@@ -132,20 +132,20 @@ fn located(text: &str) -> Option<(&str, Option<Place<'_>>)> {
     }
     let (first, rest) = url.split_once('/').unwrap_or((url, ""));
     if first.starts_with('@') {
-        // A package of npm, or a member.
+        // An npm package, or a member.
         return None;
     }
     if first.contains([':', '@']) {
         let (place, after) = Place::before(url)?;
         let is_scheme = SCHEMES.iter().any(|scheme| scheme.eq_ignore_ascii_case(place.host));
-        // Else a password with one of the characters that end the path could be taken for it.
+        // Otherwise, part of a password that contains `?` or `#` could be taken for the path.
         let may_hide = text.get(url.len()..).is_some_and(|rest| rest.contains('@'));
         if (is_scheme && place.user.is_empty()) || may_hide {
             return None;
         }
         let path = match after.strip_prefix(':').map(|path| (path, path.split_once('/'))) {
             None => after,
-            // An address without its scheme. After a user, git takes a number for a part of the path.
+            // An address without a scheme. After a user, git takes a number for a path segment.
             Some((_, Some((port, path))))
                 if place.user.is_empty() && !port.is_empty() && is_port(port) && has_two(path) =>
             {
@@ -165,7 +165,7 @@ fn is_port(text: &str) -> bool {
     text.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// Returns whether a path has two parts or more.
+/// Returns whether a path has two segments or more.
 fn has_two(path: &str) -> bool {
     path.split('/').filter(|part| !part.is_empty()).nth(1).is_some()
 }
@@ -175,7 +175,7 @@ fn is_host(text: &str) -> bool {
 }
 
 impl<'t> Place<'t> {
-    /// Reads the user and the host that a text begins with, and returns what follows them.
+    /// Parses the user and the host at the beginning of a text, and returns the rest.
     fn before(text: &'t str) -> Option<(Self, &'t str)> {
         let (first, _) = text.split_once('/').unwrap_or((text, ""));
         let at = if first.starts_with('[') { None } else { first.rfind('@') };
@@ -184,7 +184,7 @@ impl<'t> Place<'t> {
             None => ("", text),
         };
         let (user, _) = credentials.split_once(':').unwrap_or((credentials, ""));
-        // An address of IPv6, or `[user@host:port]:path`, which git takes too.
+        // An IPv6 address, or `[user@host:port]:path`, which git accepts too.
         if let Some((host, after)) = rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             let is_allowed = |c: char| c.is_alphanumeric() || ".-_:@%".contains(c);
             let is_ended = after.is_empty() || after.starts_with([':', '/']);
@@ -196,24 +196,24 @@ impl<'t> Place<'t> {
         is_host(host).then_some((Self { user, host }, after))
     }
 
-    /// Returns the parts of a path that name the repository at this place.
+    /// Returns the path segments that name the repository at this location.
     fn named(&self, mut parts: Vec<String>) -> Vec<String> {
         if self.host.is_empty() {
             return parts;
         }
-        // A revision follows `.git`, as pip writes it.
+        // A revision follows `.git`, as in pip.
         let revision = parts.iter().enumerate().find_map(|(at, part)| Some((at, part.find(".git@")?)));
         if let Some((at, name)) = revision {
             parts.truncate(at.saturating_add(1));
             parts.iter_mut().skip(at).for_each(|part| part.truncate(name));
         }
         if let Some(page) = parts.iter().skip(2).position(|part| part == "-") {
-            // Of GitLab, a page of the project.
+            // A page of a GitLab project.
             parts.truncate(page.saturating_add(2));
         }
         let parts = self.of_azure(parts);
         let is = |part: &String, word: &str| part.eq_ignore_ascii_case(word);
-        // Bitbucket Server: what it is cloned from, and its pages.
+        // Bitbucket Server: its clone URLs and its pages.
         let page = parts.windows(4).find_map(|four| match four {
             [kind, owner, repos, name] if is(repos, "repos") && is(kind, "projects") => {
                 Some(vec![owner.clone(), name.clone()])
@@ -230,7 +230,7 @@ impl<'t> Place<'t> {
         }
     }
 
-    /// Returns `organisation/project/repository` for what Azure DevOps and its predecessors write.
+    /// Returns `organisation/project/repository` for the URLs of Azure DevOps and its predecessors.
     fn of_azure(&self, mut parts: Vec<String>) -> Vec<String> {
         const OLD: &str = ".visualstudio.com";
         const COLLECTION: &str = "DefaultCollection";
@@ -253,11 +253,11 @@ impl<'t> Place<'t> {
         if host.ends_with(OLD) {
             parts.retain(|part| !is_collection(part));
         }
-        // A project that is called like its repository is left out.
+        // A project with the same name as its repository is omitted.
         if parts.len() < 2 || parts.last().is_some_and(is_collection) {
             parts.push(name.clone());
         }
-        // On a server of one's own a collection is the organisation, below the path of the server.
+        // On a self-hosted server, a collection is the organisation, below the path of the server.
         parts.drain(..parts.len().saturating_sub(2));
         parts.push(name);
         parts
@@ -270,7 +270,7 @@ mod tests {
 
     use super::*;
 
-    /// What is written, and the path that it means.
+    /// Input forms, and the path that each means.
     const FORMS: &[(&str, &str)] = &[
         // A name.
         ("Acme/App", "Acme/App"),
@@ -447,7 +447,7 @@ mod tests {
         }
     }
 
-    /// What URLs consist of, and what does not belong into one.
+    /// Generates text from the pieces of URLs, and from characters that do not belong into one.
     fn hostile() -> impl Strategy<Value = String> {
         let words = [
             "https://",
@@ -544,7 +544,7 @@ mod tests {
             prop_assert_eq!(path_of(&by_ssh), Some(wanted.clone()), "{}", by_ssh);
         }
 
-        /// What was stored by itself before there were longer paths.
+        /// Checks that names stored before longer paths existed stay unchanged.
         #[test]
         fn a_plain_name_is_itself(
             owner in "[A-Za-z0-9._-]{0,6}[A-Za-z0-9_-]",

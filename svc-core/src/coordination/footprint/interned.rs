@@ -1,8 +1,7 @@
 //! The rows of footprints: equal footprints of a workspace are stored once, under a small id.
 //!
-//! A row is never changed or removed, so an id stands for the same footprint for good. 0 is no footprint. So
-//! items that are older than a rule about them stay as they are; it is how they are compared that follows the
-//! rule.
+//! A row is never changed or removed, so an id always means the same footprint. 0 means no footprint. Items
+//! that are older than a rule about them therefore stay as they are; only their comparison follows the rule.
 
 use serde_json::Value as Json;
 
@@ -46,7 +45,7 @@ impl FromRow for Stored {
     }
 }
 
-/// Returns the footprint with this id; none for 0.
+/// Returns the footprint with this id; `None` for 0.
 pub(crate) fn load(cx: &Read<'_>, id: i64) -> Result<Option<Footprint>> {
     if id == 0 {
         return Ok(None);
@@ -56,7 +55,7 @@ pub(crate) fn load(cx: &Read<'_>, id: i64) -> Result<Option<Footprint>> {
     Ok(Some(footprint))
 }
 
-/// Returns the footprints with these ids, in their order: the first ones that fit a page, with their ids.
+/// Returns the footprints with these ids, in this order: the first ones that fit a page, with their ids.
 pub(crate) fn load_some(cx: &Read<'_>, ids: &[i64]) -> Result<Vec<(i64, Footprint)>> {
     let sql = match cx.engine() {
         Engine::Sqlite => BY_IDS_SQLITE,
@@ -89,12 +88,12 @@ const BY_IDS_POSTGRES: &str = "
 
 const BY_ID: &str = "select repo, mode, items from footprints where workspace_id = $1 and id = $2";
 
-/// Returns the digest by which a footprint is found.
+/// Returns the digest by which a footprint is looked up.
 pub(crate) fn digest_of(footprint: &Footprint) -> Result<[u8; 32]> {
     Ok(sha256(&serde_json::to_vec(footprint).map_err(Error::internal)?))
 }
 
-/// Returns the footprint that a row of `footprints` has.
+/// Returns the footprint in a row of `footprints`.
 pub(crate) fn in_row(row: &RowColumns<'_>) -> Result<Footprint> {
     let value = |column| row.text(column).map_or(Value::Null, |text| Value::Text(text.to_owned()));
     let StoredItems(items) = StoredItems::from_value(value("items"))?;
@@ -105,7 +104,7 @@ pub(crate) fn in_row(row: &RowColumns<'_>) -> Result<Footprint> {
     })
 }
 
-/// Returns the footprint that an event says, as [`OF_ROW`] selects it; null for none.
+/// Returns the footprint in the payload of an event, as [`OF_ROW`] selects it; null for none.
 pub(crate) fn told_by(event: &Replayed<'_>) -> Option<Json> {
     let footprint = event.field("footprint")?;
     if footprint.is_null() {
@@ -116,7 +115,7 @@ pub(crate) fn told_by(event: &Replayed<'_>) -> Option<Json> {
     Some(format!("{repo} {mode} {items}").into())
 }
 
-/// Selects the footprint that a row `t` names, as a text; null if it names none.
+/// Selects the footprint of a row `t` as a text; null if it has none.
 pub(crate) const OF_ROW: &str = "
     case when t.footprint <> 0 then coalesce(
         (select coalesce(f.repo, '') || ' ' || f.mode || ' ' || f.items from footprints f
@@ -124,7 +123,7 @@ pub(crate) const OF_ROW: &str = "
         'unknown')
     end";
 
-/// Returns the id of a footprint in the caller's workspace, storing it if it is new; 0 for none.
+/// Returns the id of a footprint in the caller's workspace, and stores it if it is new; 0 for none.
 pub(crate) fn intern(cx: &mut Write<'_>, footprint: Option<&Footprint>) -> Result<i64> {
     let Some(footprint) = footprint else { return Ok(0) };
     let digest = digest_of(footprint)?;
@@ -144,7 +143,7 @@ pub(crate) fn intern(cx: &mut Write<'_>, footprint: Option<&Footprint>) -> Resul
     Ok(id)
 }
 
-/// Finds one by its digest, and the newest one.
+/// Selects a footprint by its digest, and the newest one.
 const FIND: &str = "
     select (select id from footprints where workspace_id = $1 and digest = $2),
         (select max(id) from footprints where workspace_id = $1)";

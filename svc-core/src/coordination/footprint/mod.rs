@@ -1,7 +1,7 @@
-//! Footprints: what of a repository, and which slots, a thread will touch.
+//! Footprints: the items of a repository, and the slots, that a thread will touch.
 //!
-//! This folder says what a footprint is, when two of them overlap, and how they are stored. What stands in
-//! the way of a thread is found in `obstacles`; nothing here reads claims.
+//! This folder defines footprints, when two of them overlap, and how they are stored. `obstacles` finds the
+//! conflicts of a thread; nothing here reads claims.
 
 mod names;
 mod clone_url;

@@ -1,8 +1,8 @@
-//! The names that footprint items have: how one is read, and the form in which it is compared.
+//! The names of footprint items: how a name is parsed, and the form in which it is compared.
 //!
-//! Two names that people take for one are written alike, in Unicode's normal form NFC, and what nobody sees
-//! is rejected. Case counts, except in the name of a slot. Items that were stored before this was so are
-//! shown as they are and compared in the same form as others.
+//! Names that look the same are stored in the same form, Unicode's NFC, and invisible characters are
+//! rejected. Case matters, except in the name of a slot. Items that were stored before this rule are shown as
+//! they are, and compared in the same form as others.
 
 use std::borrow::Cow;
 
@@ -25,12 +25,12 @@ pub(crate) enum Kind {
     Slot,
 }
 
-/// How the full name of a branch begins.
+/// The prefix of a branch's full name.
 const BRANCHES: &str = "refs/heads/";
 
-/// Reads a name that a caller has sent, and returns the form in which it is stored.
+/// Parses a name that a caller has sent, and returns the form in which it is stored.
 ///
-/// The result is read as the same again.
+/// Parsing the result returns it unchanged.
 pub(super) fn read(kind: Kind, sent: &str) -> Result<String, String> {
     if let Some(found) = sent.chars().find(|c| is_invisible(*c)) {
         return Err(format!("the character U+{:04X} is not allowed: it is invisible", u32::from(found)));
@@ -51,7 +51,7 @@ pub(super) fn read(kind: Kind, sent: &str) -> Result<String, String> {
     Ok(name)
 }
 
-/// Reads a name from the database, where those that are older than [`read`] are in other forms too.
+/// Parses a name from the database, where names older than [`read`] have other forms too.
 pub(super) fn stored(kind: Kind, text: &str) -> Result<String, String> {
     match kind {
         Kind::Path | Kind::Glob => path(text),
@@ -59,7 +59,7 @@ pub(super) fn stored(kind: Kind, text: &str) -> Result<String, String> {
     }
 }
 
-/// Returns the form in which a stored name is compared. What [`read`] returns is in that form already.
+/// Returns the form in which a stored name is compared. Results of [`read`] have that form already.
 pub(super) fn compared(kind: Kind, stored: &str) -> Cow<'_, str> {
     match (kind, nfc(stored)) {
         (Kind::Branch, Cow::Borrowed(name)) => Cow::Borrowed(short(name)),
@@ -68,17 +68,17 @@ pub(super) fn compared(kind: Kind, stored: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns the form of a slot's name by which slots are compared, whatever the case of its letters.
+/// Returns the form in which the names of slots are compared, regardless of case.
 pub(crate) fn slot_key(slot: &str) -> String {
     folded(slot)
 }
 
-/// Returns the form of a name that is compared whatever the case of its letters.
+/// Returns the form in which a name is compared regardless of case.
 pub(super) fn folded(name: &str) -> String {
     nfc(&caseless(&nfc(name))).into_owned()
 }
 
-/// Returns a text without the case of its letters.
+/// Returns a text without case differences.
 pub(super) fn caseless(text: &str) -> String {
     // Some letters have two lower-case forms, such as the Greek sigma.
     text.to_uppercase().to_lowercase()
@@ -89,17 +89,17 @@ pub(super) fn nfc(text: &str) -> Cow<'_, str> {
     ComposingNormalizerBorrowed::new_nfc().normalize(text)
 }
 
-/// The characters below U+10000 that no name has, for a class of an ECMA-262 regular expression.
+/// The invisible characters below U+10000, for a class of an ECMA-262 regular expression.
 pub(super) const UNSEEN: &str = concat!(
     r"\u0000-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5",
     r"\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb",
 );
 
-/// Returns whether a reader sees nothing of a character, which is not a blank.
+/// Returns whether a character is invisible, and not a blank.
 ///
-/// Controls and line breaks are rejected before, where a line of text is read.
+/// Controls and line breaks are rejected earlier, when a line of text is parsed.
 pub(super) fn is_invisible(c: char) -> bool {
-    // Marks of annotations, and the pattern of Braille without dots.
+    // Annotation marks, and the Braille pattern without dots.
     let others = matches!(c, '\u{fff9}'..='\u{fffb}' | '\u{2800}');
     others || CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(c)
 }

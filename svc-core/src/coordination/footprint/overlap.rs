@@ -1,8 +1,8 @@
-//! When two items overlap, and the form of an item by which the database finds overlaps.
+//! Whether two items overlap, and the form of an item by which the database finds overlaps.
 //!
-//! Lanes, crates, branches and slots overlap by equal value. Paths and globs share a space of prefixes: a
-//! path is its text with `/` at the end, a glob its text before the first wildcard, and two of them overlap
-//! if one begins with the other. Nothing here reads the database.
+//! Lanes, crates, branches and slots overlap if their values are equal. Paths and globs are compared by
+//! prefixes: that of a path is its text with `/` at the end, that of a glob its text before the first
+//! wildcard. Two of them overlap if one prefix begins with the other. Nothing here reads the database.
 
 use super::names::{Kind, caseless, compared, slot_key};
 use super::repo::RepoKey;
@@ -10,7 +10,7 @@ use super::value::{Footprint, Item, Mode};
 use crate::limits::FOOTPRINT_ITEM_MAX;
 use crate::store::{Param, ToParam};
 
-/// What an item is compared with.
+/// The items that an item is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Space {
     Lane,
@@ -21,7 +21,7 @@ pub(crate) enum Space {
 }
 
 impl Space {
-    /// The name in the database.
+    /// Returns the name in the database.
     pub fn name(self) -> &'static str {
         match self {
             Self::Lane => "lane",
@@ -39,15 +39,15 @@ impl ToParam for Space {
     }
 }
 
-/// An item as it is compared.
+/// An item in the form in which it is compared.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Extent {
     /// Empty for a slot, which belongs to the workspace.
     pub repo_key: RepoKey,
     pub space: Space,
-    /// For a path what it begins with; otherwise the whole value.
+    /// The prefix of a path or glob; otherwise the whole value.
     pub prefix: String,
-    /// Always so for a branch, and for a slot, which each claim uses on its own.
+    /// Always true for a branch, and for a slot, which each claim uses on its own.
     pub exclusive: bool,
 }
 
@@ -63,8 +63,7 @@ impl Extent {
         Self::new(item.kind, prefix, repo, mode)
     }
 
-    /// The extent that a claim from before names had one form may have been recorded with; none if that is
-    /// the same.
+    /// Returns the extent that a claim may have recorded before names had one form; `None` if it is the same.
     fn former(item: &Item, repo: &RepoKey, mode: Mode) -> Option<Self> {
         let prefix = match item.kind {
             Kind::Lane | Kind::Crate | Kind::Branch => item.value.clone(),
@@ -92,7 +91,7 @@ impl Extent {
         }
     }
 
-    /// The first text after all that begin with its prefix, or after its value, in the order of bytes.
+    /// Returns the first text, in byte order, after all texts with its prefix, or after its value.
     pub fn end(&self) -> String {
         if self.space != Space::Path {
             // A value has no control characters.
@@ -105,11 +104,11 @@ impl Extent {
                 return end.into_iter().collect();
             }
         }
-        // Nothing comes after all that begin with this, but no prefix is as long as this text.
+        // No text follows all texts with this prefix, but no prefix is as long as this text.
         char::MAX.to_string().repeat(FOOTPRINT_ITEM_MAX + 2)
     }
 
-    /// Returns whether both touch the same thing, in whatever modes.
+    /// Returns whether both touch the same thing, in any mode.
     #[cfg(test)]
     pub fn overlaps(&self, other: &Self) -> bool {
         let same_space = self.space == other.space && self.repo_key == other.repo_key;
@@ -131,8 +130,8 @@ pub(crate) fn extents(footprint: &Footprint) -> Vec<Extent> {
     footprint.items.iter().map(|item| Extent::of(item, &repo, footprint.mode)).collect()
 }
 
-/// Returns the extents of a footprint, and then those with which its claim may have been recorded before
-/// names had one form.
+/// Returns the extents of a footprint, and then those that its claim may have recorded before names had one
+/// form.
 pub(crate) fn all_extents(footprint: &Footprint) -> Vec<Extent> {
     let repo = footprint.repo_key();
     let mut all = extents(footprint);
@@ -140,12 +139,12 @@ pub(crate) fn all_extents(footprint: &Footprint) -> Vec<Extent> {
     all
 }
 
-/// The prefix of a path and of all below it.
+/// Returns the prefix of a path and of all paths below it.
 fn below(path: &str) -> String {
     if path == "." { String::new() } else { format!("{path}/") }
 }
 
-/// The prefix of all that a glob can match.
+/// Returns the prefix of all that a glob can match.
 fn before_wildcard(glob: &str) -> String {
     match glob.find(['*', '?', '[', '{']) {
         Some(end) => glob.get(..end).unwrap_or_default().to_owned(),
@@ -240,7 +239,7 @@ mod tests {
         assert_eq!(exclusive, [true, false, true]);
     }
 
-    /// Paths of a few parts and characters, so that many overlap, and some that are hostile.
+    /// Generates paths of a few segments and characters, so that many overlap, and some hostile ones.
     fn value() -> impl Strategy<Value = (&'static str, String)> {
         let part = prop_oneof![
             Just("a"),
@@ -269,7 +268,7 @@ mod tests {
             .prop_filter("an item has a value", |(_, value)| !value.is_empty())
     }
 
-    /// Whether some path is touched by both, by comparing character by character.
+    /// Returns whether both touch some path, by comparing character by character.
     fn naive(one: (&str, &str), other: (&str, &str)) -> bool {
         let prefix = |(kind, value): (&str, &str)| -> Vec<char> {
             let parts: Vec<&str> = value.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
@@ -283,7 +282,8 @@ mod tests {
         prefix(one).iter().zip(&prefix(other)).all(|(a, b)| a == b)
     }
 
-    /// Whether a shell's glob matches all of a text: `*` and `?` within a part, `**` across parts.
+    /// Returns whether a shell's glob matches all of a text: `*` and `?` within a segment, `**` across
+    /// segments.
     fn matches(glob: &[char], text: &[char]) -> bool {
         match (glob, text) {
             ([], _) => text.is_empty(),
@@ -308,7 +308,7 @@ mod tests {
         }
     }
 
-    /// Whether an item touches a file: it names the file or a folder above it.
+    /// Returns whether an item touches a file: it names the file or a folder above it.
     fn touches((kind, value): &(&str, String), file: &str) -> bool {
         let value: Vec<&str> = value.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
         let value: Vec<char> = value.join("/").chars().collect();
@@ -320,7 +320,7 @@ mod tests {
         }
     }
 
-    /// Files of the same parts as [`value`], so that many are touched.
+    /// Generates files of the same segments as [`value`], so that many are touched.
     fn file() -> impl Strategy<Value = String> {
         let part = prop::sample::select(vec!["a", "ab", "b", "A", "x", "ax", "a*", "0"]);
         proptest::collection::vec(part, 1..5).prop_map(|parts| parts.join("/"))
@@ -345,7 +345,7 @@ mod tests {
             let (a, b) = (extent(one.0, &one.1), extent(other.0, &other.1));
             let wanted = naive((one.0, &one.1), (other.0, &other.1));
             prop_assert_eq!(a.overlaps(&b), wanted);
-            // What the database compares finds the same.
+            // The comparison in the database finds the same.
             let below = b.prefix >= a.prefix && b.prefix < a.end();
             prop_assert_eq!(a.prefix.starts_with(&b.prefix) || below, wanted);
         }

@@ -14,7 +14,7 @@ use crate::Result;
 use crate::limits::REPO_MAX;
 use crate::store::{FromValue, Param, ToParam, Value};
 
-/// Characters of what a name is read from: a clone URL may have a long token.
+/// Maximum characters that a name is parsed from: a clone URL may have a long token.
 const REPO_URL_MAX: usize = 2_048;
 
 /// A repository, as `owner/name` or a longer path.
@@ -22,14 +22,14 @@ const REPO_URL_MAX: usize = 2_048;
 #[serde(transparent)]
 pub(crate) struct Repo(String);
 
-/// The form of a repository's name by which repositories are compared, whatever the case of its letters.
+/// The form in which names of repositories are compared, regardless of case.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RepoKey(String);
 
 impl Repo {
-    /// Reads `owner/name`, a longer path, or a clone URL in any form.
+    /// Parses `owner/name`, a longer path, or a clone URL in any form.
     ///
-    /// An error never quotes the text, which may have credentials.
+    /// An error never quotes the text, because it may contain credentials.
     pub fn new(text: &str) -> Result<Self, String> {
         let length = text.chars().count();
         if length > REPO_URL_MAX {
@@ -85,7 +85,7 @@ impl JsonSchema for Repo {
         "Repo".into()
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        // Its forms are more than a pattern says.
+        // A pattern cannot describe all of its forms.
         json_schema!({"type": "string", "minLength": 2, "maxLength": REPO_URL_MAX})
     }
 }

@@ -1,6 +1,6 @@
-//! Footprints as callers write them: what of a repository a thread will touch.
+//! Footprints as callers write them: the items of a repository, and the slots, that a thread will touch.
 //!
-//! An item is normalised when it is read, so that equal things are written alike. Nothing here reads the
+//! An item is normalised when it is parsed, so that equal items have equal values. Nothing here reads the
 //! database.
 
 use std::borrow::Cow;
@@ -27,7 +27,7 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    /// The name on the wire and in the database.
+    /// Returns the name on the wire and in the database.
     pub fn name(self) -> &'static str {
         match self {
             Self::Exclusive => "exclusive",
@@ -45,7 +45,7 @@ pub(crate) struct Item {
 }
 
 impl Item {
-    /// Returns the key of the slot that it names; none for other kinds.
+    /// Returns the key of the slot that it names; `None` for other kinds.
     pub fn slot_key(&self) -> Option<String> {
         (self.kind == Kind::Slot).then(|| slot_key(&self.value))
     }
@@ -68,7 +68,7 @@ impl TryFrom<SentItem> for Item {
     }
 }
 
-/// An item as it is stored, perhaps in a form that is not taken from callers any longer.
+/// An item as it is stored, perhaps in a form that callers can no longer send.
 #[derive(Deserialize)]
 pub(super) struct StoredItem(SentItem);
 
@@ -112,7 +112,7 @@ impl JsonSchema for SlotName {
     }
 }
 
-/// Returns the schema of a name in one line, without blanks at its ends and without what is not seen.
+/// Returns the schema of a single-line name, without blanks at its ends and without invisible characters.
 fn name_schema() -> Schema {
     json_schema!({
         "type": "string", "minLength": 1, "maxLength": FOOTPRINT_ITEM_MAX,
@@ -122,7 +122,7 @@ fn name_schema() -> Schema {
 
 /// The paths that an item may have, as an ECMA-262 regular expression.
 ///
-/// A part is anything but `..`, without what is not seen.
+/// A segment is anything but `..`, without invisible characters.
 fn path_pattern() -> String {
     let (any, no_dot) = (format!(r"[^/\\{UNSEEN}]"), format!(r"[^/.\\{UNSEEN}]"));
     let part = format!(r"(?:{no_dot}{any}*|\.(?:{no_dot}{any}*)?|\.\.{any}+)");
@@ -179,7 +179,7 @@ impl JsonSchema for Item {
     }
 }
 
-/// What a thread will touch: items of one repository, and slots of the workspace.
+/// The items of one repository, and the slots of the workspace, that a thread will touch.
 ///
 /// While the thread has a live claim, no thread whose footprint conflicts with this one can be claimed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -194,7 +194,7 @@ pub(crate) struct Footprint {
     /// A branch is always exclusive.
     #[serde(default)]
     pub mode: Mode,
-    /// What is touched. An empty list clears the footprint.
+    /// The items and slots. An empty list clears the footprint.
     pub items: Items<Item, FOOTPRINT_ITEMS_MAX>,
 }
 
@@ -204,10 +204,10 @@ impl Footprint {
         self.repo.as_ref().map(Repo::key).unwrap_or_default()
     }
 
-    /// Returns the footprint in its stored form, without repeated items; none if it has no items.
+    /// Returns the footprint in its stored form, without repeated items; `None` if it has no items.
     ///
-    /// Fails with `malformed` if an item belongs to a repository and none is named, in the input's field
-    /// `repo`.
+    /// Fails with `malformed` in the input's field `repo` if an item belongs to a repository and none is
+    /// named.
     pub fn checked(mut self, repo: &str) -> Result<Option<Self>> {
         if self.items.is_empty() {
             return Ok(None);
@@ -299,7 +299,7 @@ mod tests {
         assert!(footprint(json!({"items": many})).is_err());
     }
 
-    /// Paths of parts that are hostile, or nearly so.
+    /// Generates paths of segments that are hostile, or nearly so.
     fn hostile() -> impl Strategy<Value = String> {
         let part = prop_oneof![
             prop::sample::select(vec![
@@ -323,7 +323,7 @@ mod tests {
             };
             let leaves = sent.split('/').any(|part| part == "..") || sent.contains('\\');
             let hides = sent.contains(names::is_invisible);
-            // Segments are what a caller could have meant by them, in their order.
+            // Segments keep their order and the meaning that a caller could have intended.
             let nfc = names::nfc(&sent);
             let meant: Vec<&str> = nfc.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
             let stored = if meant.is_empty() { ".".to_owned() } else { meant.join("/") };

@@ -1,7 +1,7 @@
-//! Cancelling: the member who asked for a task takes it back.
+//! Cancelling: the creator of a task withdraws it.
 //!
-//! A cancel closes the thread without asking the conditions of a close, and gives the reason in a message
-//! and a notice. Children are not affected; each can be cancelled by itself.
+//! A cancel closes the thread without checking the conditions of a close, and gives the reason in a message
+//! and a notice. Children are not affected; each can be cancelled separately.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -50,14 +50,14 @@ pub(crate) fn feature() -> Feature {
 /// The kind of the notice of a cancel, also in the metadata of its message.
 const NOTICE: &str = "cancelled";
 
-/// A thread was cancelled. Nobody should work on it any longer.
+/// A thread was cancelled. No member should continue to work on it.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct ThreadCancelled<'a> {
-    /// Why, in the words of the member who cancelled it.
+    /// The reason, as the member who cancelled it wrote it.
     reason: &'a str,
     /// The member who cancelled it; null for the service itself.
     cancelled_by: Option<MemberId>,
-    /// The message that says why.
+    /// The message with the reason.
     message_id: MessageId,
 }
 
@@ -72,12 +72,12 @@ impl Event for ThreadCancelled<'_> {
 
 /// Cancels a thread and returns it.
 ///
-/// It closes whatever its reviews, children or results; a live claim ends, and the reason is posted as a
+/// Closes it regardless of its reviews, children or results; a live claim ends, and the reason is posted as a
 /// message. Threads that wait for it can be claimed unless something else blocks them. Cancelling it again
 /// changes nothing.
 ///
 /// Withdrawing the message with the reason removes the reason from the thread's notices too; the event
-/// ThreadCancelled keeps it for good.
+/// ThreadCancelled keeps it permanently.
 ///
 /// Fails with 403 `forbidden` if you neither created the thread nor have `thread:transition`; 409
 /// `wrong-state` if the thread is closed or archived without having been cancelled.
@@ -124,7 +124,7 @@ fn cancel_thread(cx: &mut Write<'_>, input: &CancelThread, post: &SealedPost) ->
     visible_thread(cx, thread.id)
 }
 
-/// Whether the caller may cancel the thread, beyond the capability that the operation needs.
+/// Returns whether the caller may cancel the thread, apart from the capability that the operation needs.
 fn may_cancel(caller: &Caller, thread: &Thread) -> bool {
     let created = caller.is_member() && thread.created_by == caller.member;
     created || caller.capabilities.has(ThreadTransition)

@@ -1,6 +1,6 @@
-//! Changing a thread's own fields: its title, its priority, its owner and the skills that it requires.
+//! Changing a thread's own fields: its title, priority, owner and required skills.
 //!
-//! A change to what a field holds already is none, and leaves no event.
+//! Setting a field to its present value changes nothing, and leaves no event.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -126,10 +126,10 @@ impl Event for ThreadOwnerChanged {
     }
 }
 
-/// Makes a member the owner of a thread, or nobody, and returns the thread.
+/// Sets or clears the owner of a thread, and returns the thread.
 ///
-/// The owner is responsible for the thread, whoever works on it: it is told if a claim is not acknowledged,
-/// and its own approval of the thread does not count. A live claim is not affected.
+/// The owner is responsible for the thread, even while another member works on it: it is notified if a claim
+/// is not acknowledged, and its own approval of the thread does not count. A live claim is not affected.
 ///
 /// Fails with 404 `not-found` also if the workspace has no such member; 409 `wrong-state` if the thread is
 /// archived, or if the member is deactivated or may not see the thread's channel.
@@ -138,7 +138,7 @@ impl Event for ThreadOwnerChanged {
 pub(super) struct SetThreadOwner {
     /// The thread.
     thread_id: ThreadId,
-    /// The member; null or absent for nobody.
+    /// The member; null or absent for no owner.
     owner_id: Option<MemberId>,
 }
 

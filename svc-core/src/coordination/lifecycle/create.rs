@@ -1,7 +1,7 @@
 //! Creating threads, in a channel or below another thread.
 //!
-//! A new thread is open. It enters the ready queue through its event, once it waits for nothing. Its first
-//! message is posted in the same transaction, so that nobody is given it before it is described.
+//! A new thread is open. Its event adds it to the ready queue, once it waits for nothing. Its first message
+//! is posted in the same transaction, so that no member can claim it before it is described.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -33,7 +33,7 @@ use crate::time::Time;
 /// A thread was created. It can be claimed once it waits for no unfinished thread.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct ThreadCreated<'a> {
-    /// What is to be done, in a line.
+    /// The title: the task in one line.
     title: &'a str,
     /// The thread it is a child of.
     parent_id: Option<ThreadId>,
@@ -41,11 +41,11 @@ pub(in crate::coordination) struct ThreadCreated<'a> {
     priority: i64,
     /// The skills that a member must have to claim it.
     required_skills: &'a [String],
-    /// The threads it waits for.
+    /// The threads that must be finished before it can be claimed.
     depends_on: &'a [ThreadId],
     /// The tools that its creator advises its worker to use.
     tools: &'a [&'a str],
-    /// What it will touch; null for none.
+    /// The footprint; null for none.
     footprint: Option<&'a Footprint>,
     /// The member who created it; null for the service itself.
     created_by: Option<MemberId>,
@@ -79,7 +79,7 @@ impl Event for ThreadCreated<'_> {
     }
 }
 
-/// Sets what nobody has changed yet of a new thread.
+/// Sets the initial values of the columns that a creation does not set.
 fn untouched(row: RowChange<'_>) -> RowChange<'_> {
     let zero = [
         "worked_micros",
@@ -96,7 +96,7 @@ fn untouched(row: RowChange<'_>) -> RowChange<'_> {
     no.into_iter().fold(row, |row, column| row.set(column, false))
 }
 
-/// Declares the input of an operation that creates a thread: its place, and then the task.
+/// Declares the input of an operation that creates a thread: its location, and then the task.
 ///
 /// Inputs are flat, so each has the fields of the task itself.
 macro_rules! creates_thread {
@@ -107,7 +107,7 @@ macro_rules! creates_thread {
         pub(super) struct $name {
             $(#[$place_doc])*
             $place: $id,
-            /// What is to be done, in a line.
+            /// The title: the task in one line.
             title: Title,
             /// How urgent it is, from -100 to 100.
             #[schemars(transform = brief("From -100 to 100."), transform = default_is("0"))]
@@ -124,7 +124,7 @@ macro_rules! creates_thread {
             #[schemars(transform = brief("Advice to its worker."))]
             #[serde(default)]
             tools: Items<Tool, TOOLS_MAX>,
-            /// What it will touch, as `set_thread_footprint` takes it.
+            /// The footprint, as in `set_thread_footprint`.
             #[schemars(transform = default_is("nothing"), transform = explained_elsewhere)]
             footprint: Option<Footprint>,
             /// The first message: what its worker has to know. It is posted as yourself, as by
@@ -170,7 +170,7 @@ struct Task<'a> {
     footprint: Option<&'a Footprint>,
 }
 
-/// A thread that was just created.
+/// A newly created thread.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct CreatedThread {
     #[serde(flatten)]
@@ -182,15 +182,15 @@ pub(super) struct CreatedThread {
 /// The first message of a thread, if it was created with one.
 #[derive(Debug, Serialize, JsonSchema)]
 struct FirstMessage {
-    /// The message that says `body`. Only with a `body`.
+    /// The message with the text of `body`. Only with a `body`.
     first_message_id: MessageId,
-    /// The members that it mentions by their handles, without yourself. Only with a `body`.
+    /// The members that it mentions by their handles, except yourself. Only with a `body`.
     mentioned: Vec<Mentioned>,
-    /// The mentions that reach nobody. Only with a `body`.
+    /// The mentions that reach no member. Only with a `body`.
     not_reached: Vec<NotReached>,
 }
 
-/// Returns a thread that was created before, with whom its first message would reach now.
+/// Returns a thread from an earlier call, with the members that its first message would reach now.
 fn created_before(cx: &Read<'_>, thread: ThreadId, first: Option<MessageId>) -> Result<CreatedThread> {
     let thread = visible_thread(cx, thread)?;
     let Some(first_message_id) = first else { return Ok(CreatedThread { thread, first: None }) };
@@ -206,10 +206,10 @@ type Tool = Text<1, TOOL_MAX>;
 creates_thread! {
     /// Creates a thread, which is a task, in a channel and returns it.
     ///
-    /// With a `body` nobody is given it before it is described.
+    /// Pass `body` to post the task description in the same step, before an agent can claim the thread.
     ///
     /// It is given to the next claimer with the required skills once every thread in `depends_on` is finished
-    /// and nothing is in the way of its footprint; of several threads, the oldest of those with the highest
+    /// and its footprint conflicts with nothing; of several threads, the oldest of those with the highest
     /// priority is given out first.
     ///
     /// Fails with 409 `wrong-state` if the channel is archived, if 1000 threads already wait for a thread in
@@ -240,8 +240,8 @@ pub(super) fn create_thread(
 creates_thread! {
     /// Creates a thread below another one, in the same channel, and returns it.
     ///
-    /// With a `body` nobody is given it before it is described. A parent waits for its children: it cannot
-    /// close while one is open or in review, but a child may close before its parent.
+    /// Pass `body` to post the task description in the same step, before an agent can claim the thread.
+    /// A parent cannot close while a child is open or in review, but a child may close before its parent.
     ///
     /// Fails with 409 `wrong-state` if the parent is closed or archived, if the channel is archived, if
     /// threads would be nested more than 16 deep, if 1000 threads already wait for a thread in `depends_on`,
@@ -286,12 +286,12 @@ pub(super) fn create_child_thread(
 
 type FirstBody = Prose<1, MESSAGE_MAX>;
 
-/// Seals the first message of a thread before the queue.
+/// Seals the first message of a thread before the call enters the queue.
 fn seal(body: Option<&FirstBody>, shared: &Shared, now: Time) -> Result<Option<SealedPost>> {
     body.map(|body| messages::seal_post(shared, now, body, &json!({}))).transpose()
 }
 
-/// Fails if there is a first message and the caller may not post it.
+/// Fails if there is a first message that the caller may not post.
 fn check_may_say(cx: &Write<'_>, first: Option<&SealedPost>) -> Result<()> {
     if first.is_some() { cx.caller().check_has(MessagePost) } else { Ok(()) }
 }
@@ -316,7 +316,7 @@ fn with_first(
     Ok(CreatedThread { thread, first: Some(first) })
 }
 
-/// Creates a thread of a direct message, which is no task, at a place that was checked.
+/// Creates a thread of a direct message, which is not a task, at a checked location.
 pub(in crate::coordination) fn open_conversation(
     cx: &mut Write<'_>,
     channel: &ChannelPlace,
@@ -327,7 +327,7 @@ pub(in crate::coordination) fn open_conversation(
     open(cx, channel, None, &task)
 }
 
-/// Creates a thread at a place that was checked.
+/// Creates a thread at a checked location.
 fn open(
     cx: &mut Write<'_>,
     channel: &ChannelPlace,

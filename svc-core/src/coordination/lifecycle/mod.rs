@@ -1,7 +1,7 @@
 //! The life of a thread: it is created, changed, moved between states, and perhaps cancelled.
 //!
-//! This file lists the operations that create threads and change their fields. Transitions and cancelling
-//! list their own, and transitions also the conditions that are asked before one.
+//! This file lists the operations that create threads and change their fields. The files of transitions and
+//! cancelling list their own operations, and that of transitions also the conditions of a transition.
 
 mod create;
 mod change;

@@ -1,8 +1,8 @@
-//! Transitions of threads between states, in one table, and the conditions of a transition.
+//! The table of a thread's transitions between states, and their conditions.
 //!
-//! Any feature may bring a condition. Two are in this file: a parent cannot close while a child is
-//! unfinished, and a child cannot be reopened while its parent is finished. Cancelling is a transition of
-//! its own, without conditions.
+//! Any feature may add a condition. Two are in this file: a parent cannot close while a child is unfinished,
+//! and a child cannot be reopened while its parent is finished. Cancelling is a separate transition, without
+//! conditions.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -33,7 +33,7 @@ pub(crate) enum Action {
 
 const START_REVIEW: &str = "start_review";
 const RETURN_TO_OPEN: &str = "return_to_open";
-/// The action whose conditions say what is missing before a thread may close.
+/// The action whose unmet conditions prevent a thread from closing.
 pub(crate) const CLOSE: &str = "close";
 const REOPEN: &str = "reopen";
 const ARCHIVE: &str = "archive";
@@ -138,11 +138,11 @@ impl Event for ThreadStateChanged {
 ///
 /// The actions are `start_review` (open to in_review), `return_to_open` (in_review to open), `close` (open or
 /// in_review to closed, which ends a live claim), `reopen` (closed to open, also after a cancel) and
-/// `archive` (closed to archived, for good).
+/// `archive` (closed to archived, permanently).
 ///
-/// A live claim goes on under review, and lapses unless it is renewed. Closing settles a dead letter. A
-/// thread that is open again is given out again, unless nothing is left of its budget: what it has used and
-/// its attempts stay.
+/// A live claim continues under review, and lapses unless it is renewed. Closing settles a dead letter. A
+/// reopened thread can be claimed again, unless a limit of its budget is used up: its usage and its attempts
+/// stay.
 ///
 /// Fails with 409 `wrong-state` if the action does not start at the thread's state, or if it may not be
 /// reopened because its parent is finished; 409 `close-refused` with `reasons` if the thread may not close
@@ -153,9 +153,9 @@ impl Event for ThreadStateChanged {
 struct TransitionThread {
     /// The thread.
     thread_id: ThreadId,
-    /// What to do with the thread.
+    /// The transition.
     ///
-    /// `state` of the response says where that leads.
+    /// `state` of the response is the resulting state.
     action: Action,
     /// The lease id of the claim under which you act.
     ///
@@ -166,7 +166,7 @@ struct TransitionThread {
 /// The state of a thread after a transition.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct Moved {
-    /// Where the thread is now.
+    /// The resulting state.
     pub state: ThreadState,
     /// The holder of the live claim.
     assignee_id: Option<MemberId>,
@@ -186,7 +186,7 @@ impl Answer<TransitionThread> for Moved {
 }
 
 fn transition_thread(cx: &mut Write<'_>, input: &TransitionThread) -> Result<Option<Moved>> {
-    // What has lapsed counts as that, and a dead letter that it makes is settled below.
+    // A lapsed claim ends as lapsed, and a dead letter that it causes is settled below.
     if input.action == Action::Close && claims::expire_first(cx)? {
         return Ok(None);
     }
@@ -197,7 +197,7 @@ fn transition_thread(cx: &mut Write<'_>, input: &TransitionThread) -> Result<Opt
     make(cx, &thread, input.action).map(Some)
 }
 
-/// Makes a transition of a thread, if that is possible.
+/// Moves a thread through a transition, if it is possible.
 pub(in crate::coordination) fn make(cx: &mut Write<'_>, thread: &Thread, action: Action) -> Result<Moved> {
     let transition = possible_now(cx, thread, action)?;
     enter(cx, thread, transition.to, transition.name, None)?;
@@ -242,9 +242,9 @@ fn allowed(action: Action, state: ThreadState) -> Result<&'static Transition> {
 pub(crate) struct Reason {
     /// The name of the condition.
     condition: &'static str,
-    /// What is missing, for people.
+    /// The missing requirement, for people.
     detail: String,
-    /// The ids of what it is about, such as child threads; none if there is nothing to name.
+    /// The ids of the related objects, such as child threads; empty if there are none.
     ids: Vec<String>,
 }
 
@@ -261,7 +261,7 @@ fn check_conditions(cx: &Read<'_>, thread: &Thread, transition: &Transition) -> 
     Err(Error::new(code, details.join("; ")).with("reasons", &reasons))
 }
 
-/// Returns every condition of the move named `action` that the thread does not meet now.
+/// Returns every condition of `action` that the thread does not meet now.
 fn reasons_against(cx: &Read<'_>, thread: &Thread, action: &str) -> Result<Vec<Reason>> {
     let mut reasons = Vec::new();
     for Condition { name, unmet, .. } in cx.conditions(action) {
@@ -282,12 +282,12 @@ fn unfinished_children(cx: &Read<'_>, id: ThreadId) -> Result<Vec<Unmet>> {
     Ok(vec![Unmet { detail, ids }])
 }
 
-/// The first 10 unfinished children, each with the number of all of them.
+/// Selects the first 10 unfinished children, each with the number of all of them.
 const UNFINISHED_CHILDREN: &str = "
     select id, count(*) over () from threads
     where parent_id = $1 and state in ('open', 'in_review') order by lsn limit 10";
 
-/// A thread cannot be reopened while its parent is finished.
+/// Returns the unmet condition of a thread whose parent is finished, which cannot be reopened.
 fn finished_parent(cx: &Read<'_>, id: ThreadId) -> Result<Vec<Unmet>> {
     let parent: Option<(ThreadId, ThreadState)> = cx.one(PARENT, &[&id])?;
     let finished = parent.filter(|(_, state)| state.is_finished());
@@ -300,15 +300,15 @@ fn finished_parent(cx: &Read<'_>, id: ThreadId) -> Result<Vec<Unmet>> {
 const PARENT: &str =
     "select p.id, p.state from threads t join threads p on p.id = t.parent_id where t.id = $1";
 
-/// Returns the conditions that keep a thread from being closed; none if it is finished.
+/// Returns the conditions that prevent a thread from closing; an empty list if it is finished.
 pub(crate) fn against_closing(cx: &Read<'_>, thread: &Thread) -> Result<Vec<Reason>> {
     allowed(Action::Close, thread.state)
         .map_or_else(|_| Ok(Vec::new()), |line| reasons_against(cx, thread, line.name))
 }
 
-/// Returns the names of the actions that would succeed now if the caller took them.
+/// Returns the names of the actions that would succeed now for the caller.
 ///
-/// `against_closing` is what [`against_closing`] returned: of all conditions, those of the close cost most.
+/// `against_closing` is the result of [`against_closing`]: the conditions of a close are the most expensive.
 pub(crate) fn possible(
     cx: &Read<'_>,
     thread: &Thread,
@@ -333,7 +333,7 @@ pub(crate) fn possible(
 
 /// Sets a thread's state.
 ///
-/// A thread that becomes open has neither a result that stands nor a cancel, and is judged anew.
+/// A thread that becomes open loses its current result and its cancel, and only later reviews count.
 pub(crate) fn enter(
     cx: &mut Write<'_>,
     thread: &Thread,

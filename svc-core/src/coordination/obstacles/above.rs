@@ -1,15 +1,17 @@
 //! Finding the prefixes with which a text begins, by their order alone.
 //!
-//! Such a prefix stands before the text, and all that stands between the two begins with it too. So what the
-//! text has in common with the nearest prefix before it is the longest that is left to look at. How many
-//! prefixes there are does not matter, nor how many of them share a folder. Nothing here reads the database.
+//! Such a prefix sorts before the text, and everything between the two begins with it too. So the longest
+//! prefix that remains to be checked is the part that the text shares with the nearest prefix before it. The
+//! cost does not depend on the number of prefixes, nor on how many of them share a folder. Nothing here reads
+//! the database.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Result;
 use crate::coordination::footprint::{Extent, RepoKey};
 
-/// The prefixes that a text is compared with: those of a repository, of exclusive claims alone or of all.
+/// The prefixes that a text is compared with: those of a repository, of all claims or of exclusive ones
+/// alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     pub repo_key: RepoKey,
@@ -23,14 +25,15 @@ impl Place {
     }
 }
 
-/// Texts to look before, each with a length: what is no longer than that is looked for elsewhere.
+/// Texts whose nearest prefix is still to be found, each with a length: another entry finds prefixes up to
+/// it.
 type Open = BTreeMap<(Place, String), usize>;
 
-/// Returns beginnings of texts, among them each prefix with which one of the texts begins.
+/// Returns beginnings of texts, including each prefix with which one of the texts begins.
 ///
-/// `nearest` is given texts and returns for each the greatest prefix before it, if there is one. It is
-/// called a dozen times at most, because what is left of a text is halved each time; a beginning that several
-/// texts of one place share is asked for once.
+/// `nearest` returns, for each of the given texts, the greatest prefix before it, if there is one. It is
+/// called up to a dozen times, because each call halves the remaining text. A beginning that several texts of
+/// one place share is looked up once.
 pub(super) fn beginnings(
     texts: impl IntoIterator<Item = (Place, String)>,
     mut nearest: impl FnMut(&[&(Place, String)]) -> Result<Vec<Option<String>>>,
@@ -63,7 +66,7 @@ pub(super) fn beginnings(
     Ok(found)
 }
 
-/// What two texts begin with.
+/// Returns the common beginning of two texts.
 fn common<'t>(one: &'t str, other: &str) -> &'t str {
     let end = one.bytes().zip(other.bytes()).take_while(|(a, b)| a == b).count();
     one.split_at(one.floor_char_boundary(end)).0
@@ -75,7 +78,8 @@ mod tests {
 
     use super::*;
 
-    /// The prefixes that texts begin with, how often was asked for them, and for how many texts in all.
+    /// Returns the prefixes that texts begin with, the number of lookups, and the total number of their
+    /// texts.
     fn walk(prefixes: &BTreeSet<String>, texts: &[String]) -> (BTreeSet<String>, usize, usize) {
         let (mut rounds, mut steps) = (0, 0);
         let found = beginnings(texts.iter().map(|text| (Place::default(), text.clone())), |asked| {

@@ -18,11 +18,11 @@ use crate::time::Time;
 /// A live claim that uses a slot: holder, end of the lease, thread, and whether the caller sees it.
 type Holder = (MemberId, Time, ThreadId, bool);
 
-/// The slots of some footprints that are full.
+/// The full slots of some footprints.
 pub(super) struct FullSlots(BTreeSet<Obstacle>);
 
 impl FullSlots {
-    /// Finds those of all footprints by one statement. A claim on the thread `own` does not count.
+    /// Finds the full slots of all footprints in one statement. A claim on the thread `own` does not count.
     pub fn find(
         cx: &Read<'_>,
         footprints: &[&Footprint],
@@ -31,7 +31,7 @@ impl FullSlots {
     ) -> Result<Self> {
         let items = footprints.iter().flat_map(|footprint| footprint.items.iter());
         let limits: BTreeMap<Obstacle, i64> = items.filter_map(|item| slot_of(cx, item, limited)).collect();
-        // A slot with no capacity at all is full without any claim.
+        // A slot of capacity 0 is full without any claim.
         let (closed, open): (Vec<_>, Vec<_>) = limits.into_iter().partition(|(_, capacity)| *capacity == 0);
         let mut full: BTreeSet<Obstacle> = closed.into_iter().map(|(slot, _)| slot).collect();
         if !open.is_empty() {
@@ -40,12 +40,12 @@ impl FullSlots {
         Ok(Self(full))
     }
 
-    /// Whether any slot of a footprint is full.
+    /// Returns whether any slot of a footprint is full.
     pub fn blocks(&self, cx: &Read<'_>, footprint: &Footprint) -> bool {
         footprint.items.iter().filter_map(|item| obstacle_of(cx, item)).any(|slot| self.0.contains(&slot))
     }
 
-    /// Returns `most` claims that use the slots, if there are so many; those of a slot by their ends.
+    /// Returns up to `most` claims that use the slots; those of a slot by the ends of their leases.
     pub fn holders(&self, cx: &Read<'_>, own: Option<ThreadId>, most: i64) -> Result<Holders> {
         let mut holders = Holders(self.0.iter().map(|slot| (*slot, Vec::new())).collect());
         if self.0.is_empty() {
@@ -96,7 +96,7 @@ impl Holders {
     }
 }
 
-/// Returns the obstacle that an item is while its slot is full, and the slot's capacity.
+/// Returns the obstacle and the capacity of an item's slot.
 fn slot_of(cx: &Read<'_>, item: &Item, limited: &Limited) -> Option<(Obstacle, i64)> {
     let key = item.slot_key()?;
     Some((Obstacle::slot(cx.caller().workspace_id, &key), limited.capacity(&key)?))
@@ -117,7 +117,7 @@ fn by_engine(cx: &Read<'_>, sqlite: &'static str, postgres: &'static str) -> &'s
     }
 }
 
-/// Returns slots as the statements read them.
+/// Returns slots as a parameter of the statements.
 fn listed(slots: impl Iterator<Item = Obstacle>) -> String {
     let slots: Vec<Value> = slots.map(|slot| json!(slot.uuid().simple().to_string())).collect();
     Value::from(slots).to_string()
@@ -141,10 +141,10 @@ macro_rules! slots_postgres {
     };
 }
 
-/// Returns the slots that live claims use as often as their capacities say, without that of `own`.
+/// Returns the slots whose uses by live claims reach their capacity, without the claim on `own`.
 ///
-/// The uses of a slot are counted as claims begin and end. Those of lapsed claims count until these are
-/// ended; of very many the first are left out here.
+/// The stored counts change as claims begin and end, so they include lapsed claims that have not been ended.
+/// Those of the first [`LAPSED_MAX`] lapsed claims are subtracted.
 fn used_up(
     cx: &Read<'_>,
     slots: Vec<(Obstacle, i64)>,
@@ -170,7 +170,7 @@ fn used_up(
     Ok(left.into_iter().filter(|(_, left)| *left <= 0).map(|(slot, _)| slot))
 }
 
-/// Most lapsed claims whose uses are left out.
+/// Maximum lapsed claims whose uses are subtracted.
 const LAPSED_MAX: i64 = 50;
 
 macro_rules! uses_of {
@@ -183,7 +183,7 @@ const USES_SQLITE: &str = uses_of!(slots_sqlite!("$1"));
 
 const USES_POSTGRES: &str = uses_of!(slots_postgres!("$1"));
 
-/// A slot for each use of it by the claim on `$3`, or by one that has lapsed.
+/// Selects a slot for each use of it by the claim on `$3`, or by a lapsed claim.
 const FREED: &str = "
     select l.obstacle from (
         select t.id from threads t
@@ -194,7 +194,7 @@ const FREED: &str = "
     union all
     select l.obstacle from live_items l where l.thread_id = $3 and l.space = 'slot'";
 
-/// Returns how many live claims use each of some slots: `most` of each are counted.
+/// Returns how many live claims use each of some slots, counting up to `most` per slot.
 pub(in crate::coordination) fn used(
     cx: &Read<'_>,
     slots: &[Obstacle],
@@ -249,7 +249,7 @@ const HOLDERS_SQLITE: &str = holders!(slots_sqlite!("$5"));
 
 const HOLDERS_POSTGRES: &str = holders!(slots_postgres!("$5"));
 
-/// Returns live claims that use a slot, those whose leases end first among the `counted` ones that are read.
+/// Returns live claims that use a slot, of `counted` ones those whose leases end first.
 pub(in crate::coordination) fn holders(
     cx: &Read<'_>,
     slot: Obstacle,

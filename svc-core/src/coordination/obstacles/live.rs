@@ -1,6 +1,7 @@
-//! The items that live claims touch: rows that stand while a thread has a claim in its row.
+//! The items that live claims touch: rows that exist while a thread has a claim in its row.
 //!
-//! How many claims use a slot is counted beside them, so that nobody counts the rows of a large one.
+//! The number of claims that use a slot is stored beside them, so that the rows of a large slot need no
+//! counting.
 
 use super::Obstacle;
 use crate::Result;
@@ -9,7 +10,7 @@ use crate::id::{ThreadId, WorkspaceId};
 use crate::op::Write;
 use crate::store::new_row;
 
-/// Records what a thread's new claim touches.
+/// Records the items of a thread's new claim.
 pub(in crate::coordination) fn begin(
     cx: &mut Write<'_>,
     thread_id: ThreadId,
@@ -31,7 +32,7 @@ pub(in crate::coordination) fn begin(
             obstacle,
             thread_id,
         }))?;
-        // A slot whose uses nobody has counted, such as one of an import, is counted now.
+        // A slot without a stored count, such as one of an import, is counted now.
         if is_slot && cx.change(ADD_USE, &[&obstacle])? == 0 {
             cx.execute_any(COUNT_USES, &[&workspace_id, &obstacle])?;
         }
@@ -45,7 +46,7 @@ const COUNT_USES: &str = "
     insert into slot_uses (workspace_id, obstacle, uses)
     select $1, $2, count(*) from live_items where obstacle = $2 and space = 'slot'";
 
-/// How many claims use the slot `$slot`, lapsed ones too.
+/// Selects how many claims use the slot `$slot`, including lapsed ones.
 macro_rules! uses {
     ($slot:literal) => {
         concat!(
@@ -60,7 +61,7 @@ macro_rules! uses {
 }
 pub(in crate::coordination) use uses;
 
-/// Removes what a thread's claim touched, and returns what it was as obstacles.
+/// Removes the items of a thread's claim, and returns them as obstacles.
 pub(in crate::coordination) fn end(
     cx: &mut Write<'_>,
     thread_id: ThreadId,
@@ -79,7 +80,7 @@ const END_USES: &str = "
 
 const END: &str = "delete from live_items where thread_id = $1";
 
-/// Returns what a claim of a thread with this footprint is as obstacles.
+/// Returns the obstacles that a claim of a thread with this footprint is for others.
 fn of_claim(workspace: WorkspaceId, footprint: &Footprint) -> Vec<Obstacle> {
     let mut touched: Vec<Obstacle> =
         all_extents(footprint).iter().map(|extent| Obstacle::of(workspace, extent)).collect();

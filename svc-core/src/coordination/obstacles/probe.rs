@@ -1,9 +1,9 @@
-//! Finding the live claims in the way of footprints, by indexes of what they touch.
+//! Finding the live claims that conflict with footprints, by indexes of their items.
 //!
 //! An item can overlap one that begins with it, which the order of prefixes finds, and one with which it
 //! begins, which `above` finds. Both are spans of that order, which one statement reads for the items of many
-//! footprints. For an item that may be shared it reads none that share it, however many there are: in the
-//! index, the exclusive ones stand apart.
+//! footprints. For an item that may be shared it reads no shared ones, however many there are: the index
+//! keeps exclusive items separate.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,10 +21,10 @@ use crate::op::Read;
 use crate::store::{Engine, FromRow, Row, ToParam};
 use crate::time::Time;
 
-/// Items of live claims that are read to say what is in the way of footprints.
+/// Maximum items of live claims that are read to find what conflicts with footprints.
 const OVERLAPS_READ: i64 = 2500;
 
-/// A claim that was found.
+/// A claim that overlaps an item.
 struct Overlap {
     /// The number of the item.
     number: i64,
@@ -33,11 +33,11 @@ struct Overlap {
     thread: ThreadId,
     /// Whether the caller may see the thread.
     is_visible: bool,
-    /// The first prefix of it that the item overlaps.
+    /// Its first prefix that the item overlaps.
     prefix: String,
     /// Whether the claim is live, and not on the caller's own thread.
     is_in_the_way: bool,
-    /// How many of its items were found.
+    /// The number of its items that were found.
     items: i64,
 }
 
@@ -56,11 +56,11 @@ impl FromRow for Overlap {
     }
 }
 
-/// The items of footprints, as they are compared.
+/// The items of footprints, in the form in which they are compared.
 struct Asked {
-    /// With the number of its footprint.
+    /// Each with the number of its footprint.
     touched: Vec<(usize, Item, Extent)>,
-    /// The spans of live items in which each is overlapped, in the order of the items.
+    /// The spans of live items that overlap each, in the order of the items.
     spans: String,
 }
 
@@ -86,7 +86,7 @@ impl Asked {
             let mut span = |exclusive: bool, low: &str, end: String| {
                 spans.push(json!([number, &**repo_key, space.name(), exclusive, low, end]));
             };
-            // Unless the item is touched exclusively, only exclusive claims are in its way.
+            // An item that is not exclusive conflicts only with exclusive claims.
             let modes = if *exclusive { &[true, false][..] } else { &[true] };
             for mode in modes {
                 span(*mode, prefix, extent.end());
@@ -102,7 +102,7 @@ impl Asked {
         Ok(Some(Self { touched, spans: Value::from(spans).to_string() }))
     }
 
-    /// Reads what overlaps the items. Whatever a claim touches, it counts once for an item.
+    /// Reads what overlaps the items. A claim counts once for an item, however many of its items overlap it.
     fn read(&self, cx: &Read<'_>, own: Option<ThreadId>) -> Result<Vec<Overlap>> {
         let sql = match cx.engine() {
             Engine::Sqlite => OVERLAPS_SQLITE,
@@ -111,7 +111,7 @@ impl Asked {
         self.overlaps(cx, sql, own, &[&OVERLAPS_READ, &CONFLICTS_MAX])
     }
 
-    /// Returns what one of the statements about overlaps selects; `limits` are its last parameters.
+    /// Returns the rows of one of the statements about overlaps; `limits` are its last parameters.
     fn overlaps(
         &self,
         cx: &Read<'_>,
@@ -136,7 +136,8 @@ impl Asked {
         Ok(found.collect::<Result<Vec<_>>>()?.into_iter().flatten().next().map(|(_, blocked)| blocked))
     }
 
-    /// Returns what a row means, with the number of the footprint; `None` if the claim does not block it.
+    /// Returns the conflict in a row, with the number of the footprint; `None` if the claim does not block
+    /// it.
     fn blocked(&self, cx: &Read<'_>, found: Overlap) -> Result<Option<(usize, Blocked)>> {
         let Overlap { number, holder, until, thread, is_visible, prefix, is_in_the_way, .. } = found;
         if !is_in_the_way {
@@ -162,15 +163,15 @@ impl Asked {
     }
 }
 
-/// Whether a live item with the prefix `beginning` is above one with the prefix `prefix`.
+/// Returns whether a live item with the prefix `beginning` is above one with the prefix `prefix`.
 fn is_above(beginning: &str, prefix: &str) -> bool {
     beginning.len() < prefix.len() && prefix.starts_with(beginning)
 }
 
-/// Returns the live claims that overlap a footprint, in the order of its items, at most `most`.
+/// Returns up to `most` live claims that overlap a footprint, in the order of its items.
 ///
-/// A claim is returned once for each item that it overlaps. If only one is asked for it may be any of them,
-/// and no more are read. If there are very many, only some are read, but never none.
+/// A claim is returned once for each item that it overlaps. If `most` is 1, it may be any of them, and no
+/// more are read. If there are very many, only some are read, but at least one.
 pub(super) fn overlaps(
     cx: &Read<'_>,
     footprint: &Footprint,
@@ -186,15 +187,15 @@ pub(super) fn overlaps(
     let found = rows.into_iter().map(|row| asked.blocked(cx, row)).filter_map(Result::transpose);
     let mut found = found.map(|found| found.map(|(_, blocked)| blocked)).collect::<Result<Vec<_>>>()?;
     if found.is_empty() && !is_all {
-        // All that were read have lapsed.
+        // All claims that were read have lapsed.
         found.extend(asked.first(cx, own)?);
     }
     found.truncate(usize::try_from(most).unwrap_or(usize::MAX));
     Ok(found)
 }
 
-/// Returns the live claims that overlap each of the first footprints: of as many as can be read at once, and
-/// of one at least if there is one.
+/// Returns the live claims that overlap each of the first footprints: as many as one read allows, and at
+/// least one if there is one.
 pub(super) fn overlaps_of_each(
     cx: &Read<'_>,
     footprints: &[&Footprint],
@@ -206,7 +207,7 @@ pub(super) fn overlaps_of_each(
     let rows = asked.read(cx, None)?;
     let last = rows.iter().map(|row| row.number).max().and_then(|number| usize::try_from(number).ok());
     let last = last.and_then(|number| asked.touched.get(number)).map(|(footprint, ..)| *footprint);
-    // Of the last one that was read there may be more.
+    // The last footprint that was read may have more.
     let read = last.filter(|_| !is_all(&rows)).unwrap_or(footprints.len());
     let mut found: Vec<Vec<Blocked>> = footprints.iter().take(read).map(|_| Vec::new()).collect();
     for row in rows {
@@ -222,7 +223,7 @@ pub(super) fn overlaps_of_each(
     Ok(found)
 }
 
-/// Returns which of the footprints a live claim overlaps, by their numbers.
+/// Returns the numbers of the footprints that a live claim overlaps.
 pub(super) fn overlapped(cx: &Read<'_>, footprints: &[&Footprint]) -> Result<BTreeSet<usize>> {
     let Some(asked) = Asked::about(cx, footprints)? else { return Ok(BTreeSet::new()) };
     let sql = match cx.engine() {
@@ -235,15 +236,15 @@ pub(super) fn overlapped(cx: &Read<'_>, footprints: &[&Footprint]) -> Result<BTr
     Ok(numbers.filter_map(|number| asked.touched.get(number)).map(|(footprint, ..)| *footprint).collect())
 }
 
-/// Whether what was read is all that there is.
+/// Returns whether the rows are all that there are.
 fn is_all(rows: &[Overlap]) -> bool {
     let items = rows.iter().fold(0_i64, |items, row| items.saturating_add(row.items));
     let claims = i64::try_from(rows.len()).unwrap_or(i64::MAX);
     items < OVERLAPS_READ && claims < CONFLICTS_MAX
 }
 
-/// Returns beginnings of paths, among them the prefix of each live claim with which one of them begins, by
-/// where they are in the order of live items.
+/// Returns beginnings of paths by their place in the order of live items, including the prefix of each live
+/// claim with which one of the paths begins.
 ///
 /// Unless the paths are touched exclusively, those are only the prefixes of exclusive claims.
 fn above(cx: &Read<'_>, items: &[(usize, Item, Extent)]) -> Result<BTreeMap<Place, BTreeSet<String>>> {
@@ -268,8 +269,8 @@ fn above(cx: &Read<'_>, items: &[(usize, Item, Extent)]) -> Result<BTreeMap<Plac
     })
 }
 
-/// Selects with each text the greatest live prefix before it, of exclusive claims and, if it says so, of
-/// others.
+/// Selects, with each text, the greatest live prefix before it: that of exclusive claims and, if the text
+/// asks for it, of others.
 macro_rules! nearest {
     ($texts:literal) => {
         concat!(
@@ -304,7 +305,7 @@ const NEAREST_POSTGRES: &str = nearest!(
       from jsonb_array_elements(cast(cast($2 as text) as jsonb)) with ordinality)"
 );
 
-/// The spans in `$spans`, and the live items in each, in their order.
+/// Selects the spans in `$spans`, and the live items in each, in their order.
 macro_rules! spans_sqlite {
     ($spans:literal) => {
         concat!(
@@ -368,7 +369,7 @@ const OVERLAPS_SQLITE: &str = concat!(
      order by f.number, t.assignment_expires_at, t.id"
 );
 
-/// Before it has statistics, Postgres would read whole tables instead of looking rows up.
+/// Without statistics, Postgres would read whole tables instead of using the index.
 const OVERLAPS_POSTGRES: &str = concat!(
     claim_columns!("f.items"),
     " from (

@@ -1,8 +1,8 @@
-//! What will return to the queue once the lapsed claims of a workspace are ended.
+//! Threads that will return to the queue once the lapsed claims of a workspace are ended.
 //!
-//! A lapsed claim stands in nobody's way, but its thread enters the queue only when somebody ends it, and so
-//! does what is parked behind it. Whoever claims ends it first. A read cannot, so it finds here what a claim
-//! would find.
+//! A lapsed claim blocks nothing, but its thread, and the threads parked behind it, enter the queue only when
+//! the claim is ended. A claiming operation ends it first. A read cannot, so this file finds the threads that
+//! a claiming operation would find.
 
 use super::heads::NextThread;
 use super::parked::{self, Standing};
@@ -16,10 +16,10 @@ use crate::id::ThreadId;
 use crate::op::Read;
 use crate::store::{FromRow, Row};
 
-/// Returns the threads that the ends of lapsed claims would add to the queue, of those that are wanted.
+/// Returns the wanted threads that ending the lapsed claims would add to the queue.
 ///
-/// Each list is one group, in order: its first thread that nothing is in the way of would be the one. Of very
-/// many lapsed claims it looks at the first, as far as [`LAPSED_MAX`].
+/// Each list is one group, in order, and contributes its first thread that has no conflict. Covers the first
+/// [`LAPSED_MAX`] lapsed claims.
 pub(super) fn once_lapsed_claims_end(
     cx: &Read<'_>,
     is_wanted: impl Fn(&Standing) -> bool,
@@ -44,7 +44,7 @@ pub(super) fn once_lapsed_claims_end(
 
 /// A thread with a lapsed claim.
 struct Lapsed {
-    /// Whether it belongs into the queue apart from that.
+    /// Whether it would be in the queue without the claim.
     is_able: bool,
     /// Whether its budget has limits.
     is_budgeted: bool,
@@ -68,7 +68,7 @@ impl FromRow for Lapsed {
     }
 }
 
-/// Most lapsed claims that one read looks at.
+/// Maximum lapsed claims that one read covers.
 const LAPSED_MAX: i64 = 256;
 
 const LAPSED: &str = concat!(
@@ -83,7 +83,7 @@ const LAPSED: &str = concat!(
      order by t.assignment_expires_at, t.id limit $3"
 );
 
-/// What threads are parked behind of what these claims touch: of very much the first.
+/// Selects the items of these claims that threads are parked behind, up to a limit.
 const WAITED_FOR: &str = "
     select distinct l.obstacle from (
         select t.id from threads t

@@ -24,7 +24,7 @@ impl ResultKind {
     }
 }
 
-/// Whether `text` consists of two or more words joined by dots, and a version from 1.
+/// Returns whether `text` is two or more names joined by dots, and a version from 1.
 fn is_versioned_name(text: &str) -> bool {
     let Some((name, version)) = text.rsplit_once('/') else { return false };
     let is_word = |word: &str| {

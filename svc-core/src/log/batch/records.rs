@@ -26,7 +26,7 @@ pub(super) struct AuditRow {
     pub metadata: String,
 }
 
-/// The events and audit rows of a batch, and how far they move the heads of their logs.
+/// Writes the events and audit rows of a batch, and moves the heads of their logs.
 ///
 /// A head is moved only if it is still at the position at which it was read.
 pub(super) const RECORDS: JointWrite<3> = JointWrite {

@@ -1,6 +1,6 @@
 //! The filter of a listener: which events it waits for.
 //!
-//! It decides from an event's kind and subject alone, so that no payload is read to wake somebody.
+//! It decides from an event's kind and subject alone, so waking a listener reads no payload.
 
 use crate::id::{ChannelId, MemberId, ThreadId};
 use crate::log::event::Subject;
@@ -12,44 +12,44 @@ pub struct EventFilter {
     channel_id: Option<ChannelId>,
     thread_id: Option<ThreadId>,
     member_id: Option<MemberId>,
-    /// Only those about the waiting member.
+    /// Whether to select only events about the waiting member.
     own: bool,
-    /// No event by itself, but those that add something to the inbox of the waiting member.
+    /// Whether to select additions to the waiting member's inbox instead of events.
     inbox: bool,
     or: Vec<EventFilter>,
 }
 
 impl EventFilter {
-    /// Selects events of these kinds; of any kind if there are none.
+    /// Selects events of these kinds; of any kind if the list is empty.
     pub fn on<K: Into<String>>(kinds: impl IntoIterator<Item = K>) -> Self {
         Self { kinds: kinds.into_iter().map(Into::into).collect(), ..Self::default() }
     }
 
-    /// Restricts it to this channel, if one is given.
+    /// Restricts the filter to this channel, if one is given.
     #[must_use]
     pub fn in_channel(self, channel_id: Option<ChannelId>) -> Self {
         Self { channel_id, ..self }
     }
 
-    /// Restricts it to this thread, if one is given.
+    /// Restricts the filter to this thread, if one is given.
     #[must_use]
     pub fn in_thread(self, thread_id: Option<ThreadId>) -> Self {
         Self { thread_id, ..self }
     }
 
-    /// Restricts it to events about this member, if one is given.
+    /// Restricts the filter to events about this member, if one is given.
     #[must_use]
     pub fn about(self, member_id: Option<MemberId>) -> Self {
         Self { member_id, ..self }
     }
 
-    /// Restricts it to events about the waiting member.
+    /// Restricts the filter to events about the waiting member.
     #[must_use]
     pub fn about_me(self) -> Self {
         Self { own: true, ..self }
     }
 
-    /// Selects what adds something to the inbox of the waiting member, and nothing else.
+    /// Selects only additions to the waiting member's inbox.
     pub fn inbox() -> Self {
         Self { inbox: true, own: true, ..Self::default() }
     }
@@ -71,7 +71,7 @@ impl EventFilter {
         }
     }
 
-    /// Returns whose inbox it waits for, once that is resolved; none if it selects events.
+    /// Returns the member whose inbox it waits for, once that is resolved; `None` if it selects events.
     pub(super) fn inbox_of(&self) -> Option<MemberId> {
         self.member_id.filter(|_| self.inbox)
     }

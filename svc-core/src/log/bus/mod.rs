@@ -1,11 +1,10 @@
-//! The bus: who waits for what, and how far each watched workspace's log has reached.
+//! The bus: the listeners, and how far each watched workspace's log has reached.
 //!
-//! One thread reads new events from the log and wakes the listeners whose filter matches, and those who wait
-//! for an inbox to which one of the events added something. It carries none to them: a listener that wants
-//! the events themselves holds the workspace's tail, which the thread fills. A listener has read the log up
-//! to a position and passes it, so nothing that arrived between reading and listening is missed. Other
-//! processes' commits are polled at fixed times, however much this one commits. Deadlines are left to the
-//! timers.
+//! One thread reads new events from the log and wakes the listeners whose filter matches, and those that wait
+//! for an inbox to which one of the events added something. It does not pass the events on: a listener that
+//! needs them holds the workspace's tail, which the thread fills. A listener has read the log up to a
+//! position and passes it, so it misses nothing between reading and listening. The thread polls the commits
+//! of other processes at fixed times, even while this process commits. The timers handle deadlines.
 
 mod filter;
 mod watch;
@@ -42,11 +41,11 @@ struct State {
 enum Work {
     /// Read the new events of these workspaces.
     Deliver(Vec<WorkspaceId>),
-    /// Find out what other processes have committed in these.
+    /// Read the heads of these workspaces for commits of other processes.
     PollHeads(Vec<WorkspaceId>),
 }
 
-/// Takes an event's position, kind and subject.
+/// Reads the position, kind and subject of an event from its row.
 fn new_event(row: &mut Row) -> Result<(String, NewEvent)> {
     let (lsn, kind) = (row.take()?, row.take()?);
     let subject = Subject { channel_id: row.take()?, thread_id: row.take()?, member_id: row.take()? };
@@ -72,7 +71,7 @@ pub(crate) struct Bus {
 }
 
 impl Bus {
-    /// Creates a bus that looks at a shared database every `reconcile`, whatever it is notified of.
+    /// Creates a bus that polls a shared database every `reconcile`, even with notifications.
     pub fn new(clock: &Clock, reconcile: Duration) -> Self {
         Self {
             reconcile,
@@ -84,7 +83,7 @@ impl Bus {
         }
     }
 
-    /// Announces that a workspace's log has reached `lsn`. Cheap while nobody listens.
+    /// Announces that a workspace's log has reached `lsn`. Cheap without listeners.
     pub fn announce(&self, workspace: WorkspaceId, lsn: i64) {
         if self.listening.load(Ordering::SeqCst) == 0 {
             return;
@@ -95,9 +94,9 @@ impl Bus {
         }
     }
 
-    /// Returns the tail of a workspace, which is filled while somebody listens there.
+    /// Returns the tail of a workspace, which is filled while the workspace has a listener.
     ///
-    /// A new one begins after `lsn`, which the caller has found committed.
+    /// A new one begins after `lsn`, which the caller has read as committed.
     pub fn enter(&self, workspace: WorkspaceId, lsn: i64) -> Arc<Tail> {
         self.feed.enter(workspace, lsn, self.state.clock())
     }
@@ -117,8 +116,8 @@ impl Bus {
     pub fn listen(&self, workspace: WorkspaceId, id: u64, seen: i64, filter: EventFilter, wake: Wake) {
         self.listening.fetch_add(1, Ordering::SeqCst);
         let mut state = self.state.lock();
-        // A watch learns of every commit from its beginning on. Events from before that, after the listener
-        // had read the log, are found by reading it once.
+        // A watch learns of every commit after its creation. Events between the listener's read of the log
+        // and the creation of the watch are found by reading the log once.
         let watch = state.watches.entry(workspace).or_insert_with(|| Watch::new(seen));
         watch.go_back(seen);
         let behind = watch.stale;
@@ -156,7 +155,7 @@ impl Bus {
 
     /// Records whether notifications of other servers are interrupted.
     ///
-    /// Commits that went unnoticed meanwhile are polled as soon as they resume.
+    /// When they resume, the bus polls at once for the commits that it missed.
     pub fn set_interrupted(&self, interrupted: bool) {
         self.interrupted.store(interrupted, Ordering::SeqCst);
         if !interrupted {
@@ -170,7 +169,7 @@ impl Bus {
         self.interrupted.load(Ordering::SeqCst)
     }
 
-    /// Returns whether the thread has spent too long on one piece of work, during which nobody is woken.
+    /// Returns whether the thread has spent too long on one piece of work, during which it wakes no listener.
     pub fn hangs(&self) -> bool {
         let since = self.at_work_since.load(Ordering::SeqCst);
         let now = self.state.clock().monotonic().micros();
@@ -201,9 +200,9 @@ impl Bus {
         }
     }
 
-    /// Waits until there is work; none when closed.
+    /// Waits for work, and returns `None` once closed.
     ///
-    /// Polling other processes comes first when it is due, and when that is does not depend on how often this
+    /// Polling other processes comes first when it is due; its schedule does not depend on how often this
     /// process wakes the bus.
     fn next_work(&self, poll: Duration) -> Option<Work> {
         let mut state: MutexGuard<'_, State> = self.state.lock();
@@ -235,7 +234,7 @@ impl Bus {
         }
     }
 
-    /// Finds what other processes have committed, with one statement for all watched workspaces.
+    /// Finds the commits of other processes, with one statement for all watched workspaces.
     fn poll_heads(&self, conn: &Conn, watched: &[WorkspaceId]) -> Result<()> {
         // Nothing has changed unless another process wrote to the file.
         if conn.engine() == Engine::Sqlite && !conn.others_wrote().unwrap_or(true) {
@@ -267,7 +266,7 @@ impl Bus {
         })?;
         let mut state = self.state.lock();
         let Some(watch) = state.watches.get_mut(&workspace) else { return Ok(()) };
-        // Whoever follows the log must learn that it ends here.
+        // Followers of the log must learn that it ends here.
         let mut woken = if is_broken { watch.all() } else { Vec::new() };
         woken.extend(watch.woken(&events, &items));
         watch.end(after, events.last().map(|(_, event)| event.lsn), has_more);
@@ -276,7 +275,7 @@ impl Bus {
         Ok(())
     }
 
-    /// Returns at most `most` events after `after`: from the workspace's tail if that has them, else from the
+    /// Returns up to `most` events after `after`: from the workspace's tail if it has them, else from the
     /// log.
     fn new_events(&self, conn: &Conn, workspace: WorkspaceId, after: i64, most: usize) -> Result<NewEvents> {
         let tail = self.feed.tail(workspace);
@@ -302,11 +301,11 @@ struct NewEvents {
 pub(crate) struct Head {
     pub workspace: WorkspaceId,
     pub lsn: i64,
-    /// The epoch of what decides who may do and see what.
+    /// The epoch of the access rules.
     pub epoch: i64,
 }
 
-/// Reads the heads of these workspaces, but for those that have no log.
+/// Reads the heads of these workspaces; those without a log are omitted.
 pub(crate) fn heads(conn: &Conn, clock: &Clock, workspaces: &[WorkspaceId]) -> Result<Vec<Head>> {
     let sql = match conn.engine() {
         Engine::Sqlite => HEADS_SQLITE,
@@ -332,14 +331,14 @@ const HEADS_POSTGRES: &str = "
     select workspace_id, lsn, epoch, cast(extract(epoch from clock_timestamp()) * 1000000 as bigint)
     from heads where workspace_id = any($1)";
 
-/// Events read at once.
+/// Maximum events read at once.
 const EVENTS_MAX: usize = 1000;
-/// About how often a listener is compared with an event in one read of a workspace's log.
+/// Maximum comparisons, roughly, of listeners with events in one read of a workspace's log.
 ///
-/// Commits of all workspaces wait for that, and the listeners of others.
+/// Commits of all workspaces wait for them, and the listeners of others.
 const COMPARED_MAX: usize = 50_000;
 
-/// Returns how many events are read at once for so many listeners.
+/// Returns how many events are read at once for this number of listeners.
 fn events_at_once(listeners: usize) -> usize {
     COMPARED_MAX.checked_div(listeners).unwrap_or(EVENTS_MAX).clamp(1, EVENTS_MAX)
 }
@@ -356,13 +355,13 @@ fn next_events(
 
 /// Reads up to the head, as every reader does.
 ///
-/// A listener woken by an event beyond it would look for it in vain, again and again.
+/// A listener woken by an event beyond the head would not find it, and would be woken again and again.
 const NEXT_EVENTS: &str = "
     select lsn, kind, channel_id, thread_id, member_id from events
     where workspace_id = $1 and lsn > $2 and lsn <= (select lsn from heads where workspace_id = $1)
     order by lsn limit $3";
 
-/// Returns whose inboxes have something new from the events after `after` up to `last`.
+/// Returns the inboxes that have new items from the events after `after` up to `last`.
 fn new_items(conn: &Conn, workspace: WorkspaceId, after: i64, last: i64) -> Result<Vec<NewItem>> {
     let mut rows = conn.query(NEW_ITEMS, &[&workspace, &after, &last])?;
     rows.iter_mut().map(|row| Ok(NewItem { member_id: row.take()?, lsn: row.take()? })).collect()
@@ -421,7 +420,7 @@ mod tests {
             fixture
         }
 
-        /// Commits an event as another process would; nobody here is notified.
+        /// Commits an event as another process would, without a notification.
         fn append(&self, workspace: WorkspaceId, lsn: i64, kind: &str) {
             self.writer
                 .execute(
@@ -434,7 +433,7 @@ mod tests {
                 .unwrap();
         }
 
-        /// Returns when the thread has nothing left to do before the clock is advanced.
+        /// Returns once the thread has nothing left to do until the clock is advanced.
         fn wait_until_idle(&self) {
             let has_work = || {
                 let state = self.bus.state.lock();
@@ -488,7 +487,7 @@ mod tests {
     fn nothing_between_reading_and_listening_is_missed() {
         let fixture = Fixture::new();
         fixture.append(HERE, 1, "Early");
-        // It read the log while that was empty; nobody listened when the event came.
+        // It read the log while that was empty; there was no listener when the event came.
         let first = fixture.listen(HERE, 1, 0, "Early");
         assert_eq!(first.recv().unwrap(), 1);
         fixture.append(HERE, 2, "Early");

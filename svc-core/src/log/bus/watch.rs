@@ -1,4 +1,4 @@
-//! The watch over one workspace's log: its listeners, and how far they have been told of events.
+//! The watch over one workspace's log: its listeners, and the position up to which they have received events.
 //!
 //! No announcement gets lost: one that comes while the log is read causes another read, and a listener that
 //! is behind moves the watch back to where it has read the log.
@@ -17,7 +17,7 @@ pub(crate) struct NewEvent {
     pub subject: Subject,
 }
 
-/// Called on the bus's thread with the matching events; it must only hand them on.
+/// Called on the bus's thread with the matching events; it must only pass them on.
 pub(crate) type Wake = Arc<dyn Fn(&[NewEvent]) + Send + Sync>;
 
 pub(super) struct Listener {
@@ -27,26 +27,26 @@ pub(super) struct Listener {
 }
 
 pub(super) struct Watch {
-    /// Events up to here have been delivered.
+    /// The position up to which events have been delivered.
     pub delivered: i64,
-    /// There may be events that have not been read from the log yet.
+    /// Whether there may be events that have not been read from the log yet.
     pub stale: bool,
-    /// Those that wait for events, in the order in which they are woken.
+    /// The listeners for events, in the order in which they are woken.
     listeners: BTreeMap<u64, Listener>,
-    /// Those that wait for an inbox, which are found by its member.
+    /// The listeners for inboxes, by the member of the inbox.
     of_inboxes: HashMap<MemberId, BTreeMap<u64, Listener>>,
-    /// Whose inbox each of these waits for.
+    /// The member whose inbox each of these listeners waits for.
     inboxes: HashMap<u64, MemberId>,
 }
 
-/// What is new in an inbox, up to this position.
+/// A new item in an inbox, with its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct NewItem {
     pub member_id: MemberId,
     pub lsn: i64,
 }
 
-/// A listener to wake, and with what.
+/// A listener to wake, with its events.
 pub(super) type Woken = (Wake, Vec<NewEvent>);
 
 impl Watch {
@@ -85,19 +85,19 @@ impl Watch {
         self.listeners.len()
     }
 
-    /// Whether somebody waits for an inbox.
+    /// Returns whether any listener waits for an inbox.
     pub fn has_inboxes(&self) -> bool {
         !self.inboxes.is_empty()
     }
 
-    /// Returns all listeners, to be woken with nothing.
+    /// Returns all listeners, to be woken without events.
     pub fn all(&self) -> Vec<Woken> {
         let of_inboxes = self.of_inboxes.values().flat_map(BTreeMap::values);
         let all = self.listeners.values().chain(of_inboxes);
         all.map(|listener| (Arc::clone(&listener.wake), Vec::new())).collect()
     }
 
-    /// Returns the listeners for which something is new among these events and items, with that.
+    /// Returns the listeners for which these events and items are new, each with its own.
     pub fn woken(&mut self, events: &[(String, NewEvent)], items: &[NewItem]) -> Vec<Woken> {
         let mut woken = Vec::new();
         for listener in self.listeners.values_mut() {
@@ -122,7 +122,7 @@ impl Watch {
         woken
     }
 
-    /// Starts a read of the log from the returned position. It may miss whatever is announced from now on.
+    /// Starts a read of the log from the returned position. It may miss later announcements.
     pub fn begin(&mut self) -> i64 {
         self.stale = false;
         self.delivered
@@ -135,7 +135,7 @@ impl Watch {
         news
     }
 
-    /// Goes back to `seen`, up to where a new listener has read the log.
+    /// Goes back to `seen`, up to which a new listener has read the log.
     pub fn go_back(&mut self, seen: i64) {
         if seen < self.delivered {
             self.delivered = seen;
@@ -145,7 +145,7 @@ impl Watch {
 
     /// Records that the events after `after` were delivered, up to `last`.
     ///
-    /// The position stays if a listener went back meanwhile. `more` says that some may be left.
+    /// The position stays if a listener has moved it back since. `more` says that there may be more events.
     pub fn end(&mut self, after: i64, last: Option<i64>, more: bool) {
         if let Some(last) = last
             && self.delivered == after

@@ -1,6 +1,6 @@
-//! An event as it is kept for subscribers: verified, and encoded once per form.
+//! An event in the form that is kept for subscribers: verified, and encoded once per form.
 //!
-//! What is encoded has no plaintext: the words of a message are added by whoever delivers the event.
+//! The encoded form has no plaintext: the sender of an event adds the content of its message.
 
 use std::sync::{Arc, OnceLock};
 
@@ -19,15 +19,15 @@ use crate::time::Time;
 /// An encoded event: a JSON object.
 pub type FrameBytes = Arc<[u8]>;
 
-/// How much of an event a subscriber gets.
+/// The part of an event that a subscriber gets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
 pub enum FrameForm {
-    /// All of it, with the plaintext of messages.
+    /// The whole event, with the plaintext of messages.
     #[default]
     Full,
-    /// Everything but the payload and the plaintext, and where it happened.
+    /// The event without payload and plaintext, but with its place.
     Lean,
 }
 
@@ -62,7 +62,7 @@ struct Frame<'a> {
     attribution: Option<&'a RawValue>,
 }
 
-/// Where it happened and whom it is about, for a frame without the payload that says it.
+/// The place of an event and the member it is about, for a frame without the payload.
 #[derive(Serialize)]
 struct Place {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -79,7 +79,7 @@ impl From<Subject> for Place {
     }
 }
 
-/// What the frame repeats of the payload.
+/// The field of the payload that the frame repeats.
 #[derive(Deserialize)]
 struct Attributed<'a> {
     #[serde(borrow)]
@@ -107,7 +107,7 @@ impl FeedEvent {
         self.payload.len().saturating_mul(2).saturating_add(FRAME_BYTES)
     }
 
-    /// Returns the frame without plaintext, which is encoded by whoever asks first.
+    /// Returns the frame without plaintext. The first call encodes it.
     pub fn frame(&self, form: FrameForm) -> Result<FrameBytes> {
         let encoded = match form {
             FrameForm::Full => &self.full,
@@ -146,7 +146,7 @@ impl FeedEvent {
     }
 }
 
-/// Bytes of a frame around the payload, and of the event itself, roughly.
+/// The approximate bytes of a frame around the payload, and of the event itself.
 const FRAME_BYTES: usize = 600;
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! The feed: what subscribers of this process share.
+//! The feed: the events that the subscribers of this process share.
 //!
-//! Each workspace with subscribers has a [`Tail`], which the bus's thread fills as long as somebody holds it.
-//! Who may see an event, and what it says in plaintext, is up to who delivers it.
+//! Each workspace with subscribers has a [`Tail`], which the bus's thread fills while it has a holder. The
+//! sender of an event checks who may see it, and adds its plaintext.
 
 mod event;
 mod tail;

@@ -1,7 +1,7 @@
-//! A tail: the newest events of one workspace's log, as subscribers of this process get them.
+//! A tail: the newest events of one workspace's log, for the subscribers of this process.
 //!
 //! The bus's thread reads each event once, verifies that it links to the one before it, and keeps it in a
-//! bounded ring, from which all subscribers take. Whoever is behind the ring reads the log itself.
+//! bounded ring, from which all subscribers read. A subscriber that is behind the ring reads the log itself.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,27 +27,27 @@ pub(crate) struct Tail {
 struct State {
     ring: VecDeque<Arc<FeedEvent>>,
     bytes: usize,
-    /// Up to where the log was read, and verified.
+    /// The position up to which the log was read and verified.
     cursor: ChainCursor,
     head: TailHead,
     broken: Option<Break>,
 }
 
-/// The head of a workspace's log, as it was read last.
+/// The last known head of a workspace's log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TailHead {
     pub lsn: i64,
-    /// The epoch of what decides who sees what.
+    /// The epoch of the access rules.
     pub epoch: i64,
-    /// When it was read, by this process.
+    /// When this process read it.
     pub read_at: Monotonic,
 }
 
-/// What a tail has for a subscriber at a position.
+/// The result of reading a tail from a position.
 pub(crate) enum TailView {
-    /// The events after the position that the subscriber asked for, and up to where they were looked through.
+    /// The events after the position, the position up to which they were filtered, and the head.
     Events { events: Vec<Arc<FeedEvent>>, up_to: i64, head: TailHead },
-    /// The events after the position are not kept any more.
+    /// The tail no longer keeps the events after the position.
     Behind,
     /// The log is broken.
     Broken(Break),
@@ -62,7 +62,7 @@ impl Tail {
         Self { workspace, state: Mutex::new(state), total }
     }
 
-    /// Returns the events after `after` that `takes` selects, at most `max` and as far as they were read.
+    /// Returns up to `max` events after `after` that `takes` selects, as far as the log was read.
     pub fn view(&self, after: i64, max: usize, takes: impl Fn(&FeedEvent) -> bool) -> TailView {
         let state = lock(&self.state);
         if let Some(broken) = state.broken {
@@ -90,12 +90,13 @@ impl Tail {
         TailView::Events { events, up_to, head }
     }
 
-    /// Returns the head as it was read last.
+    /// Returns the last known head.
     pub fn head(&self) -> TailHead {
         lock(&self.state).head
     }
 
-    /// Returns the events after `after`, at most `max`, if the tail has read that far and keeps all of them.
+    /// Returns up to `max` events after `after`; `None` unless the tail has read that far and keeps all of
+    /// them.
     pub fn kept_after(&self, after: i64, max: usize) -> Option<Vec<Arc<FeedEvent>>> {
         if after > lock(&self.state).cursor.lsn() {
             return None;
@@ -114,7 +115,7 @@ impl Tail {
         }
     }
 
-    /// Records that nobody has written to the log since the head was read.
+    /// Records that the log has not changed since the head was read.
     pub fn is_current(&self, clock: &Clock) {
         lock(&self.state).head.read_at = clock.monotonic();
     }
@@ -126,7 +127,7 @@ impl Tail {
 
     /// Reads the next events of the log. Returns whether there are more.
     ///
-    /// The head is read first: everything up to it is committed, so what is not found is missing.
+    /// The head is read first: everything up to it is committed, so an event that is not found is missing.
     pub fn pull(&self, conn: &Conn, clock: &Clock) -> Result<bool> {
         let Some((lsn, epoch, floor)) = read_head(conn, self.workspace, clock)? else {
             return Ok(false);
@@ -155,7 +156,8 @@ impl Tail {
         Ok(has_more)
     }
 
-    /// Drops what is below the floor of the log, and goes on there if what was to be read next was pruned.
+    /// Drops the events below the floor of the log, and continues there if the next events to read were
+    /// pruned.
     fn begin_at(&self, state: &mut State, floor: i64) {
         while state.ring.front().is_some_and(|event| event.lsn < floor) {
             self.drop_oldest(state);
@@ -165,7 +167,7 @@ impl Tail {
         }
     }
 
-    /// Returns whether the log was pruned beyond a position, after which nothing was found.
+    /// Returns whether events after a position were not found because the log was pruned beyond it.
     fn is_overtaken(&self, conn: &Conn, clock: &Clock, lsn: i64) -> Result<bool> {
         let head = read_head(conn, self.workspace, clock)?;
         Ok(head.is_some_and(|(_, _, floor)| lsn < floor.saturating_sub(1)))

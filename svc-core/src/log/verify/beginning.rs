@@ -1,7 +1,7 @@
-//! Where a log begins, and what must hold there once it was pruned.
+//! The beginning of a log, and its checks in a pruned log.
 //!
-//! Pruning moves the floor, which the head row and an event both say, and removes events only after that. So
-//! there may still be events below the floor; they must be whole, and link up to it.
+//! Pruning moves the floor, which the head row and an event both contain, and removes events only after that.
+//! So there may still be events below the floor; they must be intact, and link up to it.
 
 use super::rows::{Head, HeadRow, PositionRow, Source, declared_at, head_row, link_at, oldest};
 use super::verifier::{Position, Verifier};
@@ -9,10 +9,10 @@ use super::{Break, Defect};
 use crate::Result;
 use crate::log::tree::Frontier;
 
-/// Moves a verifier before the oldest event that is stored.
+/// Moves a verifier before the oldest stored event.
 ///
-/// That event is read before the head: a floor never goes back, and only what is below it is removed. What
-/// the oldest event links to is taken from itself, and checked by [`check`] once the log was walked.
+/// That event is read before the head: a floor never goes back, and only events below it are removed. The
+/// link of the oldest event is trusted at first; [`check`] verifies it after the walk.
 pub(super) fn begin(source: &impl Source, verifier: &mut Verifier) -> Result<Result<(), Break>> {
     let workspace = verifier.workspace_id;
     let oldest = oldest(source, workspace)?;
@@ -37,7 +37,7 @@ pub(super) fn begin(source: &impl Source, verifier: &mut Verifier) -> Result<Res
     })
 }
 
-/// Returns whether events that a walk did not find were removed because the log was pruned meanwhile.
+/// Returns whether a walk did not find events because they were pruned in the meantime.
 pub(super) fn is_overtaken(source: &impl Source, verifier: &Verifier, broken: Break) -> Result<bool> {
     if broken.defect != Defect::Missing {
         return Ok(false);
@@ -49,9 +49,9 @@ pub(super) fn is_overtaken(source: &impl Source, verifier: &Verifier, broken: Br
     Ok(is_gone && oldest <= floor(source, verifier)?.0)
 }
 
-/// Returns the floor that the head row has, and the position of what has declared it.
+/// Returns the floor in the head row, and the position of the event that declared it.
 ///
-/// They are those of a log that was never pruned if they cannot be read.
+/// If they cannot be read, returns those of a log that was never pruned.
 fn floor(source: &impl Source, verifier: &Verifier) -> Result<(i64, i64)> {
     Ok(match head_row(source, verifier.workspace_id)? {
         Some(HeadRow(Some(head))) => (head.floor, head.pruned_at),
@@ -59,10 +59,10 @@ fn floor(source: &impl Source, verifier: &Verifier) -> Result<(i64, i64)> {
     })
 }
 
-/// Checks that the log and its messages begin where the newest prunings have declared, after it was walked up
-/// to `head`.
+/// Checks, after a walk up to `head`, that the log and its messages begin where the newest prunings have
+/// declared.
 ///
-/// Returns none if the log was pruned meanwhile, so that it has to be walked again.
+/// Returns `None` if the log was pruned during the walk, so that it has to be walked again.
 pub(super) fn check(
     source: &impl Source,
     verifier: &mut Verifier,

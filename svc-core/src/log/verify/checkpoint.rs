@@ -1,7 +1,8 @@
-//! Checkpoints of a log: signing how far it goes, and proving later that it still holds what was signed.
+//! Checkpoints of a log: signing its size and root, and proving later that it still contains the signed
+//! events.
 //!
-//! What a checkpoint signs is the root of the Merkle tree over the log, which is verified on the way. A log
-//! that was pruned has the same root, because its pruning declares the tree over what is gone.
+//! A checkpoint signs the root of the Merkle tree over the log, which is verified while the tree is computed.
+//! A pruned log has the same root, because its pruning declares the tree over the removed events.
 
 use super::database::{open, the_log};
 use super::walk::Verification;
@@ -13,21 +14,21 @@ use crate::log::note::{Checkpoint, NoteSigner, PublicKey};
 use crate::store::refusal::refusal;
 use crate::store::{Conn, Database};
 
-/// What the name of a log begins with; the id of the workspace follows.
+/// The beginning of a log's name; the id of the workspace follows.
 const ORIGIN: &str = "svc/";
 
 /// A checkpoint, and its signed note.
 #[derive(Clone, Debug)]
 pub struct SignedCheckpoint {
-    /// The workspace whose log it is of.
+    /// The workspace of the log.
     pub workspace_id: WorkspaceId,
-    /// What is signed.
+    /// The signed checkpoint.
     pub checkpoint: Checkpoint,
     /// The signed note.
     pub note: String,
 }
 
-/// Signs how far the log of a workspace goes, or that of the only one.
+/// Signs a checkpoint of the log of a workspace, or of the only one.
 ///
 /// Fails with `event-log-broken` if the log does not verify.
 pub fn sign_checkpoint(
@@ -58,14 +59,14 @@ fn signed(
     Ok(SignedCheckpoint { workspace_id, checkpoint, note })
 }
 
-/// Returns what says how far the log of a workspace goes.
+/// Returns the checkpoint of a workspace's log.
 pub(crate) fn checkpoint_of(workspace_id: WorkspaceId, size: u64, root: [u8; 32]) -> Checkpoint {
     Checkpoint { origin: format!("{ORIGIN}{workspace_id}"), size, root }
 }
 
-/// Verifies the log that a checkpoint names, which must hold what the checkpoint signs.
+/// Verifies the log that a checkpoint names, which must contain the events that the checkpoint signs.
 ///
-/// Fails with 400 if none of the keys has signed the note, or if it is no checkpoint of a log.
+/// Fails with 400 if none of the keys has signed the note, or if the note is not a checkpoint of a log.
 pub fn verify_checkpoint(database: &Database, note: &str, keys: &[PublicKey]) -> Result<ChainReport> {
     let refused = |reason: &str| Error::malformed(format!("the checkpoint is refused: {reason}"));
     let checkpoint = Checkpoint::open(note, keys).map_err(|defect| refused(defect.reason()))?;
@@ -79,7 +80,7 @@ pub fn verify_checkpoint(database: &Database, note: &str, keys: &[PublicKey]) ->
     Ok(report)
 }
 
-/// Adds to the report of a log what was found where the checkpoint says that it ends.
+/// Adds to a log's report whether the log matches the checkpoint, given the root found at its size.
 fn judge(report: &mut ChainReport, checkpoint: &Checkpoint, found: Option<[u8; 32]>) {
     if !report.valid {
         return;
@@ -95,7 +96,7 @@ fn judge(report: &mut ChainReport, checkpoint: &Checkpoint, found: Option<[u8; 3
     }
 }
 
-/// Walks a log with its tree, whose root at `wanted` is looked for.
+/// Walks a log with its tree, and keeps the root at size `wanted`.
 fn walk(conn: &Conn, workspace_id: WorkspaceId, wanted: Option<u64>) -> Result<(ChainReport, Verification)> {
     let mut verification = Verification::with_tree(workspace_id, wanted);
     loop {

@@ -1,7 +1,7 @@
-//! A verified position in a log: reads on from it, and trusts nothing that does not link to it.
+//! A verified position in a log: reads on from it, and accepts only events that link to it.
 //!
-//! It is for those who follow a log and hold on to a position themselves. What is before the position was
-//! verified when it was read, or is taken on trust by who begins there.
+//! It is for followers of a log that store a position themselves. Everything before the position was verified
+//! when it was read, or is trusted by a reader that begins there.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -19,26 +19,26 @@ use crate::time::Time;
 #[derive(Clone)]
 pub(crate) struct ChainCursor {
     verifier: Verifier,
-    /// Whether the hash at the position is known; else the first event that is read says what it links to.
+    /// Whether the hash at the position is known; otherwise the link of the first event is trusted.
     is_anchored: bool,
 }
 
-/// Bounds of one read.
+/// The bounds of one read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadBounds {
     /// The last position to read, which is known to be in the log.
     pub up_to: i64,
     pub rows: i64,
-    /// Bytes of payloads, beyond which no further row is read.
+    /// Bytes of payloads after which no further row is read.
     pub bytes: usize,
-    /// Events of these times are not read, nor what follows them.
+    /// Times whose events are not read, nor any event after them.
     pub young: Option<Young>,
 }
 
-/// When events happened that are too young.
+/// The times of events that are too young.
 ///
-/// The age of an event whose time lies in the future is not known: a clock was wrong then. As the times of a
-/// log never go back, so may all later ones be. They do not count as young.
+/// The age of an event with a time in the future is unknown: a clock was wrong. As the times of a log never
+/// go back, all later events may have future times too. They do not count as young.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Young {
     after: Time,
@@ -46,7 +46,7 @@ pub(crate) struct Young {
 }
 
 impl Young {
-    /// Returns those that are not older than `least` now.
+    /// Returns the times of events that are younger than `least` now.
     pub fn than(least: Duration, now: Time) -> Self {
         Self { after: now.before(least), up_to: now.plus(CLOCK_STEP_MIN) }
     }
@@ -57,7 +57,7 @@ impl Young {
 }
 
 impl ChainCursor {
-    /// Begins after `lsn`. Without the hash there, the first event is trusted to link to what was there.
+    /// Begins after `lsn`. Without the hash there, the link of the first event is trusted.
     pub fn after(workspace: WorkspaceId, lsn: i64, hash: Option<[u8; 32]>) -> Self {
         let mut verifier = Verifier::new(workspace, None);
         verifier.lsn = lsn;
@@ -78,11 +78,10 @@ impl ChainCursor {
         self.verifier.hash
     }
 
-    /// Reads the next events and verifies each before `each` is called with it, which returns whether to
-    /// read on.
+    /// Reads the next events and verifies each before passing it to `each`, which returns whether to read on.
     ///
-    /// The inner error is a break of the chain; then nothing is read any more, and the position stands before
-    /// it. An event that `bounds` says is there and is not is missing.
+    /// The inner error is a break of the chain; then reading stops, and the position is the one before it. An
+    /// event that should exist according to `bounds` but does not is missing.
     pub fn read(
         &mut self,
         source: &impl Source,
@@ -92,8 +91,8 @@ impl ChainCursor {
         self.read_hashed(source, bounds, |fields| sha256(fields.payload.as_bytes()), each)
     }
 
-    /// As [`Self::read`], but for whether a payload has the content hash of its event, which `each` has to
-    /// check with [`has_its_hash`].
+    /// Does the same as [`Self::read`], but does not check that a payload has the content hash of its event;
+    /// `each` has to do so with [`has_its_hash`].
     pub fn read_unhashed(
         &mut self,
         source: &impl Source,
@@ -114,7 +113,7 @@ impl ChainCursor {
         let (mut checked, mut stopped) = (Ok(()), false);
         let (mut rows, mut bytes) = (bounds.rows, bounds.bytes);
         let mut at = self.clone();
-        // The database may send fewer rows than it could, so only one that sends none has no more.
+        // The database may send fewer rows than it could, so only an empty result is the end.
         while checked.is_ok() && !stopped && rows > 0 && at.lsn() < bounds.up_to {
             let (after, asked) = (at.lsn(), rows);
             visit_events(source, (workspace, after, bounds.up_to), (rows, bytes), &mut |row| {

@@ -1,4 +1,4 @@
-//! Verifies all logs of a database, opened so that nothing can be changed.
+//! Verifies all logs of a database, opened read-only.
 //!
 //! A long log is split into parts, which several threads check at once: a part begins from the stored hash of
 //! the event before it, and the part before it must end with that very hash, so that together they are
@@ -22,13 +22,13 @@ use crate::store::{Conn, Database, Opener};
 
 /// Events of one part. Shorter logs are walked by one thread.
 const PART_EVENTS: i64 = 16_384;
-/// Most threads, each with a connection.
+/// Maximum threads, each with a connection.
 const THREADS_MAX: usize = 8;
 
 /// Verifies the logs in a database: that of `workspace_id`, or all.
 ///
-/// The log, of which there must then be only one, has to contain `expected` if that is given. A log that
-/// should exist and does not is broken, and so is one whose audit trail lacks rows.
+/// If `expected` is given, there must be only one log, and it has to contain that head. A log that should
+/// exist and does not is broken, and so is one whose audit trail lacks rows.
 pub fn verify_database(
     database: &Database,
     workspace_id: Option<WorkspaceId>,
@@ -61,14 +61,14 @@ fn verify_logs(
     }
 }
 
-/// Opens a database so that nothing can be changed. What was copied for that lives as long as the opener.
+/// Opens a database read-only. Copies made for that live as long as the opener.
 pub(crate) fn open(database: &Database) -> Result<(Opener, Conn)> {
     let opener = Opener::for_audit(database)?;
     let conn = opener.auditor()?;
     if Schema::read(&conn)?.exists() { Ok((opener, conn)) } else { Err(migrate::not_set_up()) }
 }
 
-/// Returns the workspace `named`, or the only one that there is.
+/// Returns the workspace `named`, or the only one.
 pub(super) fn the_log(conn: &Conn, named: Option<WorkspaceId>) -> Result<WorkspaceId> {
     let presence = Presence::read(conn)?;
     let found = match named {
@@ -78,7 +78,7 @@ pub(super) fn the_log(conn: &Conn, named: Option<WorkspaceId>) -> Result<Workspa
     found.ok_or_else(|| Error::not_found("workspace"))
 }
 
-/// Returns the one workspace that exists or existed, for an expected head that names none.
+/// Returns the only workspace that exists or existed, for an expected head that does not name one.
 fn only_workspace(presence: &Presence) -> Result<Option<WorkspaceId>> {
     let mut workspaces = presence.workspaces().filter(|workspace_id| *workspace_id != WorkspaceId::INSTANCE);
     match (workspaces.next(), workspaces.next()) {
@@ -89,7 +89,7 @@ fn only_workspace(presence: &Presence) -> Result<Option<WorkspaceId>> {
 
 /// Verifies every log that exists or should, in the order of the workspaces' ids.
 ///
-/// The instance's own is left out while there is no workspace and it has no events.
+/// The instance's own log is omitted while there is no workspace and it has no events.
 fn verify_all(opener: &Opener, conn: &Conn, presence: &Presence) -> Result<Vec<ChainReport>> {
     let mut reports = Vec::new();
     for workspace_id in presence.workspaces() {
@@ -98,7 +98,7 @@ fn verify_all(opener: &Opener, conn: &Conn, presence: &Presence) -> Result<Vec<C
         if presence.is_unlisted(workspace_id) && presence.names_any() {
             report.mark(Break { lsn: 1, defect: Defect::Unlisted });
         }
-        // One that was erased meanwhile is neither broken, nor missing, nor unlisted.
+        // A workspace that was erased in the meantime is neither broken, nor missing, nor unlisted.
         if !report.valid && !Presence::read(conn)?.workspaces().any(|found| found == workspace_id) {
             continue;
         }
@@ -172,7 +172,7 @@ fn verify_log(
 
 /// Verifies the parts of a log that begins where `whole` does, on several threads.
 ///
-/// Returns none if the log was pruned meanwhile, so that it has to be verified again.
+/// Returns `None` if the log was pruned in the meantime, so that it has to be verified again.
 fn verify_parts(
     opener: &Opener,
     conn: &Conn,
@@ -217,8 +217,8 @@ const AT: &str = "select lsn, content_hash from events where workspace_id = $1 a
 
 /// Splits a log that begins where `whole` does into parts of `length` events.
 ///
-/// If the event to split at is missing or unreadable the part extends to the end, where the walk will report
-/// it.
+/// If the event at a split is missing or unreadable, the part extends to the end, and the walk will report
+/// the event.
 fn parts(conn: &Conn, whole: &Verifier, length: i64) -> Result<Vec<Part>> {
     let workspace_id = whole.workspace_id;
     let last = match position(conn, LAST, &[&workspace_id])? {
@@ -257,7 +257,7 @@ struct Walked {
 }
 
 impl Task {
-    /// Takes parts and walks them until there are none left, or one is broken: later ones do not matter then.
+    /// Takes parts and walks them until none are left or one is broken, which makes later ones irrelevant.
     fn work(&self, opener: &Opener) -> Result<Vec<Walked>> {
         let conn = opener.auditor()?;
         let mut walked = Vec::new();
@@ -293,7 +293,7 @@ fn join(whole: &mut Verifier, walked: Vec<Walked>) -> Result<Option<Head>, Break
     let mut head = None;
     for part in walked {
         if part.began != whole.hash {
-            // The previous event was changed while it was read.
+            // The previous event was changed while the log was read.
             return Err(Break { lsn: whole.lsn.saturating_add(1), defect: Defect::Link });
         }
         whole.continue_with(&part.verifier);
@@ -323,7 +323,7 @@ mod tests {
         "insert into heads (workspace_id, lsn, hash, at, audit_seq, epoch, floor, pruned_at)
                             values ($1, $2, $3, $6, 0, 0, $4, $5)";
 
-    /// Stores events of a log that was pruned by the event at `pruned_at`, if that is one, to `floor`.
+    /// Stores the events of a log that the event at `pruned_at`, if there is one, pruned to `floor`.
     fn store_log(conn: &Conn, workspace_id: WorkspaceId, floor: i64, pruned_at: i64) {
         let mut prev_hash = genesis();
         let mut links = Vec::new();
@@ -349,7 +349,7 @@ mod tests {
         conn.execute(SET_HEAD, &[&workspace_id, &EVENTS, &prev_hash, &floor, &pruned_at, &last]).unwrap();
     }
 
-    /// A database with a schema, and what opens it.
+    /// Returns a database with a schema, its opener and a connection.
     fn database() -> (tempfile::TempDir, Opener, Conn) {
         let folder = tempfile::tempdir().unwrap();
         let opener = Opener::new(&Database::Sqlite(folder.path().join("t.db"))).unwrap();
@@ -362,7 +362,7 @@ mod tests {
         Uuid::from_u128(7).into()
     }
 
-    /// Verifies the stored log by one walk and in parts, which must come to the same.
+    /// Verifies the stored log by one walk and in parts, with the same result.
     fn verified(opener: &Opener, conn: &Conn, expected: Option<ExpectedHead>, what: &str) -> ChainReport {
         let walked = verify(conn, home(), expected).unwrap();
         for length in [1, 6, 10] {
@@ -416,7 +416,7 @@ mod tests {
         let (_folder, opener, conn) = database();
         let floor_at = |lsn| Some(Break { lsn, defect: Defect::Floor });
         let missing = |lsn| Some(Break { lsn, defect: Defect::Missing });
-        // Of a log with the floor 8, as event 15 says.
+        // In a log with the floor 8, which event 15 declares.
         let cases: [(&str, Option<Break>, &str); 16] = [
             ("", None, "what is below the floor may still be there"),
             ("delete from events where lsn < 5", None, "or some of it"),

@@ -1,16 +1,15 @@
 //! Verifying: checks that a workspace's log is intact, or names the first event that is not.
 //!
 //! It shares with the appending side only the definitions of a link and a hash; everything else it recomputes
-//! from the stored columns and bytes. It needs no key, parses no JSON but that of the events that say
-//! what was pruned, and borrows rows from the database without copying them. It protects what precedes a
-//! pinned head; without one, the newest events could be removed together with the head row without anyone
-//! noticing. The audit trail is not part of the chain; verifying an entire database also checks that its rows
-//! exist.
+//! from the stored columns and bytes. It needs no key, parses only the JSON of events that declare pruning,
+//! and borrows rows from the database without copying them. It protects everything before a pinned head;
+//! without one, the newest events could be removed together with the head row unnoticed. The audit trail is
+//! not part of the chain; verifying an entire database also checks that its rows exist.
 //!
-//! This file has what is found and reported; `rows` has the rows as they are stored, `verifier` judges one
-//! after another, `cursor` reads on from a verified position, `walk` reads page by page, `beginning` says
-//! where a walk begins and what must hold there, `database` does that for all logs of a database, `presence`
-//! checks the audit trail, `checkpoint` signs how far a log goes, by the Merkle tree that `tree` grows, and
+//! This file has the defects and the report; `rows` has the rows as they are stored, `verifier` checks one
+//! after another, `cursor` reads on from a verified position, `walk` reads page by page, `beginning`
+//! determines and checks where a log begins, `database` verifies all logs of a database, `presence` checks
+//! the audit trail, `checkpoint` signs the size of a log, by the Merkle tree that `tree` grows, and
 //! `payloads` verifies a log without a database.
 
 mod presence;
@@ -43,19 +42,19 @@ pub(crate) use presence::named as named_workspaces;
 pub(crate) use rows::{Fields, Source};
 pub(crate) use walk::Verification;
 
-/// What is wrong with an event, or with the head of the log.
+/// A defect of an event, or of the head of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Defect {
-    /// There is no event at this position.
+    /// The event at this position is missing.
     Missing,
     /// A column does not hold a value of its type.
     Unreadable,
-    /// The columns are not those that the payload was written with.
+    /// The columns differ from those in the payload.
     Columns,
     /// The payload's type does not match its kind.
     Type,
-    /// The payload is not the text that was hashed.
+    /// The payload is not the hashed text.
     Content,
     /// The event does not link to the one before it.
     Link,
@@ -63,11 +62,11 @@ pub enum Defect {
     NoHead,
     /// The head row has the position of the last event, but another hash; or it is behind the last event.
     Head,
-    /// The log does not contain the head that was expected.
+    /// The log does not contain the expected head.
     Expected,
-    /// Events are stored where none can be: before the first position, or under an id that is no workspace's.
+    /// Events are stored where none can be: before the first position, or under an invalid workspace id.
     Stray,
-    /// There is no log although there should be one.
+    /// The log does not exist, although it should.
     ///
     /// The instance's log names the workspace, or the log was requested, or it is the instance's own and
     /// there are workspaces.
@@ -78,12 +77,12 @@ pub enum Defect {
     Audit,
     /// The head row and the newest event that declares pruning do not agree on where the log begins.
     Floor,
-    /// The head row and the newest event that purges messages do not agree on which are gone.
+    /// The head row and the newest event that purges messages do not agree on which messages are purged.
     Words,
 }
 
 impl Defect {
-    /// Returns what is wrong, in a sentence.
+    /// Returns the defect, as a sentence.
     pub fn reason(self) -> &'static str {
         match self {
             Self::Missing => "the event is missing",
@@ -107,12 +106,12 @@ impl Defect {
     }
 }
 
-/// The first thing that is wrong with a log.
+/// The first defect of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Break {
     /// The position of the first broken event; of the first broken audit row for `audit`.
     pub lsn: i64,
-    /// What is wrong with it.
+    /// The defect.
     pub defect: Defect,
 }
 
@@ -125,17 +124,17 @@ pub struct ChainHead {
     pub hash: String,
 }
 
-/// What verifying a log has shown of a head that was expected.
+/// The result of searching a log for an expected head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ExpectedFound {
-    /// The log contains it, so nothing before it was changed since it was noted down.
+    /// The log contains it, so nothing before it has changed since then.
     Contained,
     /// It is older than the log's floor: nothing is broken, and nothing is proven.
     BelowFloor,
 }
 
-/// What verifying one workspace's log came to.
+/// The result of verifying one workspace's log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ChainReport {
     /// The workspace; the nil id means the instance.
@@ -150,10 +149,10 @@ pub struct ChainReport {
     ///
     /// Note it down: a log that still contains it later has kept everything before it.
     pub head: ChainHead,
-    /// What became of the head that was expected; none if none was, or if the log is broken.
+    /// Whether the expected head was found; `None` if none was given, or if the log is broken.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected: Option<ExpectedFound>,
-    /// The first thing that is wrong, if anything is.
+    /// The first defect, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub broken: Option<Break>,
 }

@@ -1,6 +1,6 @@
-//! Verifying a log that is given as the payloads of its events, without a database.
+//! Verifying a log from the payloads of its events, without a database.
 //!
-//! All columns of an event follow from its payload, so nothing else is needed; the log begins at its floor.
+//! A payload contains all columns of its event, so nothing else is needed; the log begins at its floor.
 
 use serde::Deserialize;
 
@@ -43,7 +43,7 @@ pub(crate) struct EventColumns {
 }
 
 impl EventColumns {
-    /// Reads them from a payload; none if that is not one of an event.
+    /// Parses the columns from a payload; `None` if it is not that of an event.
     pub fn of(payload: &str) -> Option<Self> {
         let Chained { chain } = serde_json::from_str(payload).ok()?;
         let Chain { at, channel_id, kind, lsn, member_id, prev_hash, thread_id } = chain;
@@ -53,24 +53,24 @@ impl EventColumns {
     }
 }
 
-/// Takes the payloads of a log in order, from its floor on.
+/// Accepts the payloads of a log in order, from its floor on.
 pub(crate) struct PayloadVerifier {
     verifier: Verifier,
     pruned_at: i64,
-    /// What the event at the floor links to.
+    /// The hash that the event at the floor links to.
     begins_at: Option<[u8; 32]>,
     declared: Option<DeclaredFloor>,
 }
 
 impl PayloadVerifier {
-    /// Begins a log with this floor, which the event at `pruned_at` declares, or 0 if it was never pruned.
+    /// Creates a verifier for a log with this floor, which the event at `pruned_at` declares; 0 if none does.
     pub fn new(workspace: WorkspaceId, floor: i64, pruned_at: i64) -> Self {
         let mut verifier = Verifier::new(workspace, None);
         verifier.floor = floor;
         Self { verifier, pruned_at, begins_at: None, declared: None }
     }
 
-    /// Takes the next payload, with what [`EventColumns::of`] has read from it.
+    /// Accepts the next payload, with the columns that [`EventColumns::of`] parsed from it.
     pub fn accept(&mut self, payload: &str, columns: Option<&EventColumns>) -> Result<(), Break> {
         let lsn = self.position().saturating_add(1);
         let columns = columns.ok_or(Break { lsn, defect: Defect::Unreadable })?;
@@ -90,7 +90,7 @@ impl PayloadVerifier {
             payload,
         };
         let row = EventRow { lsn: Some(columns.lsn), fields: Some(fields) };
-        // The hash among the columns is that of this payload.
+        // The columns were parsed from this payload, and so was the hash.
         self.verifier.accept_hashed(&row, |fields| fields.content_hash)?;
         if columns.lsn == self.pruned_at {
             self.declared = DeclaredFloor::of(payload);

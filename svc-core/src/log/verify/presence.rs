@@ -1,8 +1,8 @@
-//! What a database must contain apart from the chains.
+//! The required contents of a database apart from the chains.
 //!
 //! A log for every workspace that the instance's log names, an entry there for every workspace that has any
-//! data, and as many audit rows as each head row counts. A service may write meanwhile. What is stored is
-//! therefore read first and what should exist after it, or the other way round where a surplus is the defect.
+//! data, and as many audit rows as each head row counts. A service may write during the check. Stored data is
+//! therefore read before the entries that require it, or after them if a surplus is the defect.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -15,13 +15,13 @@ use crate::Result;
 use crate::id::WorkspaceId;
 use crate::store::{Conn, ToParam};
 
-/// Which workspaces exist, by their rows, by their logs and by the instance's log.
+/// The workspaces that exist by their rows, by their logs and by the instance's log.
 pub(super) struct Presence {
-    /// Those with a row of their own, a head row or events.
+    /// Workspaces with a workspace row, a head row or events.
     stored: BTreeSet<WorkspaceId>,
-    /// Those that the instance's log names.
+    /// Workspaces that the instance's log names.
     named: BTreeSet<WorkspaceId>,
-    /// Whether anything is stored under a value that is not an id.
+    /// Whether any data is stored under an invalid id.
     pub stray: bool,
 }
 
@@ -35,18 +35,18 @@ impl Presence {
         for hidden in owners(conn, HIDDEN, &[])?.into_iter().flatten() {
             stored.remove(&hidden);
         }
-        // Read after what is stored: a workspace is named in the transaction that creates it.
+        // Read after the stored data: the transaction that creates a workspace also names it.
         Ok(Self { stored, named: named(conn)?, stray })
     }
 
-    /// Iterates over everything that has a log or should have one, ordered by id; the instance first.
+    /// Iterates over all workspaces that have a log or should have one, ordered by id; the instance first.
     pub fn workspaces(&self) -> impl Iterator<Item = WorkspaceId> {
         let all: BTreeSet<WorkspaceId> =
             self.stored.iter().chain(&self.named).copied().chain([WorkspaceId::INSTANCE]).collect();
         all.into_iter()
     }
 
-    /// Returns whether there is any workspace besides the instance.
+    /// Returns whether there is any workspace apart from the instance.
     pub fn has_workspaces(&self) -> bool {
         self.stored.iter().chain(&self.named).any(|workspace_id| *workspace_id != WorkspaceId::INSTANCE)
     }
@@ -56,7 +56,7 @@ impl Presence {
         !self.named.is_empty()
     }
 
-    /// Returns whether anything is stored of a workspace that the instance's log does not name.
+    /// Returns whether a workspace has data but is not named in the instance's log.
     pub fn is_unlisted(&self, workspace_id: WorkspaceId) -> bool {
         workspace_id != WorkspaceId::INSTANCE
             && self.stored.contains(&workspace_id)
@@ -66,14 +66,14 @@ impl Presence {
 
 const KNOWN: &str = "select workspace_id from heads union select id from workspaces";
 
-/// Selects one workspace per call, which is cheaper than reading every event for its workspace.
+/// Selects one workspace per call, which is cheaper than reading the workspace of every event.
 const NEXT_WORKSPACE: &str =
     "select workspace_id from events where workspace_id >= $1 order by workspace_id limit 1";
 
 /// On SQLite a column can hold anything; values that are not blobs sort before the nil id.
 const BELOW_ALL: &str = "select workspace_id from events where workspace_id < $1 limit 1";
 
-/// Reads the workspaces that a statement selects; none for a column that holds no id.
+/// Reads the workspaces that a statement selects; `None` for a column that does not hold an id.
 fn owners(conn: &Conn, sql: &'static str, params: &[&dyn ToParam]) -> Result<Vec<Option<WorkspaceId>>> {
     let mut owners = Vec::new();
     conn.visit(sql, params, &mut |row| {
@@ -83,7 +83,7 @@ fn owners(conn: &Conn, sql: &'static str, params: &[&dyn ToParam]) -> Result<Vec
     Ok(owners)
 }
 
-/// Adds every workspace with events, and returns whether there are events under no id.
+/// Adds every workspace with events, and returns whether there are events under an invalid id.
 fn add_owners_of_events(conn: &Conn, stored: &mut BTreeSet<WorkspaceId>) -> Result<bool> {
     let mut from = Some(Uuid::nil());
     while let Some(least) = from {
@@ -103,7 +103,7 @@ fn add_owners_of_events(conn: &Conn, stored: &mut BTreeSet<WorkspaceId>) -> Resu
 const NAMED: &str = "
     select payload, kind from events where workspace_id = $1 and kind in ($2, $3, $4) order by lsn";
 
-/// Workspaces that are being imported or erased are seen by nobody, and need no log.
+/// Selects workspaces that are being imported or erased, which are hidden and need no log.
 const HIDDEN: &str = "select id from workspaces where state <> 'live'";
 
 /// The part of a [`WorkspaceCreated`] that is needed here.
@@ -143,7 +143,7 @@ pub(super) fn has_log(conn: &Conn, workspace_id: WorkspaceId) -> Result<bool> {
 /// Audit rows counted by one statement.
 const AUDIT_PAGE: i64 = 65_536;
 
-/// There should be none.
+/// Selects rows where none should be.
 const AUDIT_BEFORE_FIRST: &str =
     "select seq from audit where workspace_id = $1 and seq < 1 order by seq limit 1";
 
@@ -157,15 +157,15 @@ const COUNT_AUDIT: &str = "
 
 const AUDIT_ROWS: &str = "select seq from audit where workspace_id = $1 and seq > $2 order by seq limit $3";
 
-/// Returns the position of the first audit row that is missing, or that is where none can be.
+/// Returns the position of the first audit row that is missing, or that is at an impossible position.
 ///
-/// They are numbered from 1 without gaps, up to what the head row says.
+/// They are numbered from 1 without gaps, up to the number in the head row.
 pub(super) fn first_wrong_audit_row(conn: &Conn, workspace_id: WorkspaceId) -> Result<Option<i64>> {
     if let Some(before) = ints(conn, AUDIT_BEFORE_FIRST, &[&workspace_id])?.first() {
         return Ok(Some(*before));
     }
     let last = ints(conn, LAST_AUDIT, &[&workspace_id])?.first().copied().unwrap_or(0);
-    // Read after the rows: it moves in the transaction that adds them.
+    // Read after the rows: the transaction that adds rows also moves it.
     let promised = ints(conn, AUDIT_SEQ, &[&workspace_id])?.first().copied().unwrap_or(0);
     let mut whole = 0;
     while whole < promised {
@@ -179,7 +179,7 @@ pub(super) fn first_wrong_audit_row(conn: &Conn, workspace_id: WorkspaceId) -> R
     Ok((last > promised).then(|| promised.saturating_add(1)))
 }
 
-/// Returns the first number after `whole` that no row has.
+/// Returns the first number after `whole` without a row.
 fn first_gap(conn: &Conn, workspace_id: WorkspaceId, whole: i64) -> Result<i64> {
     let mut next = whole.saturating_add(1);
     conn.visit(AUDIT_ROWS, &[&workspace_id, &whole, &AUDIT_PAGE], &mut |row| {

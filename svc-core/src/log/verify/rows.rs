@@ -1,6 +1,6 @@
-//! The rows of a log as they are stored: the events', and the head's.
+//! The stored rows of a log: those of the events, and that of the head.
 //!
-//! A column that cannot be read is none here, so that the verifier reports it.
+//! An unreadable column is `None`, so that the verifier reports it.
 
 use std::ops::ControlFlow;
 
@@ -19,7 +19,7 @@ pub(crate) trait Source {
 
     /// Visits the first rows of a reading statement, until they weigh `bytes` or the visitor breaks.
     ///
-    /// The others are not fetched. There is at least one if the statement has any.
+    /// Further rows are not fetched. Visits at least one row if the statement has any.
     fn visit_within(
         &self,
         bytes: usize,
@@ -45,7 +45,7 @@ impl Source for Conn {
     }
 }
 
-/// An event's row as it is stored. Unreadable columns are none, so that they can be reported.
+/// An event's stored row. Unreadable columns are `None`, so that they can be reported.
 pub(super) struct EventRow<'a> {
     pub lsn: Option<i64>,
     pub fields: Option<Fields<'a>>,
@@ -65,8 +65,8 @@ const EVENTS: &str = "
     select lsn, kind, at, channel_id, thread_id, member_id, prev_hash, content_hash, payload
     from events where workspace_id = $1 and lsn > $2 and lsn <= $3 order by lsn limit $4";
 
-/// Visits the next events after a position up to another: at most `rows`, and those that hold about `bytes`
-/// of payloads.
+/// Visits the next events after a position up to another: up to `rows` events, with about `bytes` of
+/// payloads.
 pub(super) fn visit_events(
     source: &impl Source,
     (workspace, after, up_to): (WorkspaceId, i64, i64),
@@ -101,15 +101,15 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A position and the hash there; none if they cannot be read.
+/// A position and the hash there; `None` if they cannot be read.
 #[derive(Clone, Copy)]
 pub(super) struct PositionRow(pub Option<(i64, [u8; 32])>);
 
-/// The head row of a log; none if a column cannot be read.
+/// The head row of a log; `None` if a column cannot be read.
 #[derive(Clone, Copy)]
 pub(super) struct HeadRow(pub Option<Head>);
 
-/// How far a log reaches, and where it begins.
+/// The position at which a log ends, and where it begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub lsn: i64,
@@ -118,7 +118,7 @@ pub(super) struct Head {
     pub floor: i64,
     /// The position of the newest event that declares pruning; 0 if there is none.
     pub pruned_at: i64,
-    /// The position up to which messages are gone; 0 if none are.
+    /// The position up to which messages are purged; 0 if none are.
     pub words_floor: i64,
     /// When the last event happened.
     pub at: Time,
@@ -138,23 +138,23 @@ pub(super) fn head_row(source: &impl Source, workspace: WorkspaceId) -> Result<O
 
 const OLDEST: &str = "select lsn, prev_hash from events where workspace_id = $1 order by lsn limit 1";
 
-/// Returns the position of the oldest event that is stored, and what it links to.
+/// Returns the position of the oldest stored event, and the hash that it links to.
 pub(super) fn oldest(source: &impl Source, workspace: WorkspaceId) -> Result<Option<PositionRow>> {
-    // One that links to nothing readable is reported when it is read whole.
+    // An unreadable link is reported when the whole event is read.
     let position = |row: &dyn Columns| Some((row.int(0)?, row.hash(1).unwrap_or_default()));
     first(source, OLDEST, &[&workspace], |row| PositionRow(position(row)))
 }
 
 const LINK: &str = "select lsn, prev_hash from events where workspace_id = $1 and lsn = $2";
 
-/// Returns the position of an event, and what it links to.
+/// Returns the position of an event, and the hash that it links to.
 pub(super) fn link_at(source: &impl Source, workspace: WorkspaceId, lsn: i64) -> Result<Option<PositionRow>> {
     position(source, LINK, &[&workspace, &lsn])
 }
 
 const PAYLOAD: &str = "select payload from events where workspace_id = $1 and lsn = $2";
 
-/// Returns what an event declares about the beginning of the log; none inside if it declares nothing.
+/// Returns the beginning of the log that an event declares; the inner `None` if it does not declare one.
 pub(super) fn declared_at(
     source: &impl Source,
     workspace: WorkspaceId,
@@ -172,7 +172,7 @@ pub(super) fn position(
     first(source, sql, params, |row| PositionRow(row.int(0).zip(row.hash(1))))
 }
 
-/// Returns what `read` makes of a statement's only row, if there is one.
+/// Returns the result of `read` for a statement's only row, if there is one.
 fn first<T>(
     source: &impl Source,
     sql: &'static str,

@@ -1,38 +1,38 @@
-//! The Merkle tree over a log, grown while that is walked.
+//! The Merkle tree over a log, grown during a walk.
 //!
-//! In a log that was pruned it begins at the floor, with the frontier that the newest pruning has declared.
+//! In a pruned log it begins at the floor, with the frontier that the newest pruning has declared.
 
 use crate::log::tree::Frontier;
 
-/// The tree up to where a walk has come.
+/// The tree up to the position of a walk.
 #[derive(Clone, Default)]
 pub(super) struct TreeWalk {
-    /// None until it is known where the log begins.
+    /// `None` until the beginning of the log is known.
     frontier: Option<Frontier>,
-    /// The size at which its root is wanted.
+    /// The size whose root is requested.
     wanted: Option<u64>,
     /// The root at that size.
     found: Option<[u8; 32]>,
 }
 
 impl TreeWalk {
-    /// Creates a tree whose root at a size is wanted.
+    /// Creates a tree that keeps the root at a size.
     pub fn wanting(size: Option<u64>) -> Self {
         Self { wanted: size, ..Self::default() }
     }
 
-    /// Returns one that wants the same, of which nothing was walked.
+    /// Returns an empty tree with the same requested size.
     pub fn again(&self) -> Self {
         Self::wanting(self.wanted)
     }
 
-    /// Begins with the tree over what is not walked.
+    /// Begins with the tree over the events before the walk.
     pub fn begin(&mut self, frontier: Frontier) {
         self.frontier = Some(frontier);
         self.look();
     }
 
-    /// Adds the event at a position; one that is part of the tree already is left out.
+    /// Adds the event at a position, unless it is already part of the tree.
     pub fn push(&mut self, lsn: i64, content_hash: &[u8; 32]) {
         let Some(frontier) = &mut self.frontier else { return };
         if u64::try_from(lsn) == Ok(frontier.size().saturating_add(1)) {
@@ -49,12 +49,12 @@ impl TreeWalk {
         }
     }
 
-    /// Returns the root at the size that was wanted, if the walk has passed it.
+    /// Returns the root at the requested size, if the walk has passed it.
     pub fn found(&self) -> Option<[u8; 32]> {
         self.found
     }
 
-    /// Returns the size and the root where the walk has ended.
+    /// Returns the size and the root at the end of the walk.
     pub fn end(&self) -> Option<(u64, [u8; 32])> {
         self.frontier.as_ref().map(|frontier| (frontier.size(), frontier.root()))
     }

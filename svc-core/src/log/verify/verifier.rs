@@ -1,6 +1,6 @@
-//! The verifier: judges the rows of one log, in order, and stops at the first that is broken.
+//! The verifier: checks the rows of one log, in order, and stops at the first that is broken.
 //!
-//! It reads nothing itself. A row whose columns cannot be read is judged too, so that it is reported.
+//! It does not read the database. A row with unreadable columns is checked too, so that it is reported.
 
 use super::rows::{EventRow, Fields, HeadRow};
 use super::tree::TreeWalk;
@@ -27,7 +27,7 @@ impl Position {
     }
 }
 
-/// Takes the rows of one log in order and stops at the first that is broken.
+/// Checks the rows of one log in order and stops at the first that is broken.
 #[derive(Clone)]
 pub(super) struct Verifier {
     pub workspace_id: WorkspaceId,
@@ -39,14 +39,15 @@ pub(super) struct Verifier {
     pub began: i64,
     /// The position of the newest event so far that declares pruning; 0 if there was none.
     pub pruned_at: i64,
-    /// The position of the newest event so far that says which messages are gone, and up to where it says so.
+    /// The position of the newest event so far that declares purged messages, and the position that it
+    /// declares.
     words: Option<(i64, Option<i64>)>,
     pub events: i64,
     pub lsn: i64,
     pub hash: [u8; 32],
-    /// When the event there happened; none before the first.
+    /// When the event there happened; `None` before the first.
     at: Option<Time>,
-    /// The Merkle tree over what was walked, if it was asked for.
+    /// The Merkle tree over the walked events, if it was requested.
     pub tree: Option<Box<TreeWalk>>,
     /// The current event's link, as its payload should begin.
     prefix: String,
@@ -72,13 +73,13 @@ impl Verifier {
         }
     }
 
-    /// Begins after a position, and checks the expected head if that is there.
+    /// Begins after a position, and checks the expected head if it is there.
     pub fn begin_after(&mut self, position: Position) -> Result<(), Break> {
         (self.began, self.lsn, self.hash) = (position.lsn, position.lsn, position.hash);
         self.check_expected()
     }
 
-    /// Takes over what was found in the part of the log after that of this verifier.
+    /// Adds the results of the next part of the log.
     pub fn continue_with(&mut self, next: &Self) {
         self.events = self.events.saturating_add(next.events);
         (self.lsn, self.hash) = (next.lsn, next.hash);
@@ -185,9 +186,9 @@ impl Verifier {
         }
     }
 
-    /// Checks that the newest event that says which messages are gone agrees with the head row.
+    /// Checks that the newest event that declares purged messages agrees with the head row.
     ///
-    /// It may itself have been pruned, with everything before the log begins.
+    /// That event may itself have been pruned, with all events before the floor.
     pub fn check_words(&self, words_floor: i64) -> Result<(), Break> {
         let (lsn, agrees) = match self.words {
             Some((lsn, declared)) => (lsn, declared == Some(words_floor)),
@@ -213,7 +214,7 @@ impl Verifier {
     }
 }
 
-/// Returns whether what follows the link begins with the type of `kind`.
+/// Returns whether the text after the link begins with the type of `kind`.
 fn names_type(rest: &str, kind: &str) -> bool {
     let after = rest
         .strip_prefix(",\"$type\":\"")
@@ -240,7 +241,7 @@ mod tests {
         Uuid::from_u128(n).into()
     }
 
-    /// An event's row, to be tampered with.
+    /// An event's row, to be altered by a test.
     struct Stored {
         lsn: Option<i64>,
         readable: bool,
@@ -431,7 +432,7 @@ mod tests {
         for other in [0, 2, 5] {
             assert_eq!(verified(&rows, other), broken(7, Defect::Words), "{other}");
         }
-        // What has said so was pruned with the events before the log begins, in which it stood.
+        // The event that declared it was pruned with the other events below the floor.
         let mut verifier = Verifier::new(workspace(1), None);
         verifier.begin_after(Position { lsn: 7, hash: hash_of(&rows[6]) }).unwrap();
         verifier.accept(&rows[7].row()).unwrap();

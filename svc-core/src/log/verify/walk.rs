@@ -1,6 +1,6 @@
-//! Walking a log: reads its rows a page at a time and hands them to a verifier.
+//! Walking a log: reads its rows a page at a time and passes them to a verifier.
 //!
-//! Each page is one statement, so that no snapshot is held for long. The log may grow meanwhile.
+//! Each page is one statement, so that no snapshot is held for long. The log may grow during the walk.
 
 use std::ops::ControlFlow;
 
@@ -12,14 +12,14 @@ use super::{Break, ChainReport, ExpectedHead};
 use crate::Result;
 use crate::id::WorkspaceId;
 
-/// Most rows read by one statement, so that it holds its snapshot only briefly.
+/// Maximum rows read by one statement, so that it holds its snapshot only briefly.
 const PAGE_ROWS: i64 = 1024;
-/// Bytes of payloads that one statement reads at most, or a larger one alone.
+/// Maximum bytes of payloads that one statement reads, or a larger payload alone.
 const PAGE_BYTES: usize = 1024 * 1024;
 
 /// Verifies the log of `workspace_id`, which must contain `expected` if that is given.
 ///
-/// The log may grow meanwhile.
+/// The log may grow during the walk.
 pub(super) fn verify(
     source: &impl Source,
     workspace_id: WorkspaceId,
@@ -35,12 +35,12 @@ pub(super) fn verify(
 
 /// A verification in progress, which proceeds page by page.
 ///
-/// Each page may be read in a transaction of its own, and a page that failed may be read again.
+/// Each page may be read in a separate transaction, and a page that failed may be read again.
 pub(crate) struct Verification {
     pub(super) walk: Walk,
-    /// Whether it is known where the log begins.
+    /// Whether the beginning of the log is known.
     has_begun: bool,
-    /// How far the walk had come when the head was read, and the head.
+    /// The position of the walk when the head was read, and the head.
     head: Option<(i64, Option<HeadRow>)>,
 }
 
@@ -54,7 +54,7 @@ impl Verification {
         Self { walk, has_begun: false, head: None }
     }
 
-    /// Creates one that also grows the Merkle tree over the log, whose root at `wanted` is looked for.
+    /// Creates a verification that also grows the Merkle tree over the log, and keeps the root at `wanted`.
     pub(super) fn with_tree(workspace_id: WorkspaceId, wanted: Option<u64>) -> Self {
         let mut verification = Self::new(workspace_id, None);
         verification.walk.verifier.tree = Some(Box::new(TreeWalk::wanting(wanted)));
@@ -85,7 +85,7 @@ impl Verification {
         }
     }
 
-    /// Checks a page of events, and at the end of the log the head, which it then returns.
+    /// Checks a page of events or, at the end of the log, the head, which it then returns.
     ///
     /// The head is read after the events, and events that it counts are read before they are reported
     /// missing.
@@ -130,7 +130,7 @@ impl Verification {
         Ok(checked)
     }
 
-    /// Returns the defect, unless pruning has removed meanwhile what the walk was about to read.
+    /// Returns the defect, unless the events that the walk was about to read were pruned in the meantime.
     fn confirm(&mut self, source: &impl Source, broken: Break) -> Result<Option<Result<(), Break>>> {
         if is_overtaken(source, &self.walk.verifier, broken)? {
             self.begin_again();
@@ -157,9 +157,9 @@ pub(super) struct Walk {
 
 /// How a page ended.
 enum Page {
-    /// There may be more.
+    /// There may be more events.
     More,
-    /// It was the last for now.
+    /// The page was the last for now.
     Last,
     /// An event in it is broken.
     Broken(Break),
@@ -170,7 +170,7 @@ impl Walk {
         Self { verifier, after, last }
     }
 
-    /// Checks the events of one statement. Nothing is kept of a statement that failed.
+    /// Checks the events of one statement. A failed statement leaves no trace.
     fn next_page(&mut self, source: &impl Source) -> Result<Page> {
         let mut verifier = self.verifier.clone();
         let (mut rows, mut bytes, mut checked) = (0, 0_usize, Ok(()));
@@ -187,13 +187,13 @@ impl Walk {
         self.verifier = verifier;
         Ok(match checked {
             Err(broken) => Page::Broken(broken),
-            // Near the bound in bytes, the database may have left out rows.
+            // Near the bound in bytes, the database may have omitted rows.
             Ok(()) if rows == 0 || (rows < PAGE_ROWS && bytes < PAGE_BYTES / 2) => Page::Last,
             Ok(()) => Page::More,
         })
     }
 
-    /// Checks everything that is left.
+    /// Checks all remaining events.
     pub fn run(&mut self, source: &impl Source) -> Result<Result<(), Break>> {
         loop {
             match self.next_page(source)? {

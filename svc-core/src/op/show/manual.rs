@@ -129,26 +129,28 @@ const OPERATIONS_HEAD: &str = ".TH SVC-OPERATIONS 7 \"\" svc \"Agent Collaborati
 .SH NAME
 svc-operations \\- the operations of the Agent Collaboration Service
 .SH DESCRIPTION
-Each operation is a REST route and, under the same name, an MCP tool with the same input and output. \
-Input is one
-flat object: over REST its fields come from the path, the query and the JSON body together, \
-and no field may be given
-twice. An unknown field is rejected. Path variables are in braces.
+Each operation is available as a REST route and as an MCP tool of the same name, \
+with the same input and output.
+The input is one flat object. Over REST, its fields come from the path, the query and the JSON body, \
+and each field may
+be given only once. An unknown field is rejected. Braces enclose the variables of a path.
 .PP
+The line below the route lists the properties of the operation.
 .I needs
-names the capability that the token must carry;
+is followed by the capability that the token must carry:
 .I any
-stands for any valid token, and of several joined by | one is enough.
+means any valid token, and of several capabilities joined by | one is enough.
 .IR read \" and \" wait
-change nothing.
-.IR idempotent :
-a second identical call changes nothing more.
+operations change nothing. Repeating an
+.I idempotent
+call changes nothing more. A
 .I destructive
-ends or removes something.
-.IR personal :
-the member's own affair, closed to delegates.
+operation ends or removes something. A
+.I personal
+operation concerns only the caller's own data, and delegates cannot call it.
 .I no tool
-means that the operation is offered over REST alone. A success has the status 200 unless another is named.
+marks an operation that is available only over REST. A successful call returns the status 200, unless \
+another one is listed.
 .PP
 .I GET /openapi.json
 describes every field.
@@ -156,14 +158,15 @@ describes every field.
 ";
 
 const CAPABILITIES_HEAD: &str = ".SH CAPABILITIES
-A token carries some of these. A named set is a recipe for minting: \
-a token keeps the capabilities that the set had when it was minted.
+A token carries some of these capabilities. A named set is a shorthand for creating tokens: \
+a token keeps the capabilities
+that the set contained when the token was created.
 ";
 
 const EVENTS_HEAD: &str = r".SH EVENTS
-Each change leaves one or more events in the log of its workspace. The type of an event is
+Each change adds one or more events to the log of its workspace. The type of an event is
 .IR svc.event.KIND/1 .
-New fields may appear in a type; ignore those, and kinds, that you do not know.
+New fields and new kinds may be added. Ignore fields and kinds that you do not know.
 ";
 
 const OPERATIONS_TAIL: &str = r".SH SEE ALSO
@@ -177,29 +180,29 @@ const OPERATIONS_TAIL: &str = r".SH SEE ALSO
 
 const ERRORS_HEAD: &str = ".TH SVC-ERRORS 7 \"\" svc \"Agent Collaboration Service\"
 .SH NAME
-svc-errors \\- refusals and failures of the Agent Collaboration Service
+svc-errors \\- the errors of the Agent Collaboration Service
 .SH DESCRIPTION
-Every failure is a problem of RFC 9457: an object with
+Every error is a problem object as defined by RFC 9457. It has the members
 .IR type ,
 .IR title ,
 .I status
 and
 .IR detail ,
-and for some types more members. The type is the path
+and some types have further members. The type is the path
 .I PROBLEM_BASE
-followed by a code of the list below. Codes are stable: programs should use them. \
-The detail tells people what was wrong with the
-request, and may change.
+followed by one of the codes below. Codes are stable, so programs should use them. \
+The detail describes to a person
+what was wrong with the request, and its text may change.
 .PP
-Over HTTP the problem is the body, of media type application/problem+json. \
-Over MCP it is the data of a JSON\\-RPC error
-where the list names one. Otherwise the refusal is a tool result with
-.IR isError ,
-whose text says what was refused, why and what to do; the problem is
+Over HTTP, the problem is the response body, with the media type application/problem+json. \
+Over MCP, it is the data of a
+JSON\\-RPC error if the list gives an error number. Otherwise the response is a tool result with
+.I isError
+set. Its text says what was rejected, why, and what to do next. The member
 .I svc/problem
-of its
-.IR _meta ,
-and there is no structured content.
+of
+.I _meta
+contains the problem, and there is no structured content.
 .PP
 Each entry has the code, the HTTP status and the title.
 .SH CODES

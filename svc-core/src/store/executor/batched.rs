@@ -1,7 +1,7 @@
-//! Reads of the same moment, collected so that they share one transaction on a caller's thread.
+//! Simultaneous reads, collected so that they share one transaction on a caller's thread.
 //!
-//! Waiting for others costs a lone caller more than its read. Whether any come is learned from the batches
-//! before.
+//! For a lone caller, waiting for others costs more than its read. The previous batches show whether others
+//! are likely to come.
 
 use std::sync::Mutex;
 
@@ -10,10 +10,10 @@ use super::readers::ReadTask;
 use crate::limits::{BATCH_BYTES_MAX, READ_BATCH_MAX};
 use crate::sync::lock;
 
-/// After how many batches of one read in a row no others are waited for.
+/// The number of single-read batches in a row after which callers no longer wait for others.
 const LONE_MAX: u32 = 8;
 
-/// How many of those there are until others are waited for again, to learn whether that still holds.
+/// The number of such batches after which one waits again, to check whether that still holds.
 const PROBE_EVERY: u32 = 32;
 
 /// Reads that wait to run together.
@@ -21,7 +21,7 @@ pub(super) struct BatchedReads<N>(Mutex<Batches<N>>);
 
 struct Batches<N> {
     current: ReadBatch<N>,
-    /// How many batches before had one read, in a row.
+    /// The number of single-read batches in a row.
     lone: u32,
 }
 
@@ -42,18 +42,18 @@ impl<N> Default for BatchedReads<N> {
     }
 }
 
-/// What the caller that added a read has to do about its batch.
+/// The caller's part in running the batch to which it has added a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// Nothing: another caller runs it.
+    /// No part: another caller runs it.
     Others,
     /// Run it, at once.
     Now,
-    /// Run it, once others had the chance to add their reads.
+    /// Run it, after a pause in which others can add their reads.
     AfterOthers,
 }
 
-/// What comes of a read that was added.
+/// The result of adding a read.
 pub(super) struct Added<N> {
     /// A full batch, to be run now.
     pub full: Vec<Box<dyn ReadTask<N>>>,
@@ -76,7 +76,7 @@ impl<N> BatchedReads<N> {
         Added { full, turn }
     }
 
-    /// Returns what was added so far, and begins with an empty batch.
+    /// Returns the current batch, and begins an empty one.
     pub fn take(&self) -> Vec<Box<dyn ReadTask<N>>> {
         lock(&self.0).take()
     }

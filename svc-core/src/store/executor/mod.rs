@@ -1,10 +1,10 @@
 //! The executor: core threads own the connections, and callers submit tasks.
 //!
 //! A writer lane batches its queue into one transaction, so that many callers share one flush to disk; a
-//! failing task is rolled back alone. Readers share a queue. Long reads have their own, in pages that
-//! are short; so have scans, one of which may take as long as it takes. Short reads that arrive at the same
-//! moment can share one transaction on a caller's thread. Full queues reject tasks instead of growing, and a
-//! task that was queued for too long, or whose caller has gone, is rejected instead of run.
+//! failing task alone is rolled back. Readers share a queue. Long reads have a separate queue, and run in
+//! short pages; so do scans, which have no time limit. Short reads that arrive at the same moment can share
+//! one transaction on a caller's thread. Full queues reject tasks instead of growing. A task that was queued
+//! for too long, or whose caller has disconnected, is rejected instead of run.
 
 mod task;
 mod turns;
@@ -39,13 +39,13 @@ pub(crate) use readers::{ReadTask, Reader, ReaderState};
 pub(super) use tally::Tally;
 pub(crate) use task::{Source, Task};
 
-/// The state that the tasks of a writer's batch share.
+/// The shared state of the tasks in a writer's batch.
 pub(crate) trait BatchState: Send + 'static {
     /// The state that a reader keeps with its connection.
     type ReaderState: ReaderState;
     /// Called when a transaction has begun; `workspaces` are those that its tasks have named.
     ///
-    /// Returns those among them that another server has locked: their tasks cannot run now.
+    /// Returns the workspaces among them that another server has locked: their tasks cannot run now.
     fn begin(
         &mut self,
         conn: &Conn,
@@ -57,7 +57,7 @@ pub(crate) trait BatchState: Send + 'static {
     fn begin_job(&mut self);
     /// Called when the task failed: discards what it added.
     fn undo_job(&mut self);
-    /// Writes what was batched, before the commit.
+    /// Writes the batched rows, before the commit.
     fn flush(&mut self, conn: &Conn) -> Result<()>;
     /// Returns the positions that the logs will have reached after the commit.
     fn committed_lsns(&self) -> BTreeMap<Uuid, i64>;
@@ -67,12 +67,12 @@ pub(crate) trait BatchState: Send + 'static {
     fn rolled_back(&mut self);
 }
 
-/// What to do about workspaces that another server's transaction has locked.
+/// The treatment of workspaces that another server's transaction has locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Held {
     /// Wait for them, but not for long.
     Wait,
-    /// Leave them out.
+    /// Omit them.
     Skip,
 }
 
@@ -84,9 +84,9 @@ pub(crate) trait WriteTask<S>: Task {
     ///
     /// They are known before it runs, so that their heads are locked first.
     fn workspaces(&self) -> Vec<WorkspaceId>;
-    /// Tells the state of the batch what it will read, once the transaction has begun.
+    /// Announces to the batch state what it will read, once the transaction has begun.
     fn announce(&self, _state: &mut S) {}
-    /// Does the work inside the transaction.
+    /// Runs the task inside the transaction.
     fn run(&mut self, conn: &Conn, state: &std::cell::RefCell<S>) -> Result<()>;
 }
 
@@ -99,7 +99,7 @@ pub(crate) struct Executor<S: BatchState> {
     reads: Arc<ReadPool<S::ReaderState>>,
     long_reads: Arc<ReadPool<S::ReaderState>>,
     scans: Arc<ReadPool<S::ReaderState>>,
-    /// Its only reader is for health, which waits for no other read.
+    /// The only reader for health checks, which do not wait for other reads.
     health: Arc<ReadPool<S::ReaderState>>,
     interrupt: Interrupt,
     batched: BatchedReads<S::ReaderState>,
@@ -110,25 +110,25 @@ pub(crate) struct Executor<S: BatchState> {
 /// The number of connections that read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Readers {
-    /// Those of threads that share a queue.
+    /// The readers of threads that share a queue.
     pub threads: usize,
-    /// Those for reads on callers' own threads.
+    /// The readers for reads on callers' own threads.
     pub inline: usize,
     /// The time limit of a short read; `None` means no limit.
     pub limit: Option<Duration>,
 }
 
-/// How the connections are opened.
+/// The functions that open the connections.
 pub(crate) struct Opens {
     pub writer: Open,
     pub reader: Open,
-    /// Those that read everything once.
+    /// Opens connections that read everything once.
     pub scanner: Open,
 }
 
 impl<S: BatchState> Executor<S> {
     /// Starts one writer thread per state, `readers.threads` threads that read, one for long reads, one for
-    /// health, and those for scans.
+    /// health checks, and those for scans.
     pub fn start(states: Vec<S>, readers: Readers, clock: &Clock, opens: &Opens) -> Result<Self> {
         let mut threads = Vec::new();
         let mut lanes = Vec::new();
@@ -187,12 +187,12 @@ impl<S: BatchState> Executor<S> {
         if long { self.long_reads.submit(task) } else { self.reads.submit(task) }
     }
 
-    /// Queues a read that waits for no others but those of health.
+    /// Queues a read for a health check, which waits only for others of its kind.
     pub fn read_health(&self, task: Box<dyn ReadTask<S::ReaderState>>) {
         self.health.submit(task);
     }
 
-    /// Queues a read of everything that a workspace has, which takes as long as it takes.
+    /// Queues a read of all data of a workspace, without a time limit.
     pub fn scan(&self, task: Box<dyn ReadTask<S::ReaderState>>) {
         self.scans.submit(task);
     }
@@ -202,9 +202,9 @@ impl<S: BatchState> Executor<S> {
         self.reads.run_here(vec![task]);
     }
 
-    /// Adds a read to those that will share one transaction.
+    /// Adds a read to the batch that will share one transaction.
     ///
-    /// Returns whether the caller must run them all, by [`Executor::flush_batched`], and when.
+    /// Returns whether the caller must run the batch, by [`Executor::flush_batched`], and when.
     pub fn batch(&self, task: Box<dyn ReadTask<S::ReaderState>>) -> Turn {
         let added = self.batched.add(task);
         self.reads.run_here(added.full);
@@ -218,7 +218,7 @@ impl<S: BatchState> Executor<S> {
         self.reads.run_here(self.batched.take());
     }
 
-    /// Returns how often statements had to be compiled.
+    /// Returns how often statements were compiled.
     pub fn statement_counts(&self) -> StatementCounts {
         let lanes = self.lanes.iter().map(|lane| lane.statement_counts());
         lanes.fold(self.reads.statement_counts(), StatementCounts::plus)
@@ -239,7 +239,7 @@ impl<S: BatchState> Executor<S> {
         self.lanes.iter().map(|lane| lane.queued()).fold(0, usize::saturating_add)
     }
 
-    /// Returns how many reads are queued, those of every kind.
+    /// Returns how many reads of all kinds are queued.
     pub fn queued_reads(&self) -> usize {
         let pools = [&self.reads, &self.long_reads, &self.scans];
         pools.map(|pool| pool.queued()).into_iter().fold(0, usize::saturating_add)
@@ -247,17 +247,17 @@ impl<S: BatchState> Executor<S> {
 
     /// Removes destroyed bytes from SQLite's files, and truncates its write-ahead log.
     ///
-    /// The writer is stopped meanwhile.
+    /// The writer is stopped during that time.
     pub fn truncate_wal(&self) -> Result<WalCut> {
         self.lanes.first().map_or(Ok(WalCut::Done), |lane| lane.between_batches(Conn::truncate_wal))
     }
 
-    /// Interrupts the reads in progress, and those that would begin later.
+    /// Interrupts current and later reads.
     pub fn interrupt_reads(&self) {
         self.interrupt.interrupt();
     }
 
-    /// Ends the threads: changes that are queued are finished, and reads are interrupted.
+    /// Ends the threads: queued changes are finished, and reads are interrupted.
     pub fn close(&self) {
         self.lanes.iter().for_each(|lane| lane.close());
         self.interrupt_reads();
@@ -302,7 +302,7 @@ mod tests {
     use crate::store::sqlite::{Role, SqliteConn};
     use crate::time::{Monotonic, Time};
 
-    /// Writes a row, and then ends as its number determines.
+    /// A task that writes a row, and then ends as its number determines.
     struct Numbered(i64, mpsc::Sender<(i64, bool)>);
 
     impl WriteTask<Tally> for Numbered {
@@ -318,7 +318,7 @@ mod tests {
             match self.0 % 50 {
                 7 => panic!("a task that panics"),
                 9 => Err(Error::wrong_state("a task that fails after writing")),
-                // SQLite ends a transaction by itself when the disk fails: the task may notice it, or nobody.
+                // SQLite ends a transaction by itself when the disk fails, and the task may not notice.
                 21 => conn.batch("rollback").and(Err(Error::internal("a read that failed"))),
                 33 => conn.batch("rollback"),
                 _ => Ok(()),
@@ -467,7 +467,7 @@ mod tests {
         std::thread::scope(|scope| {
             let (executor, over) = (&executor, &over);
             scope.spawn(move || {
-                // Always one more task in the queue than has finished.
+                // Keeps one more task in the queue than has finished.
                 executor.write(Box::new(Numbered(0, sender.clone())));
                 while !over.load(Ordering::Relaxed) {
                     executor.write(Box::new(Numbered(0, sender.clone())));
@@ -554,7 +554,7 @@ mod tests {
         let (release, released) = mpsc::channel();
         executor.write(Box::new(Holding(entered.clone(), released)));
         enter.recv().unwrap();
-        // It no longer counts. The next one does, and leaves capacity for two.
+        // The first task no longer counts. The next one does, and leaves capacity for two.
         let (second, released) = mpsc::channel();
         executor.write(Box::new(Holding(entered, released)));
         let (sender, receiver) = mpsc::channel();
@@ -564,7 +564,7 @@ mod tests {
         assert_eq!(receiver.iter().take(2).collect::<BTreeSet<_>>(), [(1, true), (2, true)].into());
     }
 
-    /// A message of some size, which reports its workspace and how many were committed before it.
+    /// A message of some size, which reports its workspace and the number of messages committed before it.
     struct Message {
         workspace: u128,
         bytes: usize,
@@ -604,10 +604,10 @@ mod tests {
 
     #[test]
     fn at_most_two_large_messages_of_a_workspace_are_committed_together() {
-        // About what a message of 360 KB is counted as.
+        // About the size at which a message of 360 KB is counted.
         const LARGE: usize = 650_000;
         let folder = tempfile::tempdir().unwrap();
-        // No time passes, so only its size ends a batch.
+        // No time passes, so only the size ends a batch.
         let executor = on_file_by(&folder.path().join("t.db"), &Clock::mock(Time::from_micros(0)));
         let (committed, (sender, ran)) = (Arc::new(AtomicUsize::new(0)), mpsc::channel());
         let write = |workspace, bytes, hold| {

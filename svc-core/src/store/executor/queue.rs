@@ -1,6 +1,6 @@
 //! The queue of a writer, in which workspaces take turns.
 //!
-//! A task that was queued for too long, or whose caller has gone, is rejected instead of run.
+//! A task that was queued for too long, or whose caller has disconnected, is rejected instead of run.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::limits::QUEUE_MAX;
 use crate::sync::lock;
 use crate::time::{Clock, Monotonic};
 
-/// The room that is left in a transaction. The last task may be larger than that.
+/// The remaining capacity of a transaction. The last task may exceed it.
 pub(super) struct Capacity {
     tasks: usize,
     bytes: usize,
@@ -33,10 +33,10 @@ impl Capacity {
     }
 }
 
-/// How long a batch waits for tasks that are not queued yet.
+/// The time for which a batch waits for tasks that are not queued yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
-    /// With this many it waits for none.
+    /// The number of tasks at which it no longer waits.
     pub tasks: usize,
     pub span: Duration,
 }
@@ -52,7 +52,7 @@ pub(super) struct Queue<T: ?Sized> {
     clock: Clock,
 }
 
-/// What was received after waiting for a while.
+/// The result of waiting for a task.
 pub(super) enum Received<T: ?Sized> {
     Task(Queued<T>),
     Nothing,
@@ -64,7 +64,7 @@ impl<T: Task + ?Sized> Queue<T> {
         Self { turns: Mutex::new(Turns::new(QUEUE_MAX)), arrived: Condvar::new(), clock }
     }
 
-    /// Queues a task, or rejects it when its workspace has no place left or the queue is closed.
+    /// Queues a task, or rejects it if its workspace has no place left or the queue is closed.
     pub fn push(&self, task: Box<T>) {
         let rejected = lock(&self.turns).push(Queued::in_order(task, &self.clock));
         match rejected {
@@ -73,13 +73,13 @@ impl<T: Task + ?Sized> Queue<T> {
         }
     }
 
-    /// Puts back tasks that were taken, before all others.
+    /// Puts back taken tasks, before all others.
     pub fn put_first(&self, tasks: Vec<Queued<T>>) {
         lock(&self.turns).put_first(tasks);
         self.arrived.notify_one();
     }
 
-    /// Waits for a task for at most `span`.
+    /// Waits for a task, for up to `span`.
     pub fn wait_for(&self, span: Duration) -> Received<T> {
         let turns = lock(&self.turns);
         let waits = |turns: &mut Turns<T>| turns.len() == 0 && !turns.is_closed();
@@ -105,9 +105,9 @@ impl<T: Task + ?Sized> Queue<T> {
         }
     }
 
-    /// Returns a task together with those whose turns come next, as far as there is capacity.
+    /// Returns a task together with those whose turns come next, up to the capacity.
     ///
-    /// Waits as long as `patience` allows for more.
+    /// Waits for more as long as `patience` allows.
     pub fn gather(&self, first: Queued<T>, mut capacity: Capacity, patience: Patience) -> Vec<Queued<T>> {
         let (mut tasks, mut next) = (Vec::new(), Some(first));
         let until = self.clock.monotonic().plus(patience.span);
@@ -142,7 +142,7 @@ impl<T: Task + ?Sized> Queue<T> {
         self.len() == 0
     }
 
-    /// Accepts nothing more; what is queued can still be taken.
+    /// Rejects new tasks from now on; queued ones can still be taken.
     pub fn close(&self) {
         lock(&self.turns).close();
         self.arrived.notify_all();

@@ -1,4 +1,4 @@
-//! Tasks of core threads, and whom they run for.
+//! Tasks of core threads, and their sources.
 
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
@@ -6,7 +6,7 @@ use crate::limits::QUEUED_MAX;
 use crate::rate::Client;
 use crate::time::{Clock, Monotonic};
 
-/// Whom a task runs for.
+/// The workspace and the client that a task runs for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Source {
     /// The workspace that the work is charged to; `None` for the service itself.
@@ -25,24 +25,24 @@ impl Source {
     }
 }
 
-/// What every task provides.
+/// The interface of every task.
 pub(crate) trait Task: Send {
-    /// Returns whom it runs for.
+    /// Returns the source of the task.
     fn source(&self) -> Source;
     /// Returns about how many bytes it holds.
     fn bytes(&self) -> usize;
-    /// Returns whether nobody waits for it any more.
+    /// Returns whether its caller no longer waits for it.
     fn is_abandoned(&self) -> bool;
     /// Reports the outcome, after the work or instead of it.
     ///
-    /// Runs on a core thread: it must only hand the outcome on.
+    /// Runs on a core thread: it must only pass the outcome on.
     fn finish(self: Box<Self>, outcome: Result<()>);
 }
 
-/// A queued task, and since when it has been queued.
+/// A queued task, and when it was queued.
 pub(super) struct Queued<T: ?Sized> {
     pub since: Monotonic,
-    /// Since when another server has had its workspace locked, if it was set aside for that.
+    /// When another server was first found to have locked its workspace, if the task was set aside for that.
     pub held_since: Option<Monotonic>,
     pub source: Source,
     pub bytes: usize,
@@ -50,19 +50,19 @@ pub(super) struct Queued<T: ?Sized> {
 }
 
 impl<T: Task + ?Sized> Queued<T> {
-    /// Creates one that is queued now.
+    /// Creates a task queued now.
     pub fn new(task: Box<T>, clock: &Clock) -> Self {
         let (source, bytes) = (task.source(), task.bytes());
         Self { since: clock.monotonic(), held_since: None, source, bytes, task }
     }
 
-    /// Creates one that is queued now, behind the others of its workspace whatever their clients.
+    /// Creates a task queued now, behind the others of its workspace regardless of their clients.
     pub fn in_order(task: Box<T>, clock: &Clock) -> Self {
         let queued = Self::new(task, clock);
         Self { source: queued.source.in_order(), ..queued }
     }
 
-    /// Returns the task if it is worth running at `now`: somebody still waits for it, and it is not too late.
+    /// Returns the task if it is worth running at `now`: its caller still waits, and it is not too late.
     ///
     /// Otherwise rejects it.
     pub fn if_in_time(self, now: Monotonic) -> Option<Self> {

@@ -1,7 +1,8 @@
-//! Tasks that wait: workspaces take turns, and inside a workspace clients do.
+//! Waiting tasks: workspaces take turns, and inside a workspace clients do.
 //!
-//! So a workspace with a thousand tasks delays another one's first task by one turn, not by a thousand. Each
-//! workspace may have only so many tasks and bytes waiting; beyond that its own tasks alone are rejected.
+//! So a workspace with a thousand tasks delays another one's first task by one turn, not by a thousand. The
+//! waiting tasks and their bytes are limited per workspace; beyond that, only the tasks of that workspace are
+//! rejected.
 
 use std::collections::VecDeque;
 
@@ -12,23 +13,23 @@ use crate::limits::{QUEUE_RETRY_SECS, QUEUED_BYTES_MAX};
 use crate::rate::Client;
 use crate::rota::Rota;
 
-/// The tasks that wait, in the order of their turns.
+/// The waiting tasks, in the order of their turns.
 pub(super) struct Turns<T: ?Sized> {
     workspaces: Rota<Option<WorkspaceId>, Waiting<T>>,
-    /// Most tasks of one workspace.
+    /// Maximum tasks of one workspace.
     most: usize,
     len: usize,
     is_closed: bool,
 }
 
-/// A task for which there is no place, and why.
+/// A rejected task, and the reason.
 pub(super) struct Rejected<T: ?Sized> {
     queued: Queued<T>,
     error: Error,
 }
 
 impl<T: Task + ?Sized> Rejected<T> {
-    /// Reports that to the caller; nothing must be locked.
+    /// Rejects the task with the error. Must be called without holding a lock.
     pub fn finish(self) {
         self.queued.task.finish(Err(self.error));
     }
@@ -57,7 +58,7 @@ impl<T: Task + ?Sized> Turns<T> {
         self.len
     }
 
-    /// Returns how many tasks of a workspace wait.
+    /// Returns the number of a workspace's waiting tasks.
     pub fn len_of(&self, workspace: Option<WorkspaceId>) -> usize {
         self.workspaces.get(workspace).map_or(0, |own| own.len)
     }
@@ -66,12 +67,12 @@ impl<T: Task + ?Sized> Turns<T> {
         self.is_closed
     }
 
-    /// Accepts nothing more; what waits can still be taken.
+    /// Rejects new tasks from now on; waiting ones can still be taken.
     pub fn close(&mut self) {
         self.is_closed = true;
     }
 
-    /// Adds a task behind those of its client, or returns it with the reason why it is rejected.
+    /// Adds a task behind those of its client, or returns it with the reason for its rejection.
     pub fn push(&mut self, queued: Queued<T>) -> Option<Rejected<T>> {
         if let Some(error) = self.rejection(&queued) {
             return Some(Rejected { queued, error });
@@ -93,7 +94,7 @@ impl<T: Task + ?Sized> Turns<T> {
         }
     }
 
-    /// Does the same where the turns of their workspaces have not ended: these come before all others.
+    /// Does the same for workspaces whose turns have not ended: their tasks come before all others.
     pub fn put_first(&mut self, tasks: Vec<Queued<T>>) {
         let workspaces: Vec<_> = tasks.iter().map(|queued| queued.source.workspace).collect();
         self.put_back(tasks);
@@ -109,7 +110,8 @@ impl<T: Task + ?Sized> Turns<T> {
         place(own.clients.entry(client), queued);
     }
 
-    /// Returns why a task cannot be added, if it cannot. A task that is larger than the limit waits alone.
+    /// Returns the reason why a task cannot be added, if there is one. A task larger than the limit waits
+    /// alone.
     fn rejection(&self, queued: &Queued<T>) -> Option<Error> {
         if self.is_closed {
             return Some(overloaded("server", "the server is closing its queue"));
@@ -119,7 +121,7 @@ impl<T: Task + ?Sized> Turns<T> {
         is_full.then(|| overloaded("workspace", "too many requests of this workspace wait for the database"))
     }
 
-    /// Takes the task of the next workspace that `may` run one, and of the next client there.
+    /// Takes the task of the next workspace for which `may` is true, and of the next client there.
     pub fn pop(&mut self, may: impl Fn(Option<WorkspaceId>) -> bool) -> Option<Queued<T>> {
         let workspace = self.workspaces.keys().find(|workspace| may(*workspace))?;
         self.pop_of(workspace)
@@ -136,7 +138,7 @@ impl<T: Task + ?Sized> Turns<T> {
         std::iter::from_fn(|| self.pop(|_| true))
     }
 
-    /// Returns whether a task waits of a workspace that `may` run one.
+    /// Returns whether a workspace for which `may` is true has a waiting task.
     pub fn any(&self, may: impl Fn(Option<WorkspaceId>) -> bool) -> bool {
         self.workspaces.keys().any(may)
     }
@@ -158,7 +160,7 @@ impl<T: Task + ?Sized> Turns<T> {
     }
 }
 
-/// Returns the error of a task that a queue has no place for.
+/// Returns the error of a task that does not fit into a queue.
 pub(super) fn overloaded(scope: &'static str, detail: &'static str) -> Error {
     Error::new(Code::Overloaded, detail).with("scope", scope).with("retry_after_secs", QUEUE_RETRY_SECS)
 }
@@ -176,7 +178,7 @@ mod tests {
     use crate::sync::lock;
     use crate::time::Clock;
 
-    /// A task that is told apart by its number.
+    /// A task that is identified by its number.
     struct Numbered(Source, usize, Arc<Mutex<Vec<Error>>>);
 
     impl Task for Numbered {
@@ -268,8 +270,8 @@ mod tests {
     }
 
     proptest! {
-        /// Between two tasks of a workspace that waits, no other workspace runs more than one; and one
-        /// client's tasks keep their order.
+        /// Checks that, between two tasks of a waiting workspace, no other workspace runs more than one, and
+        /// that one client's tasks keep their order.
         #[test]
         fn nobody_runs_twice_while_another_waits(
             sources in prop::collection::vec((0_u128..4, 0_u128..3), 1..60),

@@ -1,9 +1,10 @@
-//! A certificate as OpenSSL reads it for libpq: also those that webpki takes for no server's.
+//! Certificates as OpenSSL checks them for libpq, including those that webpki does not accept for a server.
 //!
 //! These are certificates of version 1, which `openssl x509 -req` makes without extensions, and certificates
 //! of an authority (`CA:TRUE`), which `openssl req -x509` makes and PostgreSQL's manual serves with. They are
-//! accepted if they are among the roots, or if a root has issued them: chains are for webpki alone. What this
-//! module does not know, such as name constraints, is not accepted here.
+//! accepted if they are among the roots, or if a root has issued them: only webpki checks chains.
+//! Certificates with critical features that this module does not know, such as name constraints, are rejected
+//! here.
 
 use std::net::IpAddr;
 
@@ -31,7 +32,7 @@ type Algorithms = &'static [&'static dyn SignatureVerificationAlgorithm];
 pub(super) struct Certificate {
     der: Vec<u8>,
     parsed: x509_cert::Certificate,
-    /// What its issuer has signed.
+    /// The part that its issuer has signed.
     signed: Vec<u8>,
 }
 
@@ -58,7 +59,7 @@ impl Certificate {
         self.parsed.tbs_certificate.subject == self.parsed.tbs_certificate.issuer
     }
 
-    /// Returns its public key, as it stands in the certificate.
+    /// Returns its public key in encoded form.
     pub fn key(&self) -> Option<Vec<u8>> {
         self.parsed.tbs_certificate.subject_public_key_info.to_der().ok()
     }
@@ -76,7 +77,7 @@ impl Certificate {
         Ok(())
     }
 
-    /// Checks that nothing it says of its use forbids to serve TLS with it.
+    /// Checks that its declared purposes do not forbid to serve TLS with it.
     pub fn check_purpose(&self) -> Result<(), CertificateError> {
         let usage = self.extension::<KeyUsage>()?;
         let serves =
@@ -87,7 +88,7 @@ impl Certificate {
         Ok(())
     }
 
-    /// Returns whether its key has made this signature, by one of the algorithms.
+    /// Returns whether its key made this signature, by one of the algorithms.
     pub fn has_signed<'a>(
         &self,
         algorithms: impl IntoIterator<Item = &'a &'static dyn SignatureVerificationAlgorithm>,
@@ -141,7 +142,7 @@ impl Certificate {
         let usage = self.extension::<KeyUsage>();
         let is_authority = match self.extension::<BasicConstraints>() {
             Ok(Some(found)) => found.ca,
-            // A root from before there were extensions, or one that only says that it signs certificates.
+            // A root without extensions, or one that is only allowed to sign certificates.
             Ok(None) => {
                 let is_first_version = self.parsed.tbs_certificate.version == Version::V1;
                 self.is_self_issued() && (is_first_version || matches!(usage, Ok(Some(_))))
@@ -157,7 +158,7 @@ impl Certificate {
         Ok(self.extension::<ExtendedKeyUsage>()?.is_none_or(|found| found.0.contains(&SERVER)))
     }
 
-    /// Fails if something is critical that this module does not know.
+    /// Fails if it has a critical extension that this module does not know.
     fn check_known(&self) -> Result<(), CertificateError> {
         let known =
             [BasicConstraints::OID, KeyUsage::OID, ExtendedKeyUsage::OID, SubjectAltName::OID, POLICIES];
@@ -173,8 +174,8 @@ impl Certificate {
         Ok(found.map(|(_, extension)| extension))
     }
 
-    /// Returns whether it names a host, as libpq compares: by alternative names of the host's kind if there
-    /// are any, else by its common name.
+    /// Returns whether it names a host, by libpq's comparison: by alternative names of the host's kind if
+    /// there are any, otherwise by its common name.
     pub fn names(&self, host: &Host) -> Result<bool, CertificateError> {
         let alternatives = self.extension::<SubjectAltName>()?.map(|found| found.0).unwrap_or_default();
         let text = match host {
@@ -201,7 +202,7 @@ impl Certificate {
         Ok(!is_named_elsewhere && self.common_name().is_some_and(|name| is_named(name, &text)))
     }
 
-    /// Returns the names that it has, for an error.
+    /// Returns its names, for an error.
     pub fn presented(&self) -> Vec<String> {
         let alternatives = self.extension::<SubjectAltName>().ok().flatten();
         let alternatives = alternatives.map(|found| found.0).unwrap_or_default();
@@ -220,7 +221,7 @@ impl Certificate {
     }
 }
 
-/// Returns what is in a short DER sequence.
+/// Returns the contents of a short DER sequence.
 fn content(der: &[u8]) -> Option<&[u8]> {
     match der {
         [0x30, len, rest @ ..] if usize::from(*len) == rest.len() => Some(rest),
@@ -228,7 +229,7 @@ fn content(der: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Whether a name of a certificate means a host: it is the same, or begins with `*` in place of the first
+/// Returns whether a name in a certificate matches a host: it is the same, or has `*` in place of the first
 /// label.
 fn is_named(name: &str, host: &str) -> bool {
     if name.eq_ignore_ascii_case(host) {

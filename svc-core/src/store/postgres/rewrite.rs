@@ -13,8 +13,8 @@ use crate::store::value::Param;
 impl PgConn {
     /// Rewrites a table without its dead rows. Returns false if its lock was not available at once.
     ///
-    /// Statements that arrive later wait no longer than this waits for the lock, and then for the rewrite of
-    /// a small table. The server only warns if the role lacks the permission: a table still in the same file
+    /// Later statements wait only while the rewrite waits for the lock, and then for the rewrite of a small
+    /// table. The server only warns if the role lacks the permission: a table that is still in the same file
     /// counts as a failure.
     pub fn rewrite(&self, table: &str) -> Result<bool> {
         let file = || first::<i64>(self.query(FILE_OF, &[Param::Text(table)])?);
@@ -49,8 +49,8 @@ impl PgConn {
 /// Selects the file that holds a table's rows; a rewrite creates a new one.
 const FILE_OF: &str = "select cast(pg_relation_filenode(cast($1 as text)::regclass) as bigint)";
 
-/// How long a rewrite waits for its table's lock. Other statements on the table queue behind it meanwhile.
+/// The time for which a rewrite waits for its table's lock. Other statements on the table queue behind it.
 const REWRITE_LOCK_TIMEOUT: Duration = Duration::from_millis(20);
 
-/// How long a rewrite may take. Other statements on the table are told to retry meanwhile.
+/// The maximum duration of a rewrite. Other statements on the table fail during it, and are to be retried.
 const REWRITE_TIMEOUT: Duration = Duration::from_secs(120);

@@ -1,10 +1,9 @@
-//! TLS with the server: its certificate is judged as libpq judges it.
+//! TLS with the server: checks its certificate as libpq does.
 //!
-//! webpki judges first. What it does not take for a server's certificate although OpenSSL does is judged by
-//! [`Certificate`]; names are always compared as libpq compares them. As with OpenSSL, a chain ends at a
-//! certificate that has issued itself, and every certificate in it must be valid at the time. The default
-//! files of libpq in the home folder are not read. Certificates and keys are PEM files, read once when a
-//! program starts.
+//! webpki checks it first. [`Certificate`] checks certificates that only OpenSSL accepts for a server; names
+//! are always compared as in libpq. As with OpenSSL, a chain ends at a self-issued certificate, and every
+//! certificate in it must be valid at the time. The default files of libpq in the home folder are not read.
+//! Certificates and keys are PEM files, read once when a program starts.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,7 +24,7 @@ use crate::error::blocked::{Need, quoted, why};
 use crate::error::{Error, Result};
 use crate::mark::without_mark_bytes;
 
-/// Returns what makes connections with TLS as an address says.
+/// Returns the connector for the TLS settings of an address.
 pub(super) fn connector(proof: &Proof) -> Result<MakeRustlsConnect> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let algorithms = provider.signature_verification_algorithms;
@@ -97,7 +96,7 @@ fn refused(why: impl std::fmt::Display) -> Error {
 #[derive(Debug)]
 struct Trusted {
     roots: Vec<Certificate>,
-    /// Others of the file, which are trusted only if they lead to a root.
+    /// Other certificates of the file, which are trusted only if they lead to a root.
     between: Vec<Certificate>,
 }
 
@@ -150,11 +149,11 @@ impl Trusted {
     }
 }
 
-/// Judges the certificates of servers.
+/// Checks the certificates of servers.
 #[derive(Debug)]
 struct Verifier {
     algorithms: WebPkiSupportedAlgorithms,
-    /// What must have issued them, unless anybody may have.
+    /// The accepted issuers; `None` if any issuer is accepted.
     trusted: Option<Trusted>,
     compares_name: bool,
 }

@@ -1,6 +1,7 @@
-//! Reporting what statements cost, to a watcher of tests.
+//! Reporting the costs of statements to a watcher of tests.
 //!
-//! Each is run once more for that by `explain (analyze)`, with the plan that the session has for it.
+//! Each statement is run once more for that by `explain (analyze)`, with the plan that the session has for
+//! it.
 
 use super::super::value::{Param, Value};
 use super::super::watch::{Ran, Watcher, rows_examined};
@@ -10,7 +11,7 @@ use super::session::Form;
 use super::values::Owned;
 use crate::Result;
 
-/// Words by which a statement changes or locks something.
+/// Keywords of statements that change or lock rows.
 const CHANGES: [&str; 5] = ["insert into", "update ", "delete from", "for update", "pg_notify"];
 
 const NAME: &str = "select name from pg_prepared_statements where statement = $1 limit 1";
@@ -23,7 +24,7 @@ impl PgConn {
         self.watcher = Some(watcher);
     }
 
-    /// Reports a statement that returns rows, and what it costs.
+    /// Reports a statement that returns rows, and its cost.
     pub(super) fn watch_query(&self, form: Form, sql: &'static str, params: &[Param<'_>]) -> Result<()> {
         if self.watcher.is_none() {
             return Ok(());
@@ -34,7 +35,7 @@ impl PgConn {
         self.watch_statement(sql, &owned)
     }
 
-    /// Reports a statement, and what it costs. What it changes when it is run for that is undone.
+    /// Reports a statement, and its cost. The changes of this additional run are rolled back.
     pub(super) fn watch_statement(&self, sql: &'static str, params: &[Owned]) -> Result<()> {
         let Some(watcher) = &self.watcher else { return Ok(()) };
         let begins = |word: &&str| sql.trim_start().starts_with(*word);
@@ -63,14 +64,14 @@ impl PgConn {
             client.batch_execute("savepoint watched").await.map_err(failed)?;
             let plan = client.query(&explain, &[]).await;
             client.batch_execute(UNDO).await.map_err(failed)?;
-            // What fails here fails where it counts, too.
+            // An error here occurs in the real run too.
             PgResult::Ok(plan.unwrap_or_default())
         })?;
         let lines: Vec<&str> = plan.iter().filter_map(|row| row.try_get(0).ok()).collect();
         Ok(rows_examined(lines))
     }
 
-    /// Reports that a transaction is committed.
+    /// Reports the commit of a transaction.
     pub(super) fn watch_commit(&self) {
         if let Some(watcher) = &self.watcher {
             watcher(&Ran::COMMIT);

@@ -1,4 +1,4 @@
-//! What SQLite's errors mean to callers.
+//! Maps SQLite's errors to those of the service.
 
 use rusqlite::{ErrorCode, ffi};
 

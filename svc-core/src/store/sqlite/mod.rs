@@ -39,21 +39,21 @@ use values::{bind, rewrite, weight};
 /// A connection to a SQLite file.
 pub struct SqliteConn {
     conn: Connection,
-    /// None for a connection that only reads.
+    /// `None` for a connection that only reads.
     space: Option<FileSpace>,
-    /// After the connection and the handle of its file, which are closed before.
+    /// Declared after the connection and its file handle, so that those are closed first.
     _open_here: Option<OpenHere>,
     rewritten: RefCell<HashMap<(usize, usize), Arc<str>>>,
     transaction: Transaction,
-    /// Whether a job runs, and has written: its first write sets the savepoint.
+    /// Whether a job runs, and whether it has written: its first write sets the savepoint.
     job: Cell<JobState>,
     disk: Disk,
-    /// Whether a reader has kept the log from being truncated on a full disk.
+    /// Whether a reader has prevented the truncation of the log on a full disk.
     held_back: Cell<bool>,
     data_version: Cell<i64>,
     counts: Cell<StatementCounts>,
     limit: Option<StatementLimit>,
-    /// How long a read may take.
+    /// The time limit of a read.
     read_limit: Option<Duration>,
     watcher: Option<Watcher>,
 }
@@ -74,7 +74,7 @@ impl SqliteConn {
         Ok(self)
     }
 
-    /// Makes it a connection for reads that `interrupt` ends, and that may take `limit` each.
+    /// Makes it a connection for reads that `interrupt` ends, and that may take `span` each.
     pub(crate) fn for_reads(mut self, interrupt: &Interrupt, span: Option<Duration>) -> Result<Self> {
         if let Some(limit) = &self.limit {
             let clock = limit.clock().clone();
@@ -84,14 +84,14 @@ impl SqliteConn {
         Ok(self)
     }
 
-    /// Begins a read, which has the whole limit again.
+    /// Begins a read with the whole time limit.
     pub(crate) fn begin_budget(&self) {
         if let Some(limit) = &self.limit {
             limit.budget.begin(self.read_limit);
         }
     }
 
-    /// Returns the budget of the read in progress; `None` if the connection does not only read.
+    /// Returns the budget of the current read; `None` if the connection also writes.
     pub(crate) fn budget(&self) -> Option<&Budget> {
         self.limit.as_ref().map(|limit| &limit.budget)
     }
@@ -115,7 +115,8 @@ impl SqliteConn {
         self.step_rows(bytes, false, sql, params).map(|(rows, _)| rows)
     }
 
-    /// Does the same until a page has to end, after at least one row. Returns whether that was why it ended.
+    /// Does the same until a page has to end, after at least one row. Returns whether the page's end was the
+    /// reason.
     pub(crate) fn query_page(
         &self,
         bytes: usize,
@@ -196,7 +197,7 @@ impl SqliteConn {
         })
     }
 
-    /// Visits rows like [`Self::visit`], however many there are: the limit is on the time for some of them.
+    /// Visits rows like [`Self::visit`], in any number: the time limit applies to each group of rows.
     pub(crate) fn scan(&self, scan: &Scan, params: &[Param<'_>], each: Visitor<'_>) -> Result<()> {
         self.run(scan.sqlite, params, |statement| {
             let mut found = statement.raw_query();
@@ -282,13 +283,13 @@ impl SqliteConn {
         self.conn.execute_batch(sql).map_err(|error| self.record(error, failed))
     }
 
-    /// Records what the error says about the disk, and converts it.
+    /// Records the state of the disk that the error implies, and converts the error.
     fn record(&self, error: rusqlite::Error, convert: impl FnOnce(rusqlite::Error) -> Error) -> Error {
         match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => self.disk.set(Trouble::Full),
             Some(ErrorCode::ReadOnly) => self.disk.set(Trouble::ReadOnly),
             Some(ErrorCode::OperationInterrupted) => {
-                // Whatever has interrupted it first, this is why it must not go on.
+                // This is why it must stop, even if another interruption came first.
                 return self
                     .limit
                     .as_ref()
@@ -309,20 +310,20 @@ impl SqliteConn {
 
     /// Fails if a transaction was begun and SQLite has ended it by itself.
     ///
-    /// SQLite does that after some disk failures. Whatever ran then would be a transaction of its own.
+    /// SQLite does so after some disk failures. Later statements would then run in separate transactions.
     pub fn check_transaction(&self) -> Result<()> {
         self.transaction.check(|| !self.conn.is_autocommit())
     }
 
-    /// Returns why the transaction that was begun cannot continue, if it cannot.
+    /// Returns why the transaction that was begun cannot continue, or `None` if it can.
     pub(crate) fn failure(&self) -> Option<Failure> {
         self.transaction.failure(|| !self.conn.is_autocommit())
     }
 
     /// Commits.
     ///
-    /// After an I/O error a recovery may find the change in the write-ahead log, until that has been written
-    /// to again: see [`SqliteConn::recover`].
+    /// After an I/O error, a recovery may find the change in the write-ahead log, until the log is written
+    /// again: see [`SqliteConn::recover`].
     pub fn commit(&self) -> Result<()> {
         self.check_transaction()?;
         if let Some(watcher) = &self.watcher {
@@ -333,7 +334,7 @@ impl SqliteConn {
             Ok(()) => {
                 self.transaction.end();
                 self.reserve_again(reserved);
-                // The commit is done, whatever cannot be found out now.
+                // The commit is done, even if this check fails.
                 let _ = self.written();
                 Ok(())
             }
@@ -348,7 +349,7 @@ impl SqliteConn {
     /// Ends a transaction that only read.
     pub fn end_read(&self) -> Result<()> {
         if self.transaction.end() && !self.conn.is_autocommit() {
-            // Whether or not the read was interrupted.
+            // Runs whether or not the read was interrupted.
             let mut commit = self.conn.prepare_cached("commit").map_err(failed)?;
             commit.execute([]).map_err(failed)?;
         }
@@ -372,7 +373,7 @@ impl SqliteConn {
         Ok(self.data_version.replace(version) != version)
     }
 
-    /// Begins a transaction that writes, as soon as the lock is free.
+    /// Begins a write transaction, as soon as the lock is free.
     pub fn begin_alone(&self) -> Result<()> {
         BUSY_TIMEOUT.set(Duration::MAX);
         let begun = self.begin("begin immediate");

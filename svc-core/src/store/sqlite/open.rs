@@ -1,6 +1,6 @@
-//! Opening a file: what a connection may do, and the settings that it needs for that.
+//! Opening a file: the roles of connections, and the settings that each role needs.
 //!
-//! A writer is fully durable and overwrites what it deletes; a reader cannot write.
+//! A writer is fully durable and overwrites deleted data; a reader cannot write.
 
 use std::cell::{Cell, RefCell};
 use std::path::Path;
@@ -24,15 +24,15 @@ use crate::store::file::{At, OpenHere};
 use crate::store::transaction::Transaction;
 use crate::time::Clock;
 
-/// More than the service has statements, so that none is compiled twice.
+/// More than the number of the service's statements, so that none is compiled twice.
 const STATEMENTS_CACHED: usize = 1024;
 
-/// What a connection may do.
+/// The role of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// Reads and writes, and creates the file.
     Creator,
-    /// Reads and writes a file that exists.
+    /// Reads and writes an existing file.
     Writer,
     /// Reads only.
     Reader,
@@ -45,7 +45,7 @@ pub(crate) enum Role {
 /// Returns the size of a connection's cache of pages, in KiB.
 fn cache_kib(role: Role) -> i64 {
     match role {
-        // More would only be filled with pages that are not read again.
+        // A larger cache would only be filled with pages that are not read again.
         Role::Scanner => 4 << 10,
         _ => 64 << 10,
     }
@@ -86,10 +86,10 @@ impl SqliteConn {
         Self::connect(&address, flags, Role::Auditor, at.shared())
     }
 
-    /// Connects; `shared` is the file if others may have it open too.
+    /// Connects; `shared` is the file if other connections may have it open too.
     fn connect(address: &Path, flags: OpenFlags, role: Role, shared: Option<&Path>) -> Result<Self> {
         let writes = matches!(role, Role::Creator | Role::Writer);
-        // Before the connection, so that it is dropped after it.
+        // Declared before the connection, so that it is dropped after it.
         let mark = if role == Role::Creator { OpenHere::create } else { OpenHere::mark };
         let mut open_here = shared.and_then(mark);
         let mut conn = Connection::open_with_flags(address, flags).map_err(failed)?;
@@ -122,7 +122,7 @@ impl SqliteConn {
         }
         conn.pragma_update(None, "cache_size", -cache_kib(role)).map_err(failed)?;
         let is_limited = matches!(role, Role::Reader | Role::Scanner);
-        // SQLite creates also what a symbolic link points to.
+        // SQLite also creates the target of a symbolic link.
         if open_here.is_none() {
             open_here = shared.and_then(OpenHere::mark);
         }

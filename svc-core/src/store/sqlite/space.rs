@@ -1,9 +1,10 @@
-//! Space in the file for what is in the write-ahead log.
+//! Space in the database file for the contents of the write-ahead log.
 //!
-//! The log is truncated once it has been moved into the file, which grows by that. On a disk that the log has
-//! filled the file could not grow, and the log would keep its space for ever. So the file grows before the
-//! commit, which fails if there is no space. It does not on file systems that cannot allocate space, and a
-//! checkpoint can take the last commit's from it: then as much must become free on a full disk.
+//! The log is truncated once its contents have been moved into the file, which grows by them. If the log
+//! fills the disk, the file cannot grow, and the log would keep its space forever. So the file grows before
+//! the commit, which fails if there is no space. This does not work on file systems that cannot allocate
+//! space, and a checkpoint can truncate the space of the last commit: then the same amount must become free
+//! on a full disk.
 
 use std::fs::File;
 use std::io;
@@ -20,10 +21,10 @@ use crate::store::disk::Trouble;
 
 /// The size of a page, fixed when the file is created.
 ///
-/// The table of shelves depends on it: no node may share a page with other rows.
+/// The table of key segments depends on it: no node may share a page with other rows.
 pub(super) const PAGE_BYTES: u32 = 4096;
 
-/// The file grows by multiples of so many bytes where it can, so that few commits wait for that.
+/// The file grows by multiples of this many bytes if it can, so that few commits wait for it.
 const STEP: u64 = 256 << 10;
 
 /// More than nearly every write needs, in the file and in the log together.
@@ -37,11 +38,11 @@ pub(super) struct FileSpace {
 
 impl FileSpace {
     pub(super) fn of(file: Arc<File>, path: &Path) -> Self {
-        // What is beside a symbolic link may be on another disk.
+        // The folder of a symbolic link may be on another disk.
         Self { file, path: path.canonicalize().unwrap_or_else(|_| path.to_owned()) }
     }
 
-    /// Makes the file at least `bytes` long, and allocates what it grows by.
+    /// Makes the file at least `bytes` long, and allocates the added space.
     fn extend_to(&self, bytes: u64) -> io::Result<()> {
         let length = self.file.metadata()?.len();
         if length >= bytes {
@@ -56,7 +57,7 @@ impl FileSpace {
 
     /// Allocates and frees [`SPARE`] bytes, as if the file were `bytes` long and grew by them.
     ///
-    /// That is done in a file of its own: nothing but SQLite may shorten that of the database.
+    /// This uses a separate file: only SQLite may shorten the database file.
     fn try_spare(&self, bytes: u64) -> io::Result<()> {
         let mut prefix = self.path.file_name().unwrap_or_default().to_owned();
         prefix.push("-");
@@ -67,7 +68,7 @@ impl FileSpace {
                 path.close()?;
                 allocate(&file, bytes, SPARE)
             }
-            // There may be no inode or no entry of the folder to be had, which no write to the files needs.
+            // An inode or a directory entry may be unavailable, which no write to the existing files needs.
             Err(_) => {
                 let found = fstatvfs(&self.file)?;
                 let is_free = found.f_bavail.saturating_mul(found.f_frsize) >= SPARE;
@@ -82,7 +83,7 @@ fn allocate(file: &File, from: u64, bytes: u64) -> io::Result<()> {
 }
 
 impl SqliteConn {
-    /// Reserves space in the file for the transaction that is to be committed; fails on a full disk.
+    /// Reserves space in the file for the transaction to be committed; fails on a full disk.
     ///
     /// Returns the length that the file needs.
     pub(super) fn reserve_space(&self) -> Result<u64> {
@@ -93,26 +94,26 @@ impl SqliteConn {
                 self.disk.set(Trouble::Full);
                 Err(disk_is_full(error))
             }
-            // Not every file system can do it. If the disk fails otherwise the commit finds that out.
+            // Not every file system supports this. If the disk fails otherwise, the commit reports it.
             _ => Ok(bytes),
         }
     }
 
-    /// Reserves once more what was reserved before a commit: a checkpoint may have ended meanwhile, and have
-    /// truncated the file to what had been committed by then.
+    /// Repeats the reservation made before a commit: a checkpoint may have ended since, and truncated the
+    /// file to the length of the committed data.
     ///
-    /// The commit is done, so if the space is gone by now nothing fails.
+    /// The commit is done, so missing space is not an error.
     pub(super) fn reserve_again(&self, bytes: u64) {
         let _ = self.space.as_ref().map(|space| space.extend_to(bytes));
     }
 
-    /// Returns whether the disk has space for nearly every write, as far as that can be found out.
+    /// Returns whether the disk has space for nearly every write, as far as the file system can show.
     pub(super) fn has_spare_space(&self) -> Result<bool> {
         let Some(space) = &self.space else { return Ok(true) };
         Ok(!space.try_spare(self.bytes()?).is_err_and(|error| is_full(&error)))
     }
 
-    /// Returns the length of the file with everything that is not in it yet.
+    /// Returns the length of the file including everything that is not in it yet.
     fn bytes(&self) -> Result<u64> {
         let mut pages = self.conn.prepare_cached("pragma page_count").map_err(failed)?;
         let pages: u32 = pages.query_row([], |row| row.get(0)).map_err(|error| self.record(error, failed))?;
@@ -150,7 +151,7 @@ mod tests {
         assert_eq!(length(), conn.bytes().unwrap(), "what was not needed is given back");
     }
 
-    /// A checkpoint that has moved all of the log truncates the file, also after the reservation.
+    /// Checks the space after a checkpoint that truncates the file, also after the reservation.
     #[test]
     fn what_is_committed_has_space_in_the_file_also_after_a_checkpoint_during_the_commit() {
         let folder = tempfile::tempdir().unwrap();

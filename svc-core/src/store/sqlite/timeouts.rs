@@ -1,6 +1,6 @@
-//! How long a statement may run, and how long it waits for a lock.
+//! The time limits of statements, and of waiting for a lock.
 //!
-//! Postgres has settings for both; SQLite calls back meanwhile, and stops if it is told to.
+//! Postgres has settings for both. SQLite calls a function at intervals, which can stop the statement.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::limits::SQLITE_BUSY;
 use crate::store::budget::{Budget, Interrupt, interrupted, too_expensive};
 use crate::time::Clock;
 
-/// How long a waiting writer sleeps before it tries the lock again.
+/// The time for which a waiting writer sleeps before it tries the lock again.
 const BUSY_STEP: Duration = Duration::from_millis(1);
 
 /// Steps of SQLite's virtual machine between two checks of the clock: some tenths of a millisecond.
@@ -24,17 +24,17 @@ const LIMIT_STEPS: i32 = 20_000;
 /// Interrupts a reader's statement that takes too long, as Postgres does by itself, or when the service
 /// closes.
 ///
-/// There are few readers, and a statement that occupies one for long keeps everyone else from reading.
+/// There are few readers, so a long statement would keep other callers from reading.
 pub(super) struct StatementLimit {
     clock: Clock,
-    /// In microseconds of the monotonic clock.
+    /// The end, in microseconds of the monotonic clock.
     until: Arc<AtomicU64>,
     pub budget: Budget,
     pub interrupt: Interrupt,
 }
 
 impl StatementLimit {
-    /// Sets the limit of a connection; `clock` says how long a single statement takes.
+    /// Sets the limit of a connection; `clock` measures the duration of a statement.
     pub fn on(conn: &mut Connection, clock: Clock, interrupt: Interrupt) -> Result<Self> {
         let until = Arc::new(AtomicU64::new(u64::MAX));
         let limit = Self { clock, until, budget: Budget::new(&Clock::system()), interrupt };
@@ -53,7 +53,7 @@ impl StatementLimit {
         &self.clock
     }
 
-    /// Fails if the read must not go on.
+    /// Fails if the read must stop.
     pub fn check(&self) -> Result<()> {
         if self.interrupt.is_interrupted() {
             return Err(interrupted());
@@ -70,7 +70,7 @@ impl StatementLimit {
 }
 
 thread_local! {
-    /// How long this thread waits for a lock.
+    /// The time for which this thread waits for a lock.
     pub(super) static BUSY_TIMEOUT: Cell<Duration> = const { Cell::new(SQLITE_BUSY) };
 }
 

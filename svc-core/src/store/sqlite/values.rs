@@ -1,4 +1,4 @@
-//! Statements, parameters and columns as SQLite takes and returns them.
+//! Statements, parameters and columns in SQLite's form.
 
 use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use uuid::Uuid;
@@ -34,13 +34,13 @@ pub(super) fn bind<'a>(param: &'a Param<'_>) -> ToSqlOutput<'a> {
     ToSqlOutput::Borrowed(borrowed)
 }
 
-/// Returns a list of ids as JSON: `unhex(value) from json_each($1)` is what Postgres calls `any($1)`.
+/// Returns a list of ids as JSON: `unhex(value) from json_each($1)` corresponds to `any($1)` in Postgres.
 fn list(ids: &[Uuid]) -> String {
     let ids: Vec<String> = ids.iter().map(|id| format!("\"{}\"", id.simple())).collect();
     format!("[{}]", ids.join(","))
 }
 
-/// Returns what a row [weighs](crate::store::row::Row::weight).
+/// Returns the [weight](crate::store::row::Row::weight) of a row.
 pub(super) fn weight(row: &rusqlite::Row<'_>, columns: usize) -> rusqlite::Result<usize> {
     (0..columns).try_fold(ROW_BYTES, |weight, place| {
         let bytes = match row.get_ref(place)? {

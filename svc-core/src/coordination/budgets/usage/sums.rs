@@ -13,39 +13,39 @@ use crate::page::{Cursor, Page};
 use crate::store::columns;
 use crate::time::Time;
 
-/// Returns what was reported in a workspace, by member and model.
+/// Returns the reported usage of a workspace, by member and model.
 ///
-/// What was reported in channels that you may not see is part of the sums. They are of whole days in UTC, up
-/// to now; `since` of the response says from when on.
+/// The sums include reports in channels that you may not see. They cover whole days in UTC, up to now;
+/// `since` in the response is the beginning of the first.
 ///
-/// It is later than what you asked for only if those days have more than 10,000 daily sums of a member and
-/// model, of which the last are added up. The 1000 largest sums are returned, by tokens. Models beyond the
-/// first 50 of a member and day are in the sum of a model named `other`.
+/// It is later than the day that you asked for only if there are more than 10,000 daily sums since then, of
+/// which the latest are added up. Returns the 1000 largest sums, by tokens. Models beyond the first 50 of a
+/// member and day are in the sum of a model named `other`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetWorkspaceUsage {
     /// The workspace. It must be yours.
     workspace_id: Here,
-    /// Only what was reported on the day of this time, in UTC, or later. Default: 30 days ago.
+    /// Only reports on the day of this time, in UTC, or later. Default: 30 days ago.
     since: Option<Time>,
     cursor: Option<Cursor>,
 }
 
-/// What was reported in a workspace.
+/// The reported usage of a workspace.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct WorkspaceUsage {
     #[serde(flatten)]
     sums: Page<UsageSum>,
-    /// From when on: the beginning of the first day whose reports are summed.
+    /// The beginning of the first day whose reports are summed.
     since: Time,
 }
 
-/// What a member has reported with one model.
+/// The reported usage of a member with one model.
 #[derive(Serialize, JsonSchema)]
 struct UsageSum {
     /// The member.
     member_id: MemberId,
-    /// The model; null for reports that named none, `other` for those of further models of a day too.
+    /// The model; null for reports without one, `other` also for the sum of further models of a day.
     model: Option<String>,
     /// How many reports there were.
     reports: i64,
@@ -69,14 +69,14 @@ pub(super) fn get_workspace_usage(cx: &Read<'_>, input: &GetWorkspaceUsage) -> R
     let asked = input.since.map_or(today.saturating_sub(USAGE_DAYS_DEFAULT), day_of);
     let others = USAGE_SCAN_MAX.saturating_sub(1);
     let too_many: Option<(i64,)> = cx.one(TOO_MANY, &[&workspace_id, &asked, &others])?;
-    // Today is summed however much it is: that is bounded by its members and their models.
+    // Today is always included: the members and their models bound its rows.
     let first = too_many.map_or(asked, |(day,)| day.saturating_add(1).min(today).max(asked));
     let sums: Vec<UsageSum> = cx.query(SUMS, &[&workspace_id, &first, &USAGE_SUMS_MAX])?;
     let since = Time::from_micros(first.saturating_mul(DAY_MICROS));
     Ok(WorkspaceUsage { sums: Page::after_place(sums, input.cursor), since })
 }
 
-/// The day from which on there are as many rows as are read, or more.
+/// Selects the day of the row at offset `$3`, newest days first.
 const TOO_MANY: &str = "
     select day from usage_totals where workspace_id = $1 and day >= $2
     order by day desc limit 1 offset $3";

@@ -1,8 +1,8 @@
-//! Whether those who wait may still do so.
+//! Checks whether the callers of waits may still wait.
 //!
-//! Every few seconds the epochs of the workspaces in which somebody waits are read, by one statement for all
-//! of them. Whoever was found in another epoch, or has a credential that has expired since, is looked up
-//! again; so a wait whose credential has ended is rejected although nothing happens that it waits for.
+//! Every few seconds, one statement reads the epochs of the workspaces that have waits. A caller is looked up
+//! again if it was last looked up in another epoch, or if its credential has expired since; so a wait whose
+//! credential has ended is rejected even without an event that it waits for.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -24,7 +24,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 #[derive(Default)]
 pub(super) struct Callers {
     parked: HashMap<WorkspaceId, HashMap<u64, Weak<Parked>>>,
-    /// Whether there will be another look.
+    /// Whether another check is scheduled.
     looks: bool,
 }
 
@@ -72,7 +72,7 @@ struct Look {
 }
 
 impl Look {
-    /// Has those looked up again who were found in another epoch.
+    /// Looks up again the callers that were last looked up in another epoch.
     fn heed(&self) {
         for workspace in &self.workspaces {
             let here = lock(self.dispatch.rounds.callers()).parked.get(workspace).cloned();
@@ -99,7 +99,7 @@ impl Task for Look {
     }
 
     fn finish(self: Box<Self>, outcome: Result<()>) {
-        // What was not read is read the next time.
+        // Epochs that were not read are read the next time.
         if outcome.is_ok() {
             self.heed();
         }

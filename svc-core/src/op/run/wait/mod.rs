@@ -1,7 +1,7 @@
 //! A parked wait: a long poll that had nothing to return yet and is repeated when a matching event arrives.
 //!
 //! While it is parked it holds no thread, no connection and no slot in a queue. Every poll authenticates
-//! again, including the last one at the deadline, so that a revoked token learns nothing; its wait ends
+//! again, including the last one at the deadline, so that a revoked token gets no result; its wait ends
 //! within ten seconds. A wait ends on time: if its last poll cannot be run, because the database does not
 //! respond, it is rejected shortly after its deadline.
 
@@ -42,22 +42,22 @@ pub(in crate::op) struct PendingPoll {
     pub job: WaitJob,
     pub filter: EventFilter,
     pub timeout: Duration,
-    /// For operations whose waits compete for things: how many of them an event brought.
+    /// How many things an event brought, for operations whose waits compete for them.
     pub supply: Option<Supply>,
-    /// Returns the output in case the timeout expires.
+    /// Returns the output for an expired timeout.
     pub timed_out: fn() -> BoxedOutput,
 }
 
 pub(in crate::op) struct Parked {
-    /// `None` once the reply was sent, or the caller has gone.
+    /// `None` once the reply was sent, or the client has disconnected.
     live: Mutex<Option<Live>>,
     dispatch: Arc<crate::op::Dispatch>,
-    /// Its number in the order of arrival.
+    /// Its number, in the order in which waits began.
     number: u64,
     name: &'static str,
     /// The workspace that its polls are charged to.
     charged_to: WorkspaceId,
-    /// The client that it waits for.
+    /// The client of the wait.
     client: Option<Client>,
     filter: EventFilter,
     deadline: Monotonic,
@@ -65,7 +65,7 @@ pub(in crate::op) struct Parked {
     timed_out: fn() -> BoxedOutput,
 }
 
-/// A call and the job that is polled for it.
+/// A call and its polled job.
 type PollJob = (Call, Prepared<WaitJob>);
 
 /// A wait that has not ended.
@@ -77,19 +77,19 @@ struct Live {
     due: bool,
     /// Whether its deadline has passed: the next poll is the last one.
     is_last: bool,
-    /// Set by its first poll.
+    /// The listener that its first poll sets.
     listening: Option<Listening>,
-    /// The epoch in which its caller was found.
+    /// The epoch in which its caller was looked up.
     epoch: i64,
-    /// The last event that woke it. A poll in a snapshot older than that does not count.
+    /// The last event that woke it. A poll in an older snapshot does not count.
     newest: i64,
     timer: Option<TimerId>,
     _place: Place,
 }
 
-/// Where the job of a wait is.
+/// The state of a wait's job.
 enum Phase {
-    /// Kept until an event, its queue or its deadline asks for it.
+    /// Kept until an event, its queue or its deadline lists it.
     Resting(PollJob),
     /// Listed for the next round.
     Listed(PollJob),
@@ -97,7 +97,7 @@ enum Phase {
     Polling,
 }
 
-/// What a parked wait listens to.
+/// The listener of a parked wait.
 struct Listening {
     workspace: WorkspaceId,
     /// Keeps its member online.
@@ -105,12 +105,12 @@ struct Listening {
 }
 
 impl Live {
-    /// Returns whether it was woken by an event that is missing from the snapshot in which it was polled.
+    /// Returns whether an event woke it that is missing from the snapshot of its poll.
     fn has_newer_than(&self, call: &Call) -> bool {
         call.lsn().is_some_and(|lsn| lsn < self.newest)
     }
 
-    /// Lists its job for the next round; returns `false` if that is listed or taken already.
+    /// Lists its job for the next round; returns `false` if it was already listed or taken.
     fn list(&mut self) -> bool {
         match replace(&mut self.phase, Phase::Polling) {
             Phase::Resting(poll_job) => {
@@ -129,7 +129,7 @@ impl Live {
 struct Attempt {
     parked: Arc<Parked>,
     poll_job: PollJob,
-    /// Nothing can have changed: only the caller's access is checked again.
+    /// Whether nothing can have changed, so that only the caller's access is checked again.
     idle: bool,
     last: bool,
     outcome: Polled,
@@ -139,17 +139,17 @@ struct Attempt {
 enum Polled {
     /// The poll could not be run.
     Skipped,
-    /// There is a result.
+    /// The result.
     Ready(BoxedOutput),
-    /// Not yet.
+    /// No result yet.
     Pending,
-    /// A bounded part was read, and there is more; the reply in case the timeout expires now.
+    /// A limited part was read, and there is more; the reply to send if the timeout expires now.
     More(BoxedOutput),
     Failed(Error),
 }
 
 impl Parked {
-    /// Starts a wait and polls it for the first time. None if it was rejected.
+    /// Starts a wait and polls it for the first time. Returns `None` if it was rejected.
     pub fn start(call: Call, poll: PendingPoll, done: Done) -> Option<Arc<Self>> {
         let dispatch = Arc::clone(&call.dispatch);
         let (number, place) = match dispatch.rounds.admit(holder_of(&call)) {
@@ -194,7 +194,7 @@ impl Parked {
         Some(parked)
     }
 
-    /// Returns the queue that it is in if it competes for things of a workspace.
+    /// Returns its queue if it competes for things of a workspace.
     fn queue_in(&self, workspace: WorkspaceId) -> QueueKey {
         QueueKey { workspace, charged_to: self.charged_to, name: self.name }
     }
@@ -210,7 +210,7 @@ impl Parked {
         let Some(live) = &mut *state else { return };
         let Some(Listening { workspace, .. }) = live.listening else { return };
         live.due = true;
-        // What comes after the deadline is not waited for: the last poll would never be recent enough.
+        // Events after the deadline are ignored: the last poll would never be recent enough for them.
         if !live.is_last {
             live.newest = events.iter().map(|event| event.lsn).fold(live.newest, i64::max);
         }
@@ -264,7 +264,7 @@ impl Parked {
         }
     }
 
-    /// Abandons the wait: the caller is gone.
+    /// Abandons the wait after its client has disconnected.
     pub fn give_up(&self) {
         drop(self.end());
     }
@@ -285,13 +285,13 @@ impl Parked {
         Some(done)
     }
 
-    /// Returns whether its queue decides when it is polled: it competes for things, except at the beginning
-    /// and at the end.
+    /// Returns whether its queue decides when it is polled. This holds if it competes for things, except for
+    /// its first and last poll.
     fn is_polled_by_queue(&self, live: &Live) -> bool {
         self.supply.is_some() && live.listening.is_some() && !live.is_last
     }
 
-    /// Takes the poll to run it. Returns `None` if it runs already, is in the other list, or has ended.
+    /// Takes the poll to run it. Returns `None` if it already runs, is in the other list, or has ended.
     fn attempt(self: &Arc<Self>, from_queue: bool) -> Option<Attempt> {
         let mut state = lock(&self.live);
         let live = state.as_mut()?;
@@ -302,7 +302,7 @@ impl Parked {
                 return None;
             }
         };
-        // The last reply says how far the log was read, so it must be read.
+        // The last reply contains the position up to which the log was read, so the log must be read.
         let has_news = if self.is_polled_by_queue(live) { from_queue } else { live.due || live.is_last };
         if has_news {
             live.due = false;
@@ -311,7 +311,7 @@ impl Parked {
         Some(Attempt { parked: Arc::clone(self), poll_job, idle: !has_news, last, outcome: Polled::Skipped })
     }
 
-    /// Returns whether it was woken by an event that is missing from the snapshot in which it was polled.
+    /// Returns whether an event woke it that is missing from the snapshot of its poll.
     fn has_newer_than(&self, call: &Call) -> bool {
         lock(&self.live).as_ref().is_some_and(|live| live.has_newer_than(call))
     }
@@ -329,7 +329,7 @@ impl Parked {
         let is_first = was_polled && !self.is_parked();
         if is_first {
             let waiting = Arc::downgrade(self);
-            // A wait that leaves no decision must not go on.
+            // A wait whose decision cannot be recorded must not continue.
             call.record_parked(move |recorded| {
                 let failed = |error| with(&waiting, |parked| parked.fail(error));
                 recorded.err().into_iter().for_each(failed);
@@ -357,14 +357,14 @@ impl Parked {
         {
             let key = self.queue_in(*workspace);
             drop(state);
-            // Its queue may have passed it over while its caller was looked up.
+            // Its queue may have passed over it while its caller was looked up.
             self.dispatch.rounds.offer(key, supply, self.number, self, &[]);
         }
     }
 
-    /// Listens for whatever follows the position that was read when the caller was authenticated.
+    /// Listens for events after the position that was read when the caller was authenticated.
     ///
-    /// Called with the wait locked, so that no wake-up arrives before the wait is known to listen.
+    /// The caller has locked the wait, so that no wake-up arrives before the wait has its listener.
     fn listen(self: &Arc<Self>, call: &Call) -> Option<WorkspaceId> {
         let entered = call.entered().ok()?;
         let (workspace, seen) = (entered.caller.workspace_id, entered.lsn.unwrap_or(0));
@@ -383,7 +383,7 @@ impl Parked {
     }
 }
 
-/// Returns who holds the place of a wait. Waits without a client share one holder.
+/// Returns the holder of a wait's place. Waits without a client share one holder.
 fn holder_of(call: &Call) -> Holder {
     let client = call.client.unwrap_or(Client::Peer(IpAddr::V6(Ipv6Addr::UNSPECIFIED).into()));
     Holder { client, workspace: call.access.charged_to() }
@@ -405,7 +405,7 @@ impl Attempt {
         matches!(self.outcome, Polled::Ready(..))
     }
 
-    /// Returns whether the poll failed for a reason that may pass, so that it is worth repeating.
+    /// Returns whether the poll failed for a transient reason, so that it is worth repeating.
     fn failed_transiently(&self) -> bool {
         matches!(&self.outcome, Polled::Failed(error) if is_transient(error))
     }
@@ -414,7 +414,7 @@ impl Attempt {
         matches!(self.outcome, Polled::Skipped)
     }
 
-    /// Has a poll repeated that failed for a reason that may pass, if the wait is parked.
+    /// Lists a poll again that failed for a transient reason, if the wait is parked.
     ///
     /// A parked wait survives a database that does not respond for a while. A new wait gets the error.
     fn repeat_if_parked(&mut self, failure: Option<&Error>) {
@@ -476,7 +476,7 @@ fn poll(reader: &Reader<ReaderCache>, (call, job): &mut PollJob, idle: bool) -> 
     }
 }
 
-/// Replaces the job where its result can only be the same as before.
+/// Returns a job that replaces one whose result can only be the same as before.
 fn nothing_new() -> Prepared<WaitJob> {
     Prepared::Ready(Box::new(|_| Ok(Poll::Pending)))
 }
@@ -489,7 +489,7 @@ fn reply(parked: &Parked, (call, _): PollJob, output: BoxedOutput) -> bool {
     true
 }
 
-/// Returns whether an error may be gone when the same is tried again.
+/// Returns whether an error may disappear on a retry.
 fn is_transient(error: &Error) -> bool {
     matches!(error.code(), Code::Unavailable | Code::Overloaded)
 }

@@ -1,7 +1,7 @@
 //! A queue of waits that compete for the same things, such as threads to claim.
 //!
-//! Each thing that an event brought is offered to one of them, in the order of their arrival, and to the next
-//! only if it is still available a second later. So a new thread does not wake thousands of callers that
+//! Each thing that an event brought is offered to one wait, in the order in which the waits began, and to the
+//! next only if it is still available a second later. So a new thread does not wake thousands of callers that
 //! would find it gone.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,7 @@ use crate::log::event::Subject;
 use crate::op::declare::job::Supply;
 use crate::op::run::wait::{Attempt, Parked};
 
-/// Most events whose things may still be available.
+/// Maximum events whose things may still be available.
 ///
 /// Further ones are not offered: a waiter gets one of these first.
 const OPEN_MAX: usize = 1000;
@@ -25,29 +25,28 @@ pub(in crate::op) struct WaitQueue {
     due: BTreeMap<u64, Arc<Parked>>,
     /// Events whose things were still available when last measured.
     open: BTreeMap<i64, Subject>,
-    /// Of these, the events that must be measured.
+    /// The open events that must be measured.
     fresh: BTreeMap<i64, Subject>,
-    /// Events of which nothing was left.
+    /// Events of which nothing is left.
     ///
-    /// The waits are woken by an event one after the other, so it must be known for a while that it has been
-    /// dealt with.
+    /// An event wakes the waits one after the other, so the queue remembers for a while that it was handled.
     gone: BTreeSet<i64>,
     /// How many more waits may become ready.
     budget: usize,
     running: bool,
     paused: bool,
-    /// Which round of all queues its last one was.
+    /// The number of its last round, counted over all queues.
     last_round: u64,
 }
 
-/// What a queue does next.
+/// The next action of a queue.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::op) enum Next {
     /// It can be polled.
     Run,
     /// It is being polled, or paused.
     Wait,
-    /// Those who are left are polled again after a while.
+    /// The remaining waits are polled again after a while.
     Retry,
     /// No wait can become ready before the next event.
     Idle,
@@ -90,7 +89,7 @@ impl WaitQueue {
         self.due.remove(&number)
     }
 
-    /// Returns what to do next, if nothing is in progress.
+    /// Returns the next action, if nothing is in progress.
     pub fn next(&mut self) -> Next {
         if self.running {
             Next::Wait
@@ -117,7 +116,7 @@ impl WaitQueue {
         self.last_round
     }
 
-    /// Ends the pause: what is still available is offered again, if there are waits left to which it was not.
+    /// Ends the pause: offers the available things again, if there are waits to which they were not offered.
     pub fn resume(&mut self) {
         self.paused = false;
         self.budget = 0;
@@ -134,7 +133,7 @@ impl WaitQueue {
         (self.supply, fresh.map(|(lsn, subject)| (*lsn, *subject)).collect())
     }
 
-    /// Records how much of what each event brought is available, and returns the budget.
+    /// Records how many things of each event are still available, and returns the budget.
     pub fn measured(&mut self, found: &[(i64, usize)]) -> usize {
         for (lsn, count) in found {
             self.fresh.remove(lsn);
@@ -147,7 +146,7 @@ impl WaitQueue {
         self.budget
     }
 
-    /// Takes the first of the waits that are due.
+    /// Takes the first of the due waits.
     pub fn take(&mut self, most: usize) -> Vec<(u64, Arc<Parked>)> {
         (0..most).map_while(|_| self.due.pop_first()).collect()
     }

@@ -1,7 +1,7 @@
 //! Rounds: waits that are due are polled together, many in one read transaction.
 //!
-//! A round polls the waits of one workspace and takes one place in its queue, however many it polls; if that
-//! is full the waits stay where they are, and the round is retried.
+//! A round polls the waits of one workspace and takes one place in its queue, however many it polls. If the
+//! queue is full, the waits stay due, and the round is retried.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -25,22 +25,23 @@ use crate::share::{Ceiling, Place, Quotas};
 use crate::store::executor::{ReadTask, Reader, Source, Task};
 use crate::sync::lock;
 
-/// Waits polled in one transaction.
+/// Maximum waits polled in one transaction.
 const ROUND_MAX: usize = 32;
-/// About how many bytes a round holds in addition to the waits, which exist in any case.
+/// The approximate bytes of a round in addition to the waits, which exist in any case.
 const ROUND_BYTES: usize = 1024;
-/// Rounds of a workspace in progress where a read needs no network, so that its other reads get their turn.
+/// Maximum rounds of a workspace in progress where a read needs no network, so that its other reads get
+/// turns.
 const ROUNDS_LOCAL: usize = 1;
-/// Rounds of a workspace in progress where each statement waits for the network.
+/// Maximum rounds of a workspace in progress where each statement waits for the network.
 const ROUNDS_REMOTE: usize = 4;
-/// How long a round takes further waits. Those that it has not polled by then are due in another one.
+/// The time after which a round takes no further waits. The remaining ones are due in another round.
 const ROUND_TIME: Duration = Duration::from_millis(10);
-/// How long after a full queue, or a database that does not respond, rounds are retried.
+/// The time until rounds are retried after a full queue or a database that does not respond.
 const RETRY: Duration = Duration::from_millis(100);
-/// How long what was offered to one wait is reserved for it.
+/// The time for which a thing offered to one wait is reserved for it.
 const OFFER_TIME: Duration = Duration::from_secs(1);
 
-/// Identifies a queue: the operation's, in the workspace.
+/// Identifies a queue: an operation in a workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct QueueKey {
     pub workspace: WorkspaceId,
@@ -49,18 +50,18 @@ pub(crate) struct QueueKey {
     pub name: &'static str,
 }
 
-/// Counts of what waits did.
+/// Counts of waits and their polls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WaitCounts {
-    /// Waits that are parked now: nothing has happened yet.
+    /// Waits that are parked now.
     pub parked: usize,
     /// How often a wait was polled.
     pub asked: u64,
-    /// Read transactions in which waits were polled.
+    /// Read transactions that polled waits.
     pub rounds: u64,
 }
 
-/// The waits of a service that are to be polled.
+/// The waits of a service that are due.
 pub(crate) struct Rounds {
     schedule: Mutex<Schedule>,
     admitted: AtomicU64,
@@ -73,28 +74,28 @@ pub(crate) struct Rounds {
 
 #[derive(Default)]
 struct Schedule {
-    /// By the workspaces that work is charged to: each has rounds of its own.
+    /// The due waits by the workspace that is charged; each has separate rounds.
     workspaces: HashMap<WorkspaceId, Due>,
     queues: HashMap<QueueKey, WaitQueue>,
     /// How many rounds of queues have begun.
     queue_rounds: u64,
-    /// Nothing is polled any more.
+    /// Whether polling has ended for good.
     closed: bool,
 }
 
-/// What is to be polled for one workspace.
+/// The due work of one workspace.
 #[derive(Default)]
 struct Due {
     woken: Woken,
     /// Its rounds in progress.
     running: usize,
-    /// The last round was of a queue, so the others go next.
+    /// Whether the last round was that of a queue, so that other waits go next.
     queue_was_last: bool,
-    /// The workspace's queue was full, or the database did not respond.
+    /// Whether polling is paused, after a full queue or a database that did not respond.
     paused: bool,
 }
 
-/// The woken waits of a workspace: its clients take turns.
+/// The woken waits of a workspace, whose clients take turns.
 #[derive(Default)]
 struct Woken {
     clients: Rota<Option<Client>, VecDeque<Arc<Parked>>>,
@@ -135,18 +136,18 @@ impl Default for Rounds {
 }
 
 impl Rounds {
-    /// Gives a new wait its number and a place, if there is one for the holder.
+    /// Assigns a number and a place to a new wait, if there is one for the holder.
     pub(in crate::op) fn admit(&self, holder: Holder) -> Result<(u64, Place)> {
         let place = self.places.take(holder, 1)?;
         Ok((self.admitted.fetch_add(1, Ordering::SeqCst), place))
     }
 
-    /// Returns a number for who listens at the bus and is no wait; it is that of no wait.
+    /// Returns an unused number, for a listener at the bus that is not a wait.
     pub fn next_number(&self) -> u64 {
         self.admitted.fetch_add(1, Ordering::SeqCst)
     }
 
-    /// Returns those of whom a wait is parked.
+    /// Returns the callers with parked waits.
     pub(super) fn callers(&self) -> &Mutex<Callers> {
         &self.callers
     }
@@ -163,7 +164,7 @@ impl Rounds {
         }
     }
 
-    /// Returns the counts of what waits did.
+    /// Returns the counts of waits and their polls.
     pub fn counts(&self) -> WaitCounts {
         WaitCounts {
             parked: self.parked.load(Ordering::SeqCst),
@@ -172,7 +173,7 @@ impl Rounds {
         }
     }
 
-    /// Queues a wait to be polled.
+    /// Queues a woken wait for a poll.
     pub(in crate::op) fn woken(&self, parked: Arc<Parked>) {
         lock(&self.schedule).workspaces.entry(parked.charged_to).or_default().woken.push(parked);
     }
@@ -208,10 +209,10 @@ impl Rounds {
     }
 }
 
-/// What a round polls.
+/// The waits that a round polls.
 #[derive(Clone, Copy)]
 enum Target {
-    /// The waits of a workspace that were woken.
+    /// The woken waits of a workspace.
     Woken(WorkspaceId),
     Queue(QueueKey),
 }
@@ -234,7 +235,7 @@ pub(in crate::op) fn pump(dispatch: &Arc<Dispatch>) {
     }
 }
 
-/// Begins the rounds that there is anything to poll for: of each workspace at most `most` in progress.
+/// Begins rounds for all due work, up to `most` in progress per workspace.
 fn due(dispatch: &Arc<Dispatch>, most: usize) -> Vec<Target> {
     let mut schedule = lock(&dispatch.rounds.schedule);
     if schedule.closed {
@@ -247,7 +248,7 @@ fn due(dispatch: &Arc<Dispatch>, most: usize) -> Vec<Target> {
     by_turn.sort_unstable_by_key(|(_, queue)| queue.last_round());
     for (key, queue) in by_turn {
         let here = workspaces.entry(key.charged_to).or_default();
-        // Taken again by the next round of the workspace.
+        // The next round of the workspace takes it again.
         let may_run = here.may_begin(most) && !(here.is_woken() && here.queue_was_last);
         match queue.next() {
             Next::Run if may_run => {
@@ -307,15 +308,15 @@ fn resume_later(dispatch: &Arc<Dispatch>, key: QueueKey) {
 struct Round {
     dispatch: Arc<Dispatch>,
     target: Target,
-    /// Chosen right before the round's transaction begins.
+    /// The polls, chosen right before the round's transaction begins.
     ///
-    /// Waits that became due meanwhile are thus included, but none that arrive later, for which that
-    /// transaction is too old.
+    /// This includes waits that have become due since the round was submitted, but not later ones, for which
+    /// that transaction is too old.
     attempts: Option<Vec<NumberedAttempt>>,
 }
 
 impl Round {
-    /// Polls. An error means that the database failed.
+    /// Polls the waits. An error means that the database failed.
     fn poll(&mut self, reader: &Reader<ReaderCache>) -> Result<()> {
         self.dispatch.rounds.rounds.fetch_add(1, Ordering::Relaxed);
         let most = match self.target {
@@ -332,7 +333,7 @@ impl Round {
             if ready == most || is_late || reader.conn.failure().is_some() {
                 break;
             }
-            // Each is a read.
+            // Each poll has the budget of a read.
             reader.conn.begin_budget();
             ready += usize::from(attempt.poll(reader));
             self.dispatch.rounds.asked.fetch_add(1, Ordering::Relaxed);
@@ -340,7 +341,7 @@ impl Round {
         Ok(())
     }
 
-    /// Returns how many of a queue may become ready now: as many as there are things for them.
+    /// Returns how many waits of a queue may become ready now: as many as there are things for them.
     fn measure(&self, reader: &Reader<ReaderCache>, key: QueueKey) -> Result<usize> {
         let schedule = || lock(&self.dispatch.rounds.schedule);
         let fresh = schedule().queues.get(&key).map(WaitQueue::to_measure);
@@ -466,7 +467,7 @@ mod tests {
     #[test]
     fn the_number_of_waits_is_limited() {
         let fixture = Fixture::new();
-        // Twenty workspaces with twenty clients take all that there is.
+        // Twenty workspaces with twenty clients take all places.
         let holders = (0..400_u16).map(|number| Holder {
             client: Client::Peer([10, 0, 0, u8::try_from(number % 20).unwrap()].into()),
             workspace: WorkspaceId::from(uuid::Uuid::from_u128(u128::from(number / 20) + 1)),
@@ -518,20 +519,20 @@ mod tests {
         assert_eq!((after.asked - before.asked, after.rounds - before.rounds), (count as u64, 3));
     }
 
-    /// Reads, and so fixes its snapshot; lets something emit_event; and then polls.
+    /// A job that reads, which fixes its snapshot; then lets the test emit an event; and then polls.
     struct Stale {
         fixture: Arc<Fixture>,
         emit: Option<Emit>,
         sender: Sender<(Round, u64)>,
         round: Round,
-        /// When the budget ends that the last poll had, in microseconds.
+        /// When the budget of the last poll ends, in microseconds.
         budget_ends: u64,
     }
 
     type Emit = Box<dyn FnOnce(&Fixture) + Send>;
 
     impl Stale {
-        /// Returns the round that has polled.
+        /// Returns the round after its poll.
         fn run(fixture: &Arc<Fixture>, emit: impl FnOnce(&Fixture) + Send + 'static) -> Round {
             Self::run_within(fixture, emit).0
         }
@@ -568,7 +569,7 @@ mod tests {
         fn finish(self: Box<Self>, outcome: Result<()>) {
             outcome.unwrap();
             let Self { fixture, sender, round, budget_ends, .. } = *self;
-            // The last handle of a service must not be dropped on one of its own threads.
+            // The last handle of a service must not be dropped on a thread of that service.
             drop(fixture);
             sender.send((round, budget_ends)).unwrap();
         }
@@ -590,7 +591,7 @@ mod tests {
         }
     }
 
-    /// Lets rounds run, or none other than those of a test.
+    /// Pauses or resumes all rounds except those of a test.
     fn set_paused(fixture: &Fixture, paused: bool) {
         lock(&fixture.dispatch().rounds.schedule).closed = paused;
         pump(fixture.dispatch());
