@@ -7,7 +7,6 @@
 
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
 use lettre::address::Envelope;
 use lettre::message::header::{HeaderName, HeaderValue};
 use lettre::message::{Mailbox, MultiPart};
@@ -20,7 +19,7 @@ use lettre::{Address, Message};
 use secrecy::ExposeSecret as _;
 use svc_core::config::MailConfig;
 use svc_core::mailbox::MailAddress;
-use svc_core::op::Arrival;
+use svc_core::op::{Arrival, Way};
 use svc_core::{Error, Letter, MAIL, MAIL_REFUSALS_MAX, Result};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::TlsConnector;
@@ -127,8 +126,8 @@ impl MailSender {
     }
 
     /// Sends all mails, as far as the time and the connection allow.
-    async fn deliver(&self, taken: &Taken) -> Vec<Arrival> {
-        let letters: &[Letter] = taken.parcel.pieces();
+    async fn deliver(&self, taken: &Taken<Letter>) -> Vec<Arrival> {
+        let letters = taken.parcel.pieces();
         let until = Instant::now() + SEND_TIMEOUT.saturating_sub(RESERVE);
         let mut arrivals: Vec<Arrival> = letters.iter().map(|_| Arrival::NotTried).collect();
         let connected = timeout(CONNECT_TIMEOUT.saturating_mul(2), self.connect()).await;
@@ -279,12 +278,12 @@ fn address(address: &MailAddress) -> Result<Address> {
 }
 
 impl Sender for MailSender {
-    fn way(&self) -> &'static str {
-        MAIL
-    }
+    type Piece = Letter;
 
-    fn send<'a>(&'a self, taken: &'a Taken) -> BoxFuture<'a, Vec<Arrival>> {
-        Box::pin(self.deliver(taken))
+    const WAY: &'static Way<Letter> = &MAIL;
+
+    async fn send(&self, taken: &Taken<Letter>) -> Vec<Arrival> {
+        self.deliver(taken).await
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use futures_util::future::{BoxFuture, join_all};
+use futures_util::future::join_all;
 use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Request, StatusCode};
 use jsonwebtoken::{Algorithm, EncodingKey, Header};
@@ -16,7 +16,7 @@ use reqwest::Url;
 use serde::Serialize;
 use svc_core::config::PushConfig;
 use svc_core::egress::Egress;
-use svc_core::op::Arrival;
+use svc_core::op::{Arrival, Way};
 use svc_core::ops::{PUSH_TTL, PushPiece, WEB_PUSH};
 use svc_core::time::Time;
 use svc_core::{Error, Result};
@@ -52,7 +52,7 @@ impl WebPush {
     }
 
     /// Sends the notifications for one browser, one by one, until one of them fails.
-    async fn send_all(&self, taken: &Taken, pieces: &[(usize, &PushPiece)]) -> Vec<Arrival> {
+    async fn send_all(&self, taken: &Taken<PushPiece>, pieces: &[(usize, &PushPiece)]) -> Vec<Arrival> {
         let last = Instant::now() + SEND_TIMEOUT.saturating_sub(TOTAL_TIMEOUT + NAME_TIMEOUT);
         let mut arrivals = Vec::new();
         let mut has_failed = false;
@@ -110,19 +110,16 @@ impl WebPush {
 }
 
 impl Sender for WebPush {
-    fn way(&self) -> &'static str {
-        WEB_PUSH
-    }
+    type Piece = PushPiece;
+
+    const WAY: &'static Way<PushPiece> = &WEB_PUSH;
 
     /// Sends to the browsers of the member concurrently, so that none waits for another one's push service.
-    fn send<'a>(&'a self, taken: &'a Taken) -> BoxFuture<'a, Vec<Arrival>> {
-        Box::pin(async move {
-            let pieces: Vec<(usize, &PushPiece)> =
-                taken.parcel.pieces::<PushPiece>().iter().enumerate().collect();
-            let browsers = pieces.chunk_by(|(_, one), (_, other)| one.subscription == other.subscription);
-            let sent = join_all(browsers.map(|pieces| self.send_all(taken, pieces))).await;
-            sent.into_iter().flatten().collect()
-        })
+    async fn send(&self, taken: &Taken<PushPiece>) -> Vec<Arrival> {
+        let pieces: Vec<(usize, &PushPiece)> = taken.parcel.pieces().iter().enumerate().collect();
+        let browsers = pieces.chunk_by(|(_, one), (_, other)| one.subscription == other.subscription);
+        let sent = join_all(browsers.map(|pieces| self.send_all(taken, pieces))).await;
+        sent.into_iter().flatten().collect()
     }
 }
 

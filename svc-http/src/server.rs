@@ -26,8 +26,8 @@ use svc_core::op::{Depth, Fixed, Frame, Shell};
 use svc_core::ops::scheme_card;
 use svc_core::text::echo;
 use svc_core::{Ceiling, Code, Error, Holder, Result, Service};
-use svc_mcp_stdio::layer::Layer;
 use svc_mcp_stdio::profiles::Profile;
+use svc_mcp_stdio::router::Router;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -47,7 +47,6 @@ use crate::push::WebPush;
 use crate::route::{Routed, Routes, Target};
 use crate::settings::HttpSettings;
 use crate::state::{Link, ServerState, Unverified};
-use crate::workers::Sender;
 use crate::{frames, health, hosts, mcp, problems, rest, workers, ws};
 
 /// The server: the shared state of its requests, their handlers, and their counters.
@@ -73,28 +72,25 @@ pub async fn serve(
     settings: HttpSettings,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    let layer = svc_mcp_stdio::layer(&service);
-    serve_layer(service, layer, listener, settings, shutdown).await
+    let router = svc_mcp_stdio::router(&service);
+    serve_layer(service, router, listener, settings, shutdown).await
 }
 
 /// Does the same with another router for the Model Context Protocol than that of the service.
 pub async fn serve_layer(
     service: Service,
-    layer: Layer,
+    router: Router,
     listener: TcpListener,
     settings: HttpSettings,
     shutdown: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    let server = Server::new(service, layer, settings, listener.local_addr()?).map_err(io::Error::other)?;
+    let server = Server::new(service, router, settings, listener.local_addr()?).map_err(io::Error::other)?;
     let server = Arc::new(server);
     let shell: Arc<dyn Shell> = Arc::clone(&server) as _;
     server.state.service.gauges().add(Arc::downgrade(&shell));
     let builder = Arc::new(builder());
     let graceful = GracefulShutdown::new();
-    let senders = senders(&server.state.settings).map_err(io::Error::other)?;
-    let phase = server.state.phase.subscribe();
-    let mut working = JoinSet::new();
-    working.spawn(workers::work(server.state.service.clone(), senders, phase));
+    let mut working = start_senders(&server.state).map_err(io::Error::other)?;
     let mut connections = JoinSet::new();
     let mut end = pin!(async {
         shutdown.await;
@@ -155,16 +151,19 @@ pub async fn serve_layer(
     Ok(())
 }
 
-/// Returns the senders of the delivery channels that the settings enable.
-fn senders(settings: &HttpSettings) -> Result<Vec<Arc<dyn Sender>>> {
-    let mut senders: Vec<Arc<dyn Sender>> = Vec::new();
+/// Starts the senders of the delivery channels that the settings enable.
+fn start_senders(state: &ServerState) -> Result<JoinSet<()>> {
+    let ServerState { settings, service, phase, .. } = state;
+    let mut working = JoinSet::new();
     if let Some(mail) = &settings.mail {
-        senders.push(Arc::new(MailSender::new(mail)?));
+        let sender = Arc::new(MailSender::new(mail)?);
+        working.spawn(workers::work(service.clone(), sender, phase.subscribe()));
     }
     if let Some(push) = &settings.push {
-        senders.push(Arc::new(WebPush::new(push, settings.egress)?));
+        let sender = Arc::new(WebPush::new(push, settings.egress)?);
+        working.spawn(workers::work(service.clone(), sender, phase.subscribe()));
     }
-    Ok(senders)
+    Ok(working)
 }
 
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -281,11 +280,11 @@ impl Shell for Server {
 }
 
 impl Server {
-    fn new(service: Service, layer: Layer, settings: HttpSettings, own: SocketAddr) -> Result<Self> {
+    fn new(service: Service, router: Router, settings: HttpSettings, own: SocketAddr) -> Result<Self> {
         let (all, each) = settings.connections();
         Ok(Self {
             routes: Routes::build(service.table())?,
-            mcp: Arc::new(mcp::Endpoint::new(&service, layer)),
+            mcp: Arc::new(mcp::Endpoint::new(&service, router)),
             document: Document::default(),
             connections: Ceiling::by_client("connections", all, each),
             unverified: Ceiling::by_client(

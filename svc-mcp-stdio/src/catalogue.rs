@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use svc_core::capability::Capabilities;
 use svc_core::op::{Effect, Operation, Table, mcp};
 
-use crate::answered::END;
+use crate::response::END;
 use crate::revision::Revision;
-use crate::view::View;
+use crate::tool_filter::ToolFilter;
 
 /// Maximum cached lists.
 const LISTS_MAX: usize = 64;
@@ -100,7 +100,7 @@ pub(crate) struct Audience {
     pub held: Option<Capabilities>,
     /// Whether it has no credential.
     pub is_anonymous: bool,
-    pub view: View,
+    pub view: ToolFilter,
     pub shape: Shape,
 }
 
@@ -136,7 +136,7 @@ impl Catalogue {
     }
 
     /// Returns the names of the tools that a filter shows.
-    pub fn shown(&self, view: &View) -> impl Iterator<Item = &str> {
+    pub fn shown(&self, view: &ToolFilter) -> impl Iterator<Item = &str> {
         let operations = self.entries.iter().map(|entry| &entry.operation);
         operations.filter(|operation| view.shows(operation)).map(|operation| operation.name())
     }
@@ -202,10 +202,10 @@ mod tests {
 
     use super::*;
     use crate::profiles::Profile;
-    use crate::view::Choice;
+    use crate::tool_filter::Choice;
 
     fn everybody(shape: Shape) -> Audience {
-        Audience { held: Some(Capabilities::all()), is_anonymous: false, view: View::default(), shape }
+        Audience { held: Some(Capabilities::all()), is_anonymous: false, view: ToolFilter::default(), shape }
     }
 
     fn listed(catalogue: &Catalogue, audience: Audience) -> Vec<Value> {
@@ -225,7 +225,7 @@ mod tests {
         assert!(plain.iter().all(|tool| tool.get("outputSchema").is_none() && tool.get("title").is_none()));
         let few = Audience { held: Some(Capabilities::NONE), ..everybody(Shape::Full) };
         assert!(listed(&catalogue, few).len() < all.len());
-        let worker = Audience { held: None, view: View::of(Profile::Worker), ..everybody(Shape::Full) };
+        let worker = Audience { held: None, view: ToolFilter::of(Profile::Worker), ..everybody(Shape::Full) };
         assert_eq!(listed(&catalogue, worker).len(), Profile::Worker.tools().len());
         let card = listed(&catalogue, everybody(Shape::WithCard));
         let with_card: Vec<&Value> = card.iter().filter(|tool| tool["_meta"].get("ui").is_some()).collect();
@@ -240,7 +240,7 @@ mod tests {
         let first = everybody(Shape::Full);
         for name in names.iter().take(2 * LISTS_MAX) {
             let choice = Choice { tools: Some((*name).to_owned()), ..Choice::default() };
-            let Ok(view) = View::chosen(&table, &choice) else { continue };
+            let Ok(view) = ToolFilter::chosen(&table, &choice) else { continue };
             catalogue.list(Audience { view, ..first.clone() });
             catalogue.list(first.clone());
         }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use svc_core::{Error, Result, operation_table};
 
 use crate::profiles::Profile;
-use crate::view::{Choice, View};
+use crate::tool_filter::{Choice, ToolFilter};
 
 /// A client whose configuration can be printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -90,7 +90,7 @@ fn of_editor(name: &str) -> String {
 /// for the database and the keys that are set now, without their values. Fails if the choice contains an
 /// unknown name.
 pub fn print(client: ClientProgram, data: &Path, choice: &Choice) -> Result<()> {
-    View::chosen(&operation_table()?, choice).map_err(Error::malformed)?;
+    ToolFilter::chosen(&operation_table()?, choice).map_err(Error::malformed)?;
     let program = std::env::current_exe().map_err(Error::internal)?;
     let data = std::path::absolute(data).map_err(Error::internal)?;
     let text = client.configuration(&program, &data, choice, &inherited());

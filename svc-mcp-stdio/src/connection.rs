@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 use crate::address::Address;
-use crate::outlet::Outlet;
+use crate::notifier::Notifier;
 
 /// Maximum resources to which one client is subscribed.
 pub(crate) const SUBSCRIBED_MAX: usize = 100;
@@ -20,7 +20,7 @@ pub(crate) type Addresses = Arc<Mutex<BTreeSet<Address>>>;
 /// A connection, as its requests see it. Dropping the last handle ends its subscriptions.
 #[derive(Debug)]
 pub struct Connection {
-    outlet: Outlet,
+    notifier: Notifier,
     addresses: Addresses,
     watcher: tokio::sync::Mutex<Option<AbortHandle>>,
 }
@@ -28,8 +28,8 @@ pub struct Connection {
 impl Connection {
     /// Creates a connection, and the receiver from which its transport sends notifications.
     pub fn new() -> (Arc<Self>, mpsc::Receiver<Bytes>) {
-        let (outlet, said) = Outlet::new();
-        let connection = Self { outlet, addresses: Addresses::default(), watcher: Default::default() };
+        let (notifier, said) = Notifier::new();
+        let connection = Self { notifier, addresses: Addresses::default(), watcher: Default::default() };
         (Arc::new(connection), said)
     }
 
@@ -49,8 +49,8 @@ impl Connection {
     }
 
     /// Returns the sender of its notifications.
-    pub(crate) fn outlet(&self) -> &Outlet {
-        &self.outlet
+    pub(crate) fn notifier(&self) -> &Notifier {
+        &self.notifier
     }
 
     /// Returns its subscribed addresses, which may change.

@@ -7,19 +7,19 @@
 pub mod wire;
 pub mod revision;
 pub mod refusal;
-pub mod answered;
+pub mod response;
 mod log_level;
-pub mod outlet;
+pub mod notifier;
 mod address;
 pub mod connection;
 mod principal;
 pub mod profiles;
-pub mod view;
+pub mod tool_filter;
 mod catalogue;
 pub mod card;
-pub mod asked;
-pub mod offer;
-pub mod layer;
+pub mod request_context;
+pub mod handler;
+pub mod router;
 mod service;
 mod lines;
 pub mod config_print;
@@ -42,18 +42,18 @@ use tracing_subscriber::fmt;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-use layer::Layer;
 pub use log_level::LogLevel;
 pub use principal::{Principal, head};
 use refusal::Refusal;
 use revision::Revision;
-use service::ServiceOffer;
+use router::Router;
+use service::ServiceHandler;
 pub use service::Told;
-use view::{Choice, View};
+use tool_filter::{Choice, ToolFilter};
 
 /// Returns the router over a service.
-pub fn layer(service: &Service) -> Layer {
-    Layer::new(Arc::new(ServiceOffer::new(service.clone())))
+pub fn router(service: &Service) -> Router {
+    Router::new(Arc::new(ServiceHandler::new(service.clone())))
 }
 
 /// Returns the notifications for these addresses, and for the subscriptions of the caller's token.
@@ -68,19 +68,19 @@ pub async fn notifications(
     uris: Vec<String>,
     after: Option<i64>,
 ) -> std::result::Result<BoxStream<'static, Told>, Refusal> {
-    ServiceOffer::new(service.clone()).notifications(caller, revision, uris, after).await
+    ServiceHandler::new(service.clone()).notifications(caller, revision, uris, after).await
 }
 
 /// Serves one caller on any pair of byte streams.
 ///
 /// Returns when the input has ended and all running requests are answered. Fails at once if the token is
 /// dead.
-pub async fn serve<R, W>(service: Service, token: SecretString, view: View, pipes: (R, W)) -> Result<()>
+pub async fn serve<R, W>(service: Service, token: SecretString, view: ToolFilter, pipes: (R, W)) -> Result<()>
 where
     R: AsyncRead + Unpin + Send + 'static,
     W: AsyncWrite + Unpin + Send + 'static,
 {
-    lines::serve(&service, layer(&service), token, view, pipes).await
+    lines::serve(&service, router(&service), token, view, pipes).await
 }
 
 /// Runs a whole process: starts the log, opens the service and serves until standard input ends.
@@ -91,7 +91,7 @@ pub fn process(config: &Config, choice: &Choice) -> Result<()> {
     let token = config.token()?;
     start_logging(config)?;
     let service = setup::open(config)?;
-    let view = View::chosen(service.table(), choice).map_err(Error::malformed)?;
+    let view = ToolFilter::chosen(service.table(), choice).map_err(Error::malformed)?;
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::internal)?;
     let outcome =

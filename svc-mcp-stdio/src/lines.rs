@@ -16,14 +16,14 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWrite
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{AbortHandle, JoinSet};
 
-use crate::asked::{Agreed, Asked};
 use crate::connection::Connection;
-use crate::layer::Layer;
-use crate::outlet::{Outlet, relaying};
+use crate::notifier::{Notifier, relaying};
 use crate::principal::Principal;
 use crate::refusal::Refusal;
+use crate::request_context::{Agreed, RequestContext};
 use crate::revision::Revision;
-use crate::view::View;
+use crate::router::Router;
+use crate::tool_filter::ToolFilter;
 use crate::wire::{self, InvalidMessage, Kind, Message, Payload, WAIT_BATCH_MAX};
 
 /// Limit on the bytes of a line.
@@ -43,9 +43,9 @@ const QUEUE_MAX: usize = 64;
 /// Serves one caller until its input has ended and all running requests are answered.
 pub(crate) async fn serve<R, W>(
     service: &Service,
-    layer: Layer,
+    router: Router,
     token: SecretString,
-    view: View,
+    view: ToolFilter,
     (reader, writer): (R, W),
 ) -> Result<()>
 where
@@ -72,7 +72,7 @@ where
     });
     let room = Room { bytes: semaphore(BYTES_MAX), places: semaphore(WORKED_ON_MAX) };
     let running = JoinSet::new();
-    let pipe = Pipe { layer, token, view, lines, connection, in_progress, agreed, room, running };
+    let pipe = Pipe { router, token, view, lines, connection, in_progress, agreed, room, running };
     pipe.run(BufReader::new(reader)).await;
     writing.await.map_err(Error::internal)
 }
@@ -97,9 +97,9 @@ async fn write_lines<W: AsyncWrite + Unpin>(out: W, mut queue: mpsc::Receiver<By
 
 /// The state of a connection.
 struct Pipe {
-    layer: Layer,
+    router: Router,
     token: SecretString,
-    view: View,
+    view: ToolFilter,
     lines: mpsc::Sender<Bytes>,
     connection: Arc<Connection>,
     in_progress: Arc<Mutex<InProgress>>,
@@ -332,20 +332,20 @@ impl Pipe {
         message: Arc<Message>,
         sink: Sink,
     ) -> std::result::Result<(), Closed> {
-        let waits = self.layer.manner(&message).waits;
+        let waits = self.router.manner(&message).waits;
         let begun = locked(&self.in_progress).begin(&id, waits, sink.clone());
         let number = match begun {
             Ok(number) => number,
             Err(refusal) => return self.respond(&sink, refusal.response(Some(&id))).await,
         };
         let principal = Principal::local(self.token.clone());
-        let asked = Asked::of(&message, &self.agreed, principal, self.view.clone());
-        let asked = asked.and_then(|asked| match &sink {
-            Sink::Batch(_) if !asked.revision.has_batches() => Err(InvalidMessage::no_batches(None).into()),
-            _ => Ok(asked),
+        let context = RequestContext::of(&message, &self.agreed, principal, self.view.clone());
+        let context = context.and_then(|context| match &sink {
+            Sink::Batch(_) if !context.revision.has_batches() => Err(InvalidMessage::no_batches(None).into()),
+            _ => Ok(context),
         });
-        let asked = match asked {
-            Ok(asked) => Asked { connection: Some(Arc::clone(&self.connection)), ..asked },
+        let context = match context {
+            Ok(context) => RequestContext { connection: Some(Arc::clone(&self.connection)), ..context },
             Err(refusal) => {
                 locked(&self.in_progress).end(&id, number);
                 return self.respond(&sink, refusal.response(Some(&id))).await;
@@ -353,7 +353,7 @@ impl Pipe {
         };
         if matches!(message.method.as_str(), "initialize" | "logging/setLevel") {
             // Later messages depend on it.
-            let answer = self.layer.answer(&asked, &message, &Outlet::closed()).await;
+            let answer = self.router.answer(&context, &message, &Notifier::closed()).await;
             locked(&self.in_progress).end(&id, number);
             let Some(answer) = answer else { return Ok(()) };
             if let Some(agreement) = answer.agreed {
@@ -361,8 +361,8 @@ impl Pipe {
             }
             return self.respond(&sink, answer.bytes.joined()).await;
         }
-        let (layer, lines, in_progress) =
-            (self.layer.clone(), self.lines.clone(), Arc::clone(&self.in_progress));
+        let (router, lines, in_progress) =
+            (self.router.clone(), self.lines.clone(), Arc::clone(&self.in_progress));
         let key = id.clone();
         let size = u32::try_from(message.size.min(BYTES_MAX)).unwrap_or(u32::MAX);
         let bytes = Arc::clone(&self.room.bytes).acquire_many_owned(size).await;
@@ -370,8 +370,8 @@ impl Pipe {
         let task = self.running.spawn(async move {
             let _bytes = bytes;
             let _place = if waits { None } else { Some(places.acquire_owned().await) };
-            let (outlet, said) = Outlet::new();
-            let answer = relaying(layer.answer(&asked, &message, &outlet), said, &lines).await;
+            let (notifier, said) = Notifier::new();
+            let answer = relaying(router.answer(&context, &message, &notifier), said, &lines).await;
             let response = answer.map(|answer| answer.bytes.joined());
             let ended = locked(&in_progress).end(&key, number);
             if let Some(line) = ended.and_then(|sink| sink.take(response)) {

@@ -7,7 +7,7 @@ use clap::Parser;
 use svc_core::config::Config;
 use svc_core::data_dir;
 use svc_mcp_stdio::config_print::{self, ClientProgram};
-use svc_mcp_stdio::view::Choice;
+use svc_mcp_stdio::tool_filter::Choice;
 
 /// Serve one agent over standard input and output with the Model Context Protocol.
 ///

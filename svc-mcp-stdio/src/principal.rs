@@ -40,7 +40,7 @@ enum Admitted {
     /// Admitted, but without a request to the core so far.
     Unasked(Admission),
     /// Admitted, for follow-up requests to the core.
-    Asked(Admission),
+    RequestContext(Admission),
 }
 
 impl Admitted {
@@ -49,9 +49,9 @@ impl Admitted {
         let (admission, follow_up) = match std::mem::take(self) {
             Self::Never => return None,
             Self::Unasked(admission) => (admission.clone(), admission.follow_up()),
-            Self::Asked(admission) => (admission.clone(), admission),
+            Self::RequestContext(admission) => (admission.clone(), admission),
         };
-        *self = Self::Asked(follow_up);
+        *self = Self::RequestContext(follow_up);
         Some(admission)
     }
 }

@@ -82,9 +82,9 @@ impl Refusal {
     }
 
     /// Rejects a revision that is not known.
-    pub fn revision(asked: &str) -> Self {
-        let refusal = Self::new(Fault::Revision, format!("the revision {} is not known", echo(asked)));
-        Self { data: Some(json!({"supported": Revision::dates(), "requested": echo(asked)})), ..refusal }
+    pub fn revision(context: &str) -> Self {
+        let refusal = Self::new(Fault::Revision, format!("the revision {} is not known", echo(context)));
+        Self { data: Some(json!({"supported": Revision::dates(), "requested": echo(context)})), ..refusal }
     }
 
     /// Rejects the name of a resource that does not exist, or that the caller may not see.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use svc_core::{Code, Database, OpenMode, Options, Service};
-use svc_mcp_stdio::view::{Choice, View};
+use svc_mcp_stdio::tool_filter::{Choice, ToolFilter};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines};
 use tokio::task::JoinHandle;
 
@@ -43,7 +43,7 @@ impl Pipe {
         let service = Service::open(options).unwrap();
         let made = service.establish("home", "ada").unwrap();
         let token = SecretString::from(token.unwrap_or(&made.agent_token.secret));
-        let view = View::chosen(service.table(), choice).unwrap();
+        let view = ToolFilter::chosen(service.table(), choice).unwrap();
         let (input, out) = tokio::io::duplex(1 << 20);
         let (lines, output) = tokio::io::duplex(1 << 20);
         Self {

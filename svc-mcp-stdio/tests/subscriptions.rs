@@ -7,7 +7,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use svc_core::{Database, OpenMode, Options, Service};
-use svc_mcp_stdio::view::View;
+use svc_mcp_stdio::tool_filter::ToolFilter;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines};
 
 const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId";
@@ -44,7 +44,8 @@ impl Home {
         let (input, out) = tokio::io::duplex(1 << 20);
         let (lines, output) = tokio::io::duplex(1 << 20);
         let token = SecretString::from(self.token.as_str());
-        let served = svc_mcp_stdio::serve(self.service.clone(), token, View::default(), (input, output));
+        let served =
+            svc_mcp_stdio::serve(self.service.clone(), token, ToolFilter::default(), (input, output));
         tokio::spawn(served);
         Pipe { out, lines: BufReader::new(lines).lines(), last_id: 0 }
     }

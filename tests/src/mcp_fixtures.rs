@@ -13,11 +13,11 @@ use rmcp::model::{
 };
 use serde_json::{Map, Value, json};
 use svc_mcp_stdio::LogLevel;
-use svc_mcp_stdio::answered::{Answered, Scope};
-use svc_mcp_stdio::asked::Asked;
-use svc_mcp_stdio::offer::{Call, Manner, Offer, Outcome};
-use svc_mcp_stdio::outlet::Outlet;
+use svc_mcp_stdio::handler::{Call, CallProperties, Handler, Outcome};
+use svc_mcp_stdio::notifier::Notifier;
 use svc_mcp_stdio::refusal::Refusal;
+use svc_mcp_stdio::request_context::RequestContext;
+use svc_mcp_stdio::response::{Response, Scope};
 
 /// A PNG of one pixel.
 const PNG: &str =
@@ -72,7 +72,7 @@ fn text(text: impl Into<String>) -> Value {
 }
 
 fn done(value: &Value) -> Outcome {
-    Ok(Answered::of(value))
+    Ok(Response::of(value))
 }
 
 fn form(message: &str, property: &str, of_type: &str) -> Value {
@@ -166,7 +166,7 @@ impl Fixtures {
         self.states.seal_json(&state).ok()
     }
 
-    async fn run(&self, asked: &Asked, call: Call, outlet: &Outlet) -> Outcome {
+    async fn run(&self, context: &RequestContext, call: Call, notifier: &Notifier) -> Outcome {
         let retry = Retry::of(&call);
         match call.name.as_str() {
             "test_simple_text" => done(&text("This is a simple text response for testing.")),
@@ -193,21 +193,21 @@ impl Fixtures {
                 result["isError"] = true.into();
                 done(&result)
             }
-            "test_tool_with_progress" => with_progress(asked.progress.as_ref(), outlet).await,
-            "test_tool_with_logging" | "test_logging_tool" => with_logging(asked, outlet).await,
-            "test_missing_capability" => match asked.declared.sampling {
+            "test_tool_with_progress" => with_progress(context.progress.as_ref(), notifier).await,
+            "test_tool_with_logging" | "test_logging_tool" => with_logging(context, notifier).await,
+            "test_missing_capability" => match context.declared.sampling {
                 true => done(&text("sampling is declared")),
                 false => Err(Refusal::client_capability(json!({"sampling": {}}))),
             },
             "test_streaming_elicitation" | "json_schema_2020_12_tool" | "test_custom_header" => {
                 done(&text("done"))
             }
-            name if name.starts_with("test_input_required_result_") => self.with_input(asked, name, &retry),
+            name if name.starts_with("test_input_required_result_") => self.with_input(context, name, &retry),
             name => Err(Refusal::params(format!("there is no tool {name}"))),
         }
     }
 
-    fn with_input(&self, asked: &Asked, name: &str, retry: &Retry) -> Outcome {
+    fn with_input(&self, context: &RequestContext, name: &str, retry: &Retry) -> Outcome {
         let state = self.opened(retry)?;
         match name.trim_start_matches("test_input_required_result_") {
             "elicitation" => match retry.content("user_name", "name").and_then(Value::as_str) {
@@ -253,10 +253,10 @@ impl Fixtures {
             },
             _ => {
                 let mut requests = Map::new();
-                if asked.declared.elicitation {
+                if context.declared.elicitation {
                     requests.insert("user_name".to_owned(), form("What is your name?", "name", "string"));
                 }
-                if asked.declared.sampling {
+                if context.declared.sampling {
                     requests.insert("greeting".to_owned(), sampling("Generate a greeting", 50));
                 }
                 match requests.is_empty() || !retry.responses.is_empty() {
@@ -268,21 +268,21 @@ impl Fixtures {
     }
 }
 
-async fn with_progress(token: Option<&ProgressToken>, outlet: &Outlet) -> Outcome {
+async fn with_progress(token: Option<&ProgressToken>, notifier: &Notifier) -> Outcome {
     for done in [0, 50, 100] {
         if let Some(token) = token {
-            outlet.progress(token, done, 100, "working");
+            notifier.progress(token, done, 100, "working");
         }
         tokio::time::sleep(STEP).await;
     }
     done(&text("Tool with progress executed"))
 }
 
-async fn with_logging(asked: &Asked, outlet: &Outlet) -> Outcome {
+async fn with_logging(context: &RequestContext, notifier: &Notifier) -> Outcome {
     for said in ["Tool execution started", "Tool processing data", "Tool execution completed"] {
         // Before revision 2026-07-28 the server decides for a client that has not set a level.
-        if asked.logs(LogLevel::Info) || asked.revision.has_handshake() {
-            outlet.log(LogLevel::Info, &json!(said));
+        if context.logs(LogLevel::Info) || context.revision.has_handshake() {
+            notifier.log(LogLevel::Info, &json!(said));
         }
         tokio::time::sleep(STEP).await;
     }
@@ -291,7 +291,7 @@ async fn with_logging(asked: &Asked, outlet: &Outlet) -> Outcome {
 
 fn contents(uri: &str, media: &str, member: &str, value: impl Into<Value>) -> Outcome {
     let result = json!({"contents": [{"uri": uri, "mimeType": media, member: value.into()}]});
-    Ok(Answered::of(&result).cached(TTL_MS, Scope::Private))
+    Ok(Response::of(&result).cached(TTL_MS, Scope::Private))
 }
 
 fn said(content: &[Value]) -> Outcome {
@@ -346,8 +346,8 @@ fn ready<'a, T: Send + 'a>(value: T) -> BoxFuture<'a, T> {
     Box::pin(std::future::ready(value))
 }
 
-impl Offer for Fixtures {
-    fn declares(&self, asked: &Asked) -> ServerCapabilities {
+impl Handler for Fixtures {
+    fn declares(&self, context: &RequestContext) -> ServerCapabilities {
         let builder = ServerCapabilities::builder()
             .enable_tools()
             .enable_prompts()
@@ -355,34 +355,39 @@ impl Offer for Fixtures {
             .enable_resources();
         let mut declared = builder.build();
         declared.logging = Some(Map::new());
-        if let Some(resources) = declared.resources.as_mut().filter(|_| asked.revision.has_handshake()) {
+        if let Some(resources) = declared.resources.as_mut().filter(|_| context.revision.has_handshake()) {
             resources.subscribe = Some(true);
         }
         declared
     }
 
-    fn instructions(&self, _: &Asked) -> &'static str {
+    fn instructions(&self, _: &RequestContext) -> &'static str {
         "Fixtures of the conformance suite."
     }
 
-    fn manner(&self, _: &str) -> Manner {
-        Manner { waits: false, changes: true }
+    fn manner(&self, _: &str) -> CallProperties {
+        CallProperties { waits: false, changes: true }
     }
 
     fn input_schema(&self, tool: &str) -> Option<&Value> {
         self.schemas.get(tool)
     }
 
-    fn tools<'a>(&'a self, _: &'a Asked) -> BoxFuture<'a, Outcome> {
+    fn tools<'a>(&'a self, _: &'a RequestContext) -> BoxFuture<'a, Outcome> {
         let tools: Vec<Value> = self.schemas.iter().map(|(name, schema)| tool(name, schema)).collect();
-        ready(Ok(Answered::of(&json!({"tools": tools})).cached(TTL_MS, Scope::Private)))
+        ready(Ok(Response::of(&json!({"tools": tools})).cached(TTL_MS, Scope::Private)))
     }
 
-    fn call<'a>(&'a self, asked: &'a Asked, call: Call, outlet: &'a Outlet) -> BoxFuture<'a, Outcome> {
-        Box::pin(self.run(asked, call, outlet))
+    fn call<'a>(
+        &'a self,
+        context: &'a RequestContext,
+        call: Call,
+        notifier: &'a Notifier,
+    ) -> BoxFuture<'a, Outcome> {
+        Box::pin(self.run(context, call, notifier))
     }
 
-    fn resources<'a>(&'a self, _: &'a Asked) -> BoxFuture<'a, Outcome> {
+    fn resources<'a>(&'a self, _: &'a RequestContext) -> BoxFuture<'a, Outcome> {
         let resource =
             |name: &str, media: &str| json!({"uri": address(name), "name": name, "mimeType": media});
         let resources = json!({"resources": [
@@ -390,17 +395,17 @@ impl Offer for Fixtures {
             resource("static-binary", "image/png"),
             resource("watched-resource", "text/plain"),
         ]});
-        ready(Ok(Answered::of(&resources).cached(TTL_MS, Scope::Private)))
+        ready(Ok(Response::of(&resources).cached(TTL_MS, Scope::Private)))
     }
 
-    fn templates<'a>(&'a self, _: &'a Asked) -> BoxFuture<'a, Outcome> {
+    fn templates<'a>(&'a self, _: &'a RequestContext) -> BoxFuture<'a, Outcome> {
         let templates = json!({"resourceTemplates": [{
             "uriTemplate": "test://template/{id}/data", "name": "data", "mimeType": "application/json",
         }]});
-        ready(Ok(Answered::of(&templates).cached(TTL_MS, Scope::Private)))
+        ready(Ok(Response::of(&templates).cached(TTL_MS, Scope::Private)))
     }
 
-    fn read<'a>(&'a self, asked: &'a Asked, uri: String) -> BoxFuture<'a, Outcome> {
+    fn read<'a>(&'a self, context: &'a RequestContext, uri: String) -> BoxFuture<'a, Outcome> {
         let id = uri.strip_prefix("test://template/").and_then(|rest| rest.strip_suffix("/data"));
         ready(match (uri.as_str(), id) {
             ("test://static-text", _) => {
@@ -412,11 +417,11 @@ impl Offer for Fixtures {
                 let data = json!({"id": id, "templateTest": true, "data": format!("Data for ID: {id}")});
                 contents(&uri, "application/json", "text", data.to_string())
             }
-            _ => Err(Refusal::resource(&uri, asked.revision)),
+            _ => Err(Refusal::resource(&uri, context.revision)),
         })
     }
 
-    fn prompts<'a>(&'a self, _: &'a Asked) -> BoxFuture<'a, Outcome> {
+    fn prompts<'a>(&'a self, _: &'a RequestContext) -> BoxFuture<'a, Outcome> {
         let prompt = |name: &str, arguments: &[&str]| {
             let arguments: Vec<Value> =
                 arguments.iter().map(|name| json!({"name": name, "required": true})).collect();
@@ -429,39 +434,39 @@ impl Offer for Fixtures {
             prompt("test_prompt_with_image", &[]),
             prompt("test_simple_prompt", &[]),
         ]});
-        ready(Ok(Answered::of(&prompts).cached(TTL_MS, Scope::Private)))
+        ready(Ok(Response::of(&prompts).cached(TTL_MS, Scope::Private)))
     }
 
-    fn prompt<'a>(&'a self, _: &'a Asked, params: GetPromptRequestParams) -> BoxFuture<'a, Outcome> {
+    fn prompt<'a>(&'a self, _: &'a RequestContext, params: GetPromptRequestParams) -> BoxFuture<'a, Outcome> {
         ready(prompt(&params))
     }
 
-    fn complete<'a>(&'a self, _: &'a Asked, _: CompleteRequestParams) -> BoxFuture<'a, Outcome> {
+    fn complete<'a>(&'a self, _: &'a RequestContext, _: CompleteRequestParams) -> BoxFuture<'a, Outcome> {
         ready(done(
             &json!({"completion": {"values": ["paris", "park", "party"], "total": 3, "hasMore": false}}),
         ))
     }
 
-    fn subscribe<'a>(&'a self, _: &'a Asked, _: String, _: bool) -> BoxFuture<'a, Outcome> {
-        ready(Ok(Answered::default()))
+    fn subscribe<'a>(&'a self, _: &'a RequestContext, _: String, _: bool) -> BoxFuture<'a, Outcome> {
+        ready(Ok(Response::default()))
     }
 
     fn listen<'a>(
         &'a self,
-        _: &'a Asked,
+        _: &'a RequestContext,
         id: &'a RequestId,
         filter: SubscriptionFilter,
-        outlet: &'a Outlet,
+        notifier: &'a Notifier,
     ) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
             let meta = json!({"io.modelcontextprotocol/subscriptionId": id});
             let params = json!({"notifications": filter, "_meta": meta});
-            outlet.send("notifications/subscriptions/acknowledged", &params).await;
+            notifier.send("notifications/subscriptions/acknowledged", &params).await;
             std::future::pending().await
         })
     }
 
-    fn refuse<'a>(&'a self, _: &'a Asked, refusal: Refusal) -> BoxFuture<'a, Refusal> {
+    fn refuse<'a>(&'a self, _: &'a RequestContext, refusal: Refusal) -> BoxFuture<'a, Refusal> {
         ready(refusal)
     }
 }

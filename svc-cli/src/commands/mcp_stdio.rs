@@ -4,7 +4,7 @@ use clap::Args;
 use svc_core::Result;
 use svc_core::setup::Variables;
 use svc_mcp_stdio::config_print::{self, ClientProgram};
-use svc_mcp_stdio::view::Choice;
+use svc_mcp_stdio::tool_filter::Choice;
 
 use super::Folder;
 

@@ -34,7 +34,6 @@ pub(crate) fn feature() -> Feature {
                     )
                     .post("/me/presence")
                     .needs(&[WorkspaceRead])
-                    .unaudited_if_unchanged()
                     .example(|w| {
                         json!({"status": "busy", "note": "running the tests", "thread_id": w.id("thread")})
                     }),

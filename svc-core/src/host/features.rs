@@ -95,10 +95,8 @@ pub(crate) fn features() -> Vec<Feature> {
         sharing::feature(),
         outreach::delivery_address::feature(),
         outreach::preferences::feature(),
-        outreach::mail::feature(),
         outreach::unsubscribe::feature(),
         outreach::web_push::feature(),
-        outreach::push::feature(),
         outreach::board::feature(),
         parts::in_database(),
     ]

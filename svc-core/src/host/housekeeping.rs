@@ -50,7 +50,7 @@ impl Upkeep {
     /// Returns the chores of a process whose database is opened by `opener`.
     pub fn feature(opener: Opener, clock: &Clock) -> Result<Feature> {
         let upkeep = Arc::new(Self {
-            conn: Mutex::new(opener.writer()?),
+            conn: Mutex::new(opener.housekeeper()?),
             opener,
             truncate_after: Mutex::new(clock.monotonic()),
             scrubber: Mutex::default(),

@@ -148,7 +148,7 @@ mod tests {
     use crate::store::Database;
 
     #[test]
-    fn a_process_has_seventeen_connections_to_postgres_whatever_its_cores() {
+    fn a_process_has_at_most_seventeen_connections_to_postgres_whatever_its_cores() {
         let postgres =
             Opener::new(&Database::Postgres(SecretString::from("postgres://svc@localhost/svc"))).unwrap();
         for cores in [1, 2, 8, 64, 256] {

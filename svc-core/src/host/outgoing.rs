@@ -12,7 +12,7 @@ use crate::host::sending::Sending;
 use crate::host::service::Service;
 use crate::id::{MemberId, WorkspaceId};
 use crate::limits::{DUE_WORKSPACES_MAX, PARCEL_LEASE, PARCELS_MAX};
-use crate::op::{Arrival, OwnQueue, OwnWork, Parcel, Queue, Read, Surface, Way, Write};
+use crate::op::{Arrival, OwnWork, Parcel, Read, Surface, Way, Write};
 use crate::rate::{Client, Holder};
 use crate::rota::Rota;
 use crate::share::Place;
@@ -37,15 +37,17 @@ impl Service {
     ///
     /// Each batch is leased to the caller, who sends and [settles](Self::settle) it before the lease ends;
     /// otherwise it is taken again. A member whose notifications cannot be taken does not delay others.
-    pub async fn take_parcels(&self, way: &str) -> Result<Vec<(Parcel, Place)>> {
-        let Way { name, queue: Queue::Own(queue), .. } = self.way(way)?;
-        let sending = self.process().sending.on(name);
+    pub async fn take_parcels<T: Send + Sync + 'static>(
+        &self,
+        way: &'static Way<T>,
+    ) -> Result<Vec<(Parcel<T>, Place)>> {
+        let sending = self.process().sending.on(way.name);
         if sending.places.is_full() {
             return Ok(Vec::new());
         }
         let look = {
             let sending = Arc::clone(&sending);
-            move |cx: &Read<'_>| look(cx, &queue, &sending)
+            move |cx: &Read<'_>| look(cx, way, &sending)
         };
         let due = self.dispatch().await_read(OwnWork::INSTANCE, look).await?;
         let places = sending.places.take_in_turn(due.iter().map(|due| due.holder()));
@@ -54,7 +56,7 @@ impl Service {
         let placed = placed.inspect(|(due, _)| sending.had_turn(due.workspace, due.charged_to));
         // If the caller has gone away, the batches are taken again when their leases end.
         let taken = join_all(placed.map(async |(due, place)| {
-            let parcel = self.take_parcel(name, queue, due).await?;
+            let parcel = self.take_parcel(way, due).await?;
             Some((parcel, place))
         }));
         Ok(taken.await.into_iter().flatten().collect())
@@ -62,15 +64,20 @@ impl Service {
 
     /// Takes a member's due notifications; returns `None` if there is nothing to send, or they cannot be
     /// taken.
-    async fn take_parcel(&self, way: &'static str, queue: OwnQueue, due: DueMember) -> Option<Parcel> {
-        let (own, member, OwnQueue { take, put_off, .. }) = (OwnWork::on(due.workspace), due.member, queue);
-        let run = move |cx: &mut Write<'_>| take(cx, member);
+    async fn take_parcel<T: Send + Sync + 'static>(
+        &self,
+        way: &'static Way<T>,
+        due: DueMember,
+    ) -> Option<Parcel<T>> {
+        let own = OwnWork::on(due.workspace);
+        let member = due.member;
+        let run = move |cx: &mut Write<'_>| (way.take)(cx, member);
         match self.dispatch().await_change(own, Surface::System, run).await {
             Ok(parcel) => parcel,
             Err(error) => {
-                tracing::warn!(way, %error, cause = ?error.cause(), "a parcel was not taken");
+                tracing::warn!(way = way.name, %error, cause = ?error.cause(), "a parcel was not taken");
                 // The member that has waited longest comes first, and must not block that position.
-                let run = move |cx: &mut Write<'_>| put_off(cx, member, cx.now().plus(PARCEL_LEASE));
+                let run = move |cx: &mut Write<'_>| (way.put_off)(cx, member, cx.now().plus(PARCEL_LEASE));
                 self.dispatch().submit_change_as_instance(own, Surface::System, run, |_| {});
                 None
             }
@@ -79,27 +86,29 @@ impl Service {
 
     /// Returns whether the notification of a batch at this index is still to be sent; call it right before
     /// sending.
-    pub async fn is_current(&self, parcel: &Arc<Parcel>, place: usize) -> Result<bool> {
-        let is_current = self.way(parcel.way())?.is_current;
+    pub async fn is_current<T: Send + Sync + 'static>(
+        &self,
+        parcel: &Arc<Parcel<T>>,
+        place: usize,
+    ) -> Result<bool> {
         let (workspace, parcel) = (parcel.workspace_id(), Arc::clone(parcel));
-        let run = move |cx: &Read<'_>| is_current(cx, &parcel, place);
+        let run = move |cx: &Read<'_>| (parcel.way().is_current)(cx, &parcel, place);
         self.dispatch().await_read(OwnWork::on(workspace), run).await
     }
 
     /// Records the result of each notification of a batch, in their order.
-    pub async fn settle(&self, parcel: impl Into<Arc<Parcel>>, arrivals: Vec<Arrival>) -> Result<()> {
-        let parcel: Arc<Parcel> = parcel.into();
+    pub async fn settle<T: Send + Sync + 'static>(
+        &self,
+        parcel: impl Into<Arc<Parcel<T>>>,
+        arrivals: Vec<Arrival>,
+    ) -> Result<()> {
+        let parcel: Arc<Parcel<T>> = parcel.into();
         parcel.check(&arrivals)?;
-        let settle = self.way(parcel.way())?.settle;
+        let settle = parcel.way().settle;
         let workspace = parcel.workspace_id();
         let settled = Arc::new((parcel, arrivals));
         let run = move |cx: &mut Write<'_>| settle(cx, &settled.0, &settled.1);
         self.dispatch().await_change(OwnWork::on(workspace), Surface::System, run).await
-    }
-
-    fn way(&self, name: &str) -> Result<Way> {
-        let way = self.table().way(name).copied();
-        way.ok_or_else(|| Error::internal(format!("there is no way named {name}")))
     }
 }
 
@@ -107,11 +116,11 @@ impl Service {
 ///
 /// A workspace is skipped and keeps its turn if no slot is left for the workspace that is charged. It has had
 /// its turn once its members are found, even if none of them can get a slot.
-fn look(cx: &Read<'_>, queue: &OwnQueue, sending: &Sending) -> Result<Vec<DueMember>> {
+fn look<T>(cx: &Read<'_>, way: &Way<T>, sending: &Sending) -> Result<Vec<DueMember>> {
     let places = &sending.places;
     let free = PARCELS_MAX.saturating_sub(places.taken());
     let mut turns: Rota<WorkspaceId, VecDeque<WorkspaceId>> = Rota::default();
-    for (workspace, charged_to, is_due) in workspaces_in_turn(cx, queue, sending)? {
+    for (workspace, charged_to, is_due) in workspaces_in_turn(cx, way, sending)? {
         if is_due && places.room(charged_to, 1) > 0 {
             turns.entry(charged_to).push_back(workspace);
         }
@@ -127,7 +136,7 @@ fn look(cx: &Read<'_>, queue: &OwnQueue, sending: &Sending) -> Result<Vec<DueMem
         let Some((charged_to, left)) = next else { break };
         room.insert(charged_to, left - 1);
         let Some(workspace) = turns.pop(charged_to) else { break };
-        found.push(longest_waiting(cx, queue, (workspace, charged_to))?);
+        found.push(longest_waiting(cx, way, (workspace, charged_to))?);
         sending.had_turn(workspace, charged_to);
     }
     let mut due = Vec::new();
@@ -142,13 +151,13 @@ fn look(cx: &Read<'_>, queue: &OwnQueue, sending: &Sending) -> Result<Vec<DueMem
 
 /// Returns as many members of a workspace as there are slots: a member that uses up its share gets none, and
 /// must not delay others.
-fn longest_waiting(
+fn longest_waiting<T>(
     cx: &Read<'_>,
-    queue: &OwnQueue,
+    way: &Way<T>,
     (workspace, charged_to): (WorkspaceId, WorkspaceId),
 ) -> Result<VecDeque<DueMember>> {
     let most = i64::try_from(PARCELS_MAX).map_err(Error::internal)?;
-    let members: Vec<(MemberId,)> = cx.query(queue.members, &[&workspace, &cx.now(), &most])?;
+    let members: Vec<(MemberId,)> = cx.query(way.members, &[&workspace, &cx.now(), &most])?;
     Ok(members.into_iter().map(|(member,)| DueMember { workspace, charged_to, member }).collect())
 }
 
@@ -156,13 +165,13 @@ fn longest_waiting(
 /// charged, and whether a notification is due there.
 ///
 /// If there are more than one scan covers, the next scan continues after them.
-fn workspaces_in_turn(
+fn workspaces_in_turn<T>(
     cx: &Read<'_>,
-    queue: &OwnQueue,
+    way: &Way<T>,
     sending: &Sending,
 ) -> Result<Vec<(WorkspaceId, WorkspaceId, bool)>> {
     let next = |after: WorkspaceId, most: i64| -> Result<Vec<(WorkspaceId, WorkspaceId, bool)>> {
-        cx.query(queue.workspaces, &[&cx.now(), &after, &most])
+        cx.query(way.workspaces, &[&cx.now(), &after, &most])
     };
     let after = sending.covered();
     let mut found = next(after, DUE_WORKSPACES_MAX)?;

@@ -22,11 +22,16 @@ pub const STATEMENT_TIMEOUT: Duration = Duration::from_millis(30_000);
 pub const IDLE_IN_TRANSACTION_TIMEOUT: Duration = Duration::from_millis(60_000);
 /// Postgres `lock_timeout`.
 pub const LOCK_TIMEOUT: Duration = Duration::from_millis(10_000);
-/// Postgres connections of one process.
+/// Maximum Postgres connections of one process.
 ///
 /// These are the connections below, one for health, one for long reads, one that reads other servers'
 /// commits, one that listens for them, one for housekeeping, and one for rate limits.
 pub const POSTGRES_CONNECTIONS: usize = 17;
+/// Maximum Postgres connections of one process in its pool.
+///
+/// All but those of the writers, the listener and the rate limits: one for each thread that takes one, so
+/// that none has to wait.
+pub const POSTGRES_POOLED: usize = POSTGRES_CONNECTIONS - WRITER_LANES - 2;
 /// Threads per process that read a whole workspace at once. One workspace occupies one of them.
 pub const SCANNERS: usize = 2;
 /// Postgres connections that write, per process.

@@ -44,7 +44,7 @@ pub use declare::sample::{Fixture, Maker, Sample, SampleCall};
 pub use declare::table::{Feature, Table, path_variables};
 pub use declare::typed::TypedOperation;
 pub use declare::wait_secs::WaitSecs;
-pub use declare::way::{Arrival, OwnQueue, Parcel, Queue, Settle, Take, Way};
+pub use declare::way::{Arrival, Parcel, Settle, Take, Way};
 pub use run::context::{Read, Write};
 pub use run::health::PartHealth;
 pub(crate) use run::health::{DATABASE, health_in_database, health_of_process, health_without_database};

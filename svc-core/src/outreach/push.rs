@@ -23,11 +23,8 @@ use crate::conversation::notifications::outgoing::{
 use crate::error::Error;
 use crate::hash::sha256;
 use crate::id::{ChannelId, MemberId, MessageId, SubscriptionId, ThreadId, WorkspaceId};
-use crate::op::{Arrival, Feature, OwnQueue, Parcel, Queue, Read, Way, Write};
+use crate::op::{Arrival, Parcel, Read, Way, Write};
 use crate::time::Time;
-
-/// Name of this delivery channel.
-pub const WEB_PUSH: &str = "web_push";
 
 /// Time for which a push service keeps a notification for a browser that is offline, and for which a
 /// notification waits for a push service.
@@ -38,14 +35,9 @@ const PLACES_MAX: usize = 10;
 /// Size in bytes that a notification stays below, before it is encrypted.
 const PAYLOAD_MAX: usize = 3072;
 
-pub(crate) fn feature() -> Feature {
-    Feature::new().ways(vec![Way {
-        name: WEB_PUSH,
-        queue: Queue::Own(OwnQueue { workspaces: WORKSPACES, members: MEMBERS, take, put_off }),
-        is_current,
-        settle,
-    }])
-}
+/// Web push.
+pub static WEB_PUSH: Way<PushPiece> =
+    Way { name: "web_push", workspaces: WORKSPACES, members: MEMBERS, take, put_off, is_current, settle };
 
 /// Selects the next workspace in which a push is due.
 macro_rules! next_workspace {
@@ -111,7 +103,7 @@ struct Notification<'a> {
 }
 
 /// Takes the due notifications of a member, unless it is in quiet hours or all its browsers are paused.
-fn take(cx: &mut Write<'_>, member: MemberId) -> Result<Option<Parcel>> {
+fn take(cx: &mut Write<'_>, member: MemberId) -> Result<Option<Parcel<PushPiece>>> {
     let now = cx.now();
     let active: Option<(bool,)> = cx.one(IS_ACTIVE, &[&member])?;
     if active != Some((true,)) {
@@ -148,7 +140,7 @@ fn take(cx: &mut Write<'_>, member: MemberId) -> Result<Option<Parcel>> {
         set_due(cx, member, Out::Push, &lsns, later)?;
         return Ok(None);
     }
-    Ok(Some(Parcel::new(WEB_PUSH, workspace, member, pieces)))
+    Ok(Some(Parcel::new(&WEB_PUSH, workspace, member, pieces)))
 }
 
 fn put_off(cx: &mut Write<'_>, member: MemberId, until: Time) -> Result<()> {
@@ -242,16 +234,16 @@ fn first_half(text: &str) -> &str {
 }
 
 /// Returns whether all items of a notification are still due.
-fn is_current(cx: &Read<'_>, parcel: &Parcel, place: usize) -> Result<bool> {
-    let Some(piece) = parcel.pieces::<PushPiece>().get(place) else { return Ok(false) };
+fn is_current(cx: &Read<'_>, parcel: &Parcel<PushPiece>, place: usize) -> Result<bool> {
+    let Some(piece) = parcel.pieces().get(place) else { return Ok(false) };
     let lsns: Vec<i64> = piece.tells_of.iter().map(|(lsn, _)| *lsn).collect();
     are_current(cx, parcel.member_id(), Out::Push, &lsns)
 }
 
 /// Records the delivery results: which browsers have which items, and when to try the others again.
-fn settle(cx: &mut Write<'_>, parcel: &Parcel, arrivals: &[Arrival]) -> Result<()> {
+fn settle(cx: &mut Write<'_>, parcel: &Parcel<PushPiece>, arrivals: &[Arrival]) -> Result<()> {
     let (member, now) = (parcel.member_id(), cx.now());
-    let sent: Vec<(&PushPiece, &Arrival)> = parcel.pieces::<PushPiece>().iter().zip(arrivals).collect();
+    let sent: Vec<(&PushPiece, &Arrival)> = parcel.pieces().iter().zip(arrivals).collect();
     let mut targets = Vec::new();
     for mut target in web_push::targets(cx, member)? {
         let of_target = || sent.iter().filter(|(piece, _)| piece.subscription == target.id);

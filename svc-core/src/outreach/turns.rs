@@ -3,7 +3,7 @@
 //! The statement steps from one workspace to the next by an index that begins with the workspace, so its cost
 //! does not depend on how much is due in each.
 
-/// Steps from one workspace to the next; see [`workspaces`](crate::op::OwnQueue::workspaces).
+/// Steps from one workspace to the next; see [`workspaces`](crate::op::Way::workspaces).
 ///
 /// The first two are subqueries of the next workspace after `$2` and after `k.workspace_id`, the third is the
 /// condition that something is due in the workspace `k.workspace_id` at `$1`. It has `limit 1` in place of

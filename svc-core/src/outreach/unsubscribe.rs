@@ -37,7 +37,6 @@ pub(crate) fn feature() -> Feature {
             .run(unsubscribe_from_mail)
             .title("Turn off mail")
             .post(PATH)
-            .unaudited_if_unchanged()
             .example(|_| json!({"link": "signed"})),
     ];
     let framed =

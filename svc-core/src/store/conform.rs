@@ -19,7 +19,7 @@ use super::conn::Conn;
 use super::engine::{Engine, Failure};
 use super::executor::{Executor, Open, Opens, Readers, Source, Tally, Task, WriteTask};
 use super::hostile::HostileConn;
-use super::postgres::{PgConn, parse_url, server_for_tests};
+use super::postgres::{PgConn, parse_url, pool, server_for_tests};
 use super::sqlite::{Role, SqliteConn};
 use super::value::Param;
 use crate::error::{Code, Error, Result};
@@ -44,7 +44,8 @@ const TABLES: &str = "create table t (n bigint primary key); create table tally 
 impl Subject {
     fn all() -> Vec<Self> {
         let mut all = vec![Self::sqlite(), Self::hostile(0, 0)];
-        all.extend(Self::postgres());
+        all.extend(Self::postgres(false));
+        all.extend(Self::postgres(true));
         all
     }
 
@@ -73,13 +74,21 @@ impl Subject {
         Self::on_file("hostile", move |path| HostileConn::open(path, seed, one_in).map(Conn::Hostile), lose)
     }
 
-    fn postgres() -> Option<Self> {
+    /// A server, with a pool for each connection or one for all, which has idle sessions then.
+    fn postgres(is_shared: bool) -> Option<Self> {
         let schema = Schema::new()?;
-        let config = parse_url(&SecretString::from(schema.url.clone())).unwrap();
-        PgConn::open(&config).unwrap().batch(TABLES).unwrap();
-        let open: Open = Arc::new(move || PgConn::open(&config).map(Conn::Postgres));
+        let server = parse_url(&SecretString::from(schema.url.clone())).unwrap();
+        let pool = pool(&server, 4).unwrap();
+        let idle = [(); 2].map(|()| PgConn::of(&pool).unwrap());
+        idle.iter().for_each(|conn| conn.batch("select 1").unwrap());
+        idle[0].batch(TABLES).unwrap();
+        let open: Open = match is_shared {
+            true => Arc::new(move || PgConn::of(&pool).map(Conn::Postgres)),
+            false => Arc::new(move || PgConn::open(&server).map(Conn::Postgres)),
+        };
+        let name = if is_shared { "postgres, by a pool" } else { "postgres" };
         let folder = tempfile::tempdir().unwrap();
-        Some(Self { name: "postgres", open, lose: end_backend, _folder: folder, _schema: Some(schema) })
+        Some(Self { name, open, lose: end_backend, _folder: folder, _schema: Some(schema) })
     }
 
     fn conn(&self) -> Conn {
@@ -301,6 +310,17 @@ const RULES: &[Rule] = &[
             commit(&conn).unwrap();
         }
     }),
+    ("what is dropped within a transaction changes nothing, and is no part of the next one", |subject| {
+        let conn = subject.conn();
+        conn.begin_write().unwrap();
+        insert(&conn, 1).unwrap();
+        drop(conn);
+        let next = subject.conn();
+        next.begin_write().unwrap();
+        insert(&next, 2).unwrap();
+        commit(&next).unwrap();
+        assert_eq!(subject.stored(), [2]);
+    }),
     ("a session that ends before the commit commits nothing", |subject| {
         let conn = subject.conn();
         conn.begin_write().unwrap();
@@ -442,7 +462,8 @@ fn nothing_acknowledged_is_lost_and_nothing_rejected_is_stored() {
         }
     }
     assert!(unknown > 0 && unavailable > 0, "the engine has shown no fault: {unknown}, {unavailable}");
-    for subject in [Some(Subject::sqlite()), Subject::postgres()].into_iter().flatten() {
+    let postgres = [false, true].map(Subject::postgres);
+    for subject in [Subject::sqlite()].into_iter().chain(postgres.into_iter().flatten()) {
         assert_eq!(check_executor(&subject, 0), (0, 0), "{}", subject.name);
     }
 }

@@ -47,7 +47,7 @@ impl Conn {
     pub(crate) fn for_reads(self, interrupt: &Interrupt, limit: Option<Duration>) -> Result<Self> {
         match self {
             Self::Sqlite(conn) => conn.for_reads(interrupt, limit).map(Self::Sqlite),
-            Self::Postgres(conn) => conn.for_reads(interrupt, limit).map(Self::Postgres),
+            Self::Postgres(conn) => Ok(Self::Postgres(conn.for_reads(interrupt, limit))),
             #[cfg(test)]
             Self::Hostile(conn) => Ok(Self::Hostile(conn)),
         }

@@ -1,9 +1,8 @@
-//! The file of a SQLite database before SQLite opens it.
+//! The file of a SQLite database before SQLite opens it, and how one that is only read is opened.
 //!
-//! SQLite creates what is missing and deletes the write-ahead log of an empty file, so whether a file may be
-//! opened is determined without touching it or its log. It is read in place or, where only the log can tell,
-//! through the log's index that others have created, or in a private copy. Read-only files are read in the
-//! same ways.
+//! SQLite creates what is missing and deletes the write-ahead log of an empty file, so a file that is
+//! missing, empty or of another kind is rejected before SQLite sees it. SQLite determines everything else,
+//! from the file and its log.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -14,8 +13,7 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, OpenFlags};
+use rusqlite::{Connection, OpenFlags};
 use tempfile::TempDir;
 
 use super::refusal;
@@ -26,57 +24,28 @@ use crate::sync::lock;
 /// The first bytes of every SQLite file.
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
-/// Rejects a file that is not the database of a service that has been set up.
-pub(super) fn check_set_up(path: &Path) -> Result<()> {
+/// Rejects what is not a SQLite file with content.
+pub(super) fn check_is_database(path: &Path) -> Result<()> {
     let shown = path.display();
     match size_of(path)? {
-        None if path.is_symlink() => return Err(refusal::unreadable(path, ErrorKind::NotFound.into())),
-        None => {
-            return Err(Error::new(
-                Code::NotFound,
-                format!("there is no database at {shown}, and only a set-up creates one: {}", restore(path)),
-            ));
-        }
+        None if path.is_symlink() => Err(refusal::unreadable(path, ErrorKind::NotFound.into())),
+        None => Err(Error::new(
+            Code::NotFound,
+            format!("there is no database at {shown}, and only a set-up creates one: {}", restore(path)),
+        )),
         Some(0) => {
-            return Err(Error::new(
-                Code::NotFound,
-                format!("the database {shown} is empty: {}", restore(path)),
-            ));
+            Err(Error::new(Code::NotFound, format!("the database {shown} is empty: {}", restore(path))))
         }
-        Some(_) => {}
+        // Closing any handle other than SQLite's own would release the locks of this process.
+        Some(_) if OpenHere::has(path) || begins_as_database(path)? => Ok(()),
+        Some(_) => Err(refusal::not_a_database(path)),
     }
-    if looks_set_up(path)? {
-        return Ok(());
-    }
-    Err(Error::new(Code::NotFound, format!("the database {shown} has no schema: {}", restore(path))))
 }
 
-fn looks_set_up(path: &Path) -> Result<bool> {
-    // Closing any handle other than SQLite's own would release the locks of this process.
-    if OpenHere::has(path) {
-        return has_schema(&At::Place(path.to_owned()));
-    }
-    if !begins_as_database(path)? {
-        return Err(refusal::not_a_database(path));
-    }
-    let immutable = At::Immutable(path.to_owned());
-    // Checked before and after: the first write creates the log, and the last process to close the database
-    // moves it into the file and removes it.
-    let had_log = wal_bytes(path) > 0;
-    match has_schema(&immutable) {
-        // A setup that has not been checkpointed yet exists in the log alone.
-        Ok(false) if had_log => has_schema_with_log(path),
-        // During a checkpoint, or after an interrupted one, the file's first page counts pages that only the
-        // log has. The schema itself is complete unless it was changed.
-        Err(error) if refusal::is_damaged(&error) => {
-            let has_log = had_log || wal_bytes(path) > 0;
-            if has_log && matches!(find_schema(&immutable, Size::MayBeShort), Ok(true)) {
-                return Ok(true);
-            }
-            has_schema_with_log(path)
-        }
-        found => found,
-    }
+/// Returns the error for a database that no set-up has completed.
+pub(super) fn no_schema(path: &Path) -> Error {
+    let shown = path.display();
+    Error::new(Code::NotFound, format!("the database {shown} has no schema: {}", restore(path)))
 }
 
 /// Refuses to create a database next to the write-ahead log of one that is gone.
@@ -218,9 +187,9 @@ impl At {
     /// Determines how this process can read the file, which must be a database.
     pub(super) fn readable(path: &Path) -> Result<Self> {
         let place = Self::Place(path.to_owned());
-        match has_schema(&place) {
+        match place.first_read() {
             Err(error) if refusal::is_read_only(&error) => {}
-            found => return found.map(|_| place),
+            found => return found.map(|()| place),
         }
         if wal_bytes(path) == 0 {
             return Ok(Self::Immutable(path.to_owned()));
@@ -228,6 +197,13 @@ impl At {
         let file = path.display();
         tracing::info!(%file, "the write-ahead log cannot be read in place: reading a private copy");
         Copy::of(path).map(Self::Copy)
+    }
+
+    fn first_read(&self) -> Result<()> {
+        let (address, flags) = self.address();
+        Connection::open_with_flags(address, flags)
+            .and_then(|conn| conn.query_row("select count(*) from sqlite_schema", [], |_| Ok(())))
+            .map_err(Error::internal)
     }
 
     /// Returns the file, if others may have it open too.
@@ -293,60 +269,9 @@ fn begins_as_database(path: &Path) -> Result<bool> {
     }
 }
 
-/// Returns whether the file has a schema together with its write-ahead log, if that still exists.
-///
-/// If the log has an index, a process has the file open or was killed while it had, and SQLite reads it in
-/// place. Only without one is a copy needed.
-fn has_schema_with_log(path: &Path) -> Result<bool> {
-    if wal_bytes(path) == 0 {
-        return has_schema(&At::Immutable(path.to_owned()));
-    }
-    if wal_index_of(path).exists() {
-        return has_schema(&At::readable(path)?);
-    }
-    has_schema(&At::Copy(Copy::of(path)?))
-}
-
-fn has_schema(at: &At) -> Result<bool> {
-    find_schema(at, Size::Full)
-}
-
-/// What size a file must have.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Size {
-    /// At least what its first page counts.
-    Full,
-    /// Possibly less, where the rest is in the log.
-    MayBeShort,
-}
-
-fn find_schema(at: &At, size: Size) -> Result<bool> {
-    const SCHEMA: &str =
-        "select count(*) from sqlite_schema where type = 'table' and name = 'schema_migrations'";
-    let (address, flags) = at.address();
-    let found: rusqlite::Result<i64> = Connection::open_with_flags(address, flags).and_then(|conn| {
-        // The one setting with which SQLite accepts a file that is shorter than it should be.
-        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_WRITABLE_SCHEMA, size == Size::MayBeShort)?;
-        conn.query_row(SCHEMA, [], |row| row.get(0))
-    });
-    match found {
-        Ok(found) => Ok(found > 0),
-        Err(error) if error.sqlite_error_code() == Some(ErrorCode::NotADatabase) => Ok(false),
-        Err(error) => Err(Error::internal(error)),
-    }
-}
-
 fn wal_of(path: &Path) -> PathBuf {
-    beside(path, "-wal")
-}
-
-fn wal_index_of(path: &Path) -> PathBuf {
-    beside(path, "-shm")
-}
-
-fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
-    name.push(suffix);
+    name.push("-wal");
     name.into()
 }
 
@@ -379,15 +304,13 @@ fn restore(path: &Path) -> String {
 mod tests {
     use super::*;
 
+    const LOGGED: &str = "pragma journal_mode = wal; pragma wal_autocheckpoint = 0; create table t (n)";
+
     /// Creates a database whose schema is in its write-ahead log alone.
     fn not_checkpointed(folder: &Path) -> PathBuf {
         let path = folder.join("a ?#%.db");
         let conn = Connection::open(&path).unwrap();
-        conn.execute_batch(
-            "pragma journal_mode = wal; pragma wal_autocheckpoint = 0;
-             create table schema_migrations (version bigint)",
-        )
-        .unwrap();
+        conn.execute_batch(LOGGED).unwrap();
         let copy = folder.join("svc.db");
         std::fs::copy(&path, &copy).unwrap();
         std::fs::copy(wal_of(&path), wal_of(&copy)).unwrap();
@@ -436,135 +359,37 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_checked_with_its_log_and_left_alone() {
+    fn what_is_no_database_is_rejected_and_left_alone_with_its_log() {
         let folder = tempfile::tempdir().unwrap();
         let path = not_checkpointed(folder.path());
-        let before = files(folder.path());
-        check_set_up(&path).unwrap();
-        assert_eq!(files(folder.path()), before);
+        check_is_database(&path).unwrap();
         for content in [Vec::new(), b"garbage, and more than sixteen bytes of it".to_vec()] {
             std::fs::write(&path, &content).unwrap();
             let before = files(folder.path());
-            let error = check_set_up(&path).unwrap_err();
+            let error = check_is_database(&path).unwrap_err();
             assert_eq!(files(folder.path()), before, "{error}");
             assert_eq!(check_can_begin(&path).is_err(), content.is_empty());
         }
         std::fs::remove_file(&path).unwrap();
-        assert!(check_set_up(&path).unwrap_err().detail().contains("svc.db-wal"));
+        assert!(check_is_database(&path).unwrap_err().detail().contains("svc.db-wal"));
         assert_eq!(check_can_begin(&path).unwrap_err().code(), Code::WrongState);
-    }
-
-    #[test]
-    fn a_file_that_is_complete_only_with_its_log_is_a_database() {
-        let folder = tempfile::tempdir().unwrap();
-        let (made, path) = (folder.path().join("made.db"), folder.path().join("svc.db"));
-        let conn = Connection::open(&made).unwrap();
-        conn.execute_batch(
-            "pragma journal_mode = wal; pragma wal_autocheckpoint = 0;
-             create table schema_migrations (version);
-             create table more (bytes); insert into more values (zeroblob(100000));",
-        )
-        .unwrap();
-        std::fs::copy(wal_of(&made), wal_of(&path)).unwrap();
-        conn.query_row("pragma wal_checkpoint(full)", [], |_| Ok(())).unwrap();
-        // The first page has been moved, and counts more; the others have not.
-        std::fs::write(&path, &std::fs::read(&made).unwrap()[..4096]).unwrap();
-        assert!(refusal::is_damaged(&has_schema(&At::Immutable(path.clone())).unwrap_err()));
-        check_set_up(&path).unwrap();
-        std::fs::remove_file(wal_of(&path)).unwrap();
-        check_set_up(&path).unwrap_err();
-    }
-
-    #[test]
-    fn another_programs_database_has_no_schema() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("svc.db");
-        Connection::open(&path).unwrap().execute_batch("create table other (n)").unwrap();
-        assert!(check_set_up(&path).unwrap_err().detail().contains("has no schema"));
     }
 
     #[test]
     fn files_with_strange_names_can_be_read_in_place() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a ?#%\u{e9}.db");
-        Connection::open(&path).unwrap().execute_batch("create table schema_migrations (version)").unwrap();
-        assert!(has_schema(&At::Immutable(path)).unwrap());
-    }
-
-    /// Creates a database, and returns a connection whose checkpoints take long.
-    fn with_schema(path: &Path) -> Connection {
-        let conn = Connection::open(path).unwrap();
-        conn.execute_batch(
-            "pragma journal_mode = wal; pragma wal_autocheckpoint = 0; pragma synchronous = off;
-             create table schema_migrations (version bigint); create table t (b blob);
-             pragma wal_checkpoint(truncate);",
-        )
-        .unwrap();
-        conn
-    }
-
-    #[test]
-    fn an_interrupted_checkpoint_is_no_damage_and_needs_no_copy() {
-        let folder = tempfile::tempdir().unwrap();
-        let (made, path) = (folder.path().join("made.db"), folder.path().join("svc.db"));
-        let conn = with_schema(&made);
-        conn.execute_batch("insert into t values (zeroblob(200000))").unwrap();
-        let mut cut = std::fs::read(&made).unwrap();
-        std::fs::copy(wal_of(&made), wal_of(&path)).unwrap();
-        conn.query_row("pragma wal_checkpoint(passive)", [], |_| Ok(())).unwrap();
-        cut[..4096].copy_from_slice(&std::fs::read(&made).unwrap()[..4096]);
-        std::fs::write(&path, &cut).unwrap();
-        let before = files(folder.path());
-        let immutable = At::Immutable(path.clone());
-        assert!(refusal::is_damaged(&has_schema(&immutable).unwrap_err()));
-        assert!(find_schema(&immutable, Size::MayBeShort).unwrap());
-        check_set_up(&path).unwrap();
-        assert_eq!(files(folder.path()), before);
-        let length: i64 = Connection::open(&path)
-            .and_then(|conn| conn.query_row("select length(b) from t", [], |row| row.get(0)))
-            .unwrap();
-        assert_eq!(length, 200_000, "SQLite completes it from its log");
-    }
-
-    #[test]
-    fn a_start_during_checkpoints_is_not_rejected() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("svc.db");
-        let conn = with_schema(&path);
-        let (mut started, mut short) = (0, 0);
-        std::thread::scope(|scope| {
-            let writing = scope.spawn(move || {
-                for _ in 0..30 {
-                    conn.execute_batch("insert into t values (zeroblob(2000000))").unwrap();
-                    conn.query_row("pragma wal_checkpoint(passive)", [], |_| Ok(())).unwrap();
-                }
-            });
-            while !writing.is_finished() || started == 0 {
-                short += usize::from(has_schema(&At::Immutable(path.clone())).is_err());
-                check_set_up(&path).unwrap();
-                started += 1;
-            }
-        });
-        eprintln!("{started} starts; the file was shorter than its first page counts {short} times");
+        Connection::open(&path).unwrap().execute_batch("create table t (n)").unwrap();
+        At::Immutable(path).first_read().unwrap();
     }
 
     /// An open database has an index of its write-ahead log, which SQLite shares.
     #[test]
-    fn a_schema_in_the_log_of_an_open_database_is_found_without_a_copy() {
+    fn the_log_of_an_open_database_is_read_without_a_copy() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("svc.db");
         let conn = Connection::open(&path).unwrap();
-        conn.execute_batch(
-            "pragma journal_mode = wal; pragma wal_autocheckpoint = 0;
-             create table schema_migrations (version bigint)",
-        )
-        .unwrap();
-        assert!(!has_schema(&At::Immutable(path.clone())).unwrap());
+        conn.execute_batch(LOGGED).unwrap();
         assert!(matches!(At::readable(&path).unwrap(), At::Place(_)));
-        check_set_up(&path).unwrap();
-        conn.execute_batch("drop table schema_migrations; create table other (n)").unwrap();
-        let log = std::fs::read(wal_of(&path)).unwrap();
-        assert!(check_set_up(&path).unwrap_err().detail().contains("has no schema"));
-        assert_eq!(std::fs::read(wal_of(&path)).unwrap(), log);
     }
 }

@@ -174,7 +174,8 @@ pub(crate) fn is_newer(version: i64) -> bool {
     MIGRATIONS.iter().all(|known| known.version != version)
 }
 
-fn exists(conn: &Conn) -> Result<bool> {
+/// Returns whether a database has a schema of svc, of any version.
+pub(super) fn exists(conn: &Conn) -> Result<bool> {
     let sql = match conn.engine() {
         Engine::Sqlite => {
             "select count(*) from sqlite_schema where type = 'table' and name = 'schema_migrations'"

@@ -8,10 +8,12 @@ use super::conn::Conn;
 use super::database::{Database, OpenMode};
 use super::executor::{Open, Opens};
 use super::file::{self, At};
-use super::postgres::{PgConn, Server, listen, parse_url};
+use super::migrate;
+use super::postgres::{PgConn, Pool, Server, listen, parse_url, pool};
 use super::sqlite::{Role, SqliteConn};
 use super::watch::Watcher;
 use crate::error::{Error, Result};
+use crate::limits::POSTGRES_POOLED;
 use crate::log::bus::Bus;
 use crate::time::Clock;
 
@@ -21,7 +23,8 @@ pub(crate) enum Opener {
     Sqlite(PathBuf, Clock),
     /// A SQLite file opened for reading only, by a process that may have no write permission.
     Read(At),
-    Postgres(Box<Server>),
+    /// A server, and the pool for all that neither writes nor listens.
+    Postgres(Box<Server>, Pool),
 }
 
 impl Opener {
@@ -31,7 +34,11 @@ impl Opener {
                 reject_network_file_system(path)?;
                 Ok(Self::Sqlite(path.clone(), Clock::system()))
             }
-            Database::Postgres(url) => Ok(Self::Postgres(Box::new(parse_url(url)?))),
+            Database::Postgres(url) => {
+                let server = parse_url(url)?;
+                let pool = pool(&server, POSTGRES_POOLED)?;
+                Ok(Self::Postgres(Box::new(server), pool))
+            }
         }
     }
 
@@ -48,26 +55,29 @@ impl Opener {
     pub fn for_audit(database: &Database) -> Result<Self> {
         match database {
             Database::Sqlite(path) => {
-                file::check_set_up(path)?;
-                At::readable(path).map(Self::Read)
+                file::check_is_database(path)?;
+                let opener = At::readable(path).map(Self::Read)?;
+                check_set_up(&opener.auditor()?, path)?;
+                Ok(opener)
             }
             Database::Postgres(_) => Self::new(database),
         }
     }
 
     pub fn is_sqlite(&self) -> bool {
-        !matches!(self, Self::Postgres(_))
+        !matches!(self, Self::Postgres(..))
     }
 
     /// Opens the first connection, to find out what is there.
     ///
-    /// On SQLite a file that must exist is checked before SQLite opens it, and one that may be created is
-    /// created.
+    /// On SQLite a file that must exist is checked, and one that may be created is created.
     pub fn first(&self, mode: OpenMode) -> Result<Conn> {
         match (self, mode) {
             (Self::Sqlite(path, _), OpenMode::Existing) => {
-                file::check_set_up(path)?;
-                self.reader()
+                file::check_is_database(path)?;
+                let conn = self.reader()?;
+                check_set_up(&conn, path)?;
+                Ok(conn)
             }
             (Self::Sqlite(path, _), OpenMode::Create) => {
                 file::check_can_begin(path)?;
@@ -80,7 +90,7 @@ impl Opener {
     /// Opens a connection that changes the schema, without any time limit.
     pub fn migrator(&self) -> Result<Conn> {
         match self {
-            Self::Postgres(server) => PgConn::open(&server.without_timeouts()).map(Conn::Postgres),
+            Self::Postgres(server, _) => PgConn::open(&server.without_timeouts()).map(Conn::Postgres),
             _ => self.writer(),
         }
     }
@@ -90,7 +100,12 @@ impl Opener {
         self.open(Role::Writer)
     }
 
-    /// Opens a connection that reads.
+    /// Opens a connection for housekeeping.
+    pub fn housekeeper(&self) -> Result<Conn> {
+        if self.is_sqlite() { self.writer() } else { self.reader() }
+    }
+
+    /// Opens a connection that reads. On Postgres it connects when it is used.
     pub fn reader(&self) -> Result<Conn> {
         self.open(Role::Reader)
     }
@@ -113,7 +128,7 @@ impl Opener {
     /// Opens a connection whose statements end soon.
     pub fn brief(&self) -> Result<Conn> {
         match self {
-            Self::Postgres(server) => PgConn::open(&server.briefly()).map(Conn::Postgres),
+            Self::Postgres(server, _) => PgConn::open(&server.briefly()).map(Conn::Postgres),
             _ => self.writer(),
         }
     }
@@ -127,13 +142,13 @@ impl Opener {
         match self {
             Self::Sqlite(path, clock) => SqliteConn::open(path, role)?.timed_by(clock).map(Conn::Sqlite),
             Self::Read(at) => SqliteConn::audit(at).map(Conn::Sqlite),
-            Self::Postgres(server) if role == Role::Auditor => {
+            Self::Postgres(server, _) if role == Role::Auditor => {
                 PgConn::open(&server.read_only()).map(Conn::Postgres)
             }
-            Self::Postgres(server) if role == Role::Writer => {
+            Self::Postgres(server, _) if role == Role::Writer => {
                 PgConn::open(&server.planned_once()).map(Conn::Postgres)
             }
-            Self::Postgres(server) => PgConn::open(server).map(Conn::Postgres),
+            Self::Postgres(_, pool) => PgConn::of(pool).map(Conn::Postgres),
         }
     }
 
@@ -153,9 +168,23 @@ impl Opener {
     pub fn listen(&self, bus: Arc<Bus>) -> Result<Option<JoinHandle<()>>> {
         match self {
             Self::Sqlite(..) | Self::Read(_) => Ok(None),
-            Self::Postgres(server) => listen(server, bus).map(Some),
+            Self::Postgres(server, _) => listen(server, bus).map(Some),
         }
     }
+}
+
+/// Rejects a file that no set-up has completed.
+fn check_set_up(conn: &Conn, path: &Path) -> Result<()> {
+    let keep_log = |keep| match conn {
+        Conn::Sqlite(conn) => conn.keep_log(keep),
+        _ => Ok(()),
+    };
+    // What is rejected is left alone, with its log.
+    keep_log(true)?;
+    if !migrate::exists(conn)? {
+        return Err(file::no_schema(path));
+    }
+    keep_log(false)
 }
 
 /// File systems whose locks cannot be trusted between machines.
@@ -229,5 +258,82 @@ mod tests {
         drop(conn);
         assert!(has(0), "{}", locks());
         drop(opener.first(OpenMode::Existing).unwrap());
+    }
+
+    /// Creates a database, and returns a connection whose checkpoints take long.
+    fn with_schema(path: &Path) -> rusqlite::Connection {
+        let conn = rusqlite::Connection::open(path).unwrap();
+        conn.execute_batch(
+            "pragma journal_mode = wal; pragma wal_autocheckpoint = 0; pragma synchronous = off;
+             create table schema_migrations (version bigint); create table t (b blob);",
+        )
+        .unwrap();
+        conn
+    }
+
+    fn start(path: &Path) -> Result<Conn> {
+        Opener::new(&Database::Sqlite(path.to_owned())).unwrap().first(OpenMode::Existing)
+    }
+
+    #[test]
+    fn a_file_that_is_complete_only_with_its_log_is_a_database() {
+        let folder = tempfile::tempdir().unwrap();
+        let (made, path) = (folder.path().join("made.db"), folder.path().join("svc.db"));
+        let log = |path: &Path| path.with_extension("db-wal");
+        let conn = with_schema(&made);
+        conn.execute_batch("insert into t values (zeroblob(200000))").unwrap();
+        let no_page = std::fs::read(&made).unwrap();
+        conn.query_row("pragma wal_checkpoint(passive)", [], |_| Ok(())).unwrap();
+        // The first page has been moved, and counts more; the others have not.
+        let first_page = std::fs::read(&made).unwrap()[..4096].to_vec();
+        for content in [no_page, first_page] {
+            std::fs::copy(log(&made), log(&path)).unwrap();
+            std::fs::write(&path, &content).unwrap();
+            let mut rows = start(&path).unwrap().query("select length(b) from t", &[]).unwrap();
+            assert_eq!(rows[0].take::<i64>().unwrap(), 200_000);
+            for left in ["db-wal", "db-shm"] {
+                let _ = std::fs::remove_file(path.with_extension(left));
+            }
+            std::fs::write(&path, &content).unwrap();
+            start(&path).map(drop).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn another_programs_database_is_rejected_and_left_alone_with_its_log() {
+        let folder = tempfile::tempdir().unwrap();
+        let (made, path) = (folder.path().join("made.db"), folder.path().join("svc.db"));
+        let conn = with_schema(&made);
+        conn.execute_batch("drop table schema_migrations").unwrap();
+        let files = |path: &Path| [path.to_owned(), path.with_extension("db-wal")];
+        for (from, to) in files(&made).iter().zip(files(&path)) {
+            std::fs::copy(from, to).unwrap();
+        }
+        let database = Database::Sqlite(path.clone());
+        for error in [start(&path).map(drop), Opener::for_audit(&database).map(drop)] {
+            assert!(error.unwrap_err().detail().contains("has no schema"));
+            let left = files(&path).map(|file| std::fs::read(file).unwrap());
+            assert_eq!(left, files(&made).map(|file| std::fs::read(file).unwrap()));
+        }
+    }
+
+    #[test]
+    fn a_start_during_checkpoints_is_not_rejected() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("svc.db");
+        let conn = with_schema(&path);
+        let mut started = 0;
+        std::thread::scope(|scope| {
+            let writing = scope.spawn(move || {
+                for _ in 0..30 {
+                    conn.execute_batch("insert into t values (zeroblob(2000000))").unwrap();
+                    conn.query_row("pragma wal_checkpoint(passive)", [], |_| Ok(())).unwrap();
+                }
+            });
+            while !writing.is_finished() || started == 0 {
+                start(&path).unwrap();
+                started += 1;
+            }
+        });
     }
 }

@@ -49,11 +49,6 @@ pub(super) fn is_read_only(error: &Error) -> bool {
     })
 }
 
-/// Returns whether SQLite found an incomplete file.
-pub(super) fn is_damaged(error: &Error) -> bool {
-    sqlite_code(error) == Some(ErrorCode::DatabaseCorrupt)
-}
-
 fn of_sqlite(error: &Error, path: &Path) -> Option<Error> {
     let folder = path.parent().unwrap_or(path).display();
     let full = || {

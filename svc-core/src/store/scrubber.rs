@@ -82,6 +82,7 @@ impl<M> Scrubber<M> {
             }
         }
         self.checkpoint(conn, now);
+        conn.release();
         Ok(done)
     }
 

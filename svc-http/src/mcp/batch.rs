@@ -12,9 +12,9 @@ use rmcp::model::RequestId;
 use svc_core::limits::WAIT_MAX_SECS;
 use svc_core::share::Scope;
 use svc_core::{Code, Error, Place, Result};
-use svc_mcp_stdio::asked::Asked;
-use svc_mcp_stdio::outlet::Outlet;
+use svc_mcp_stdio::notifier::Notifier;
 use svc_mcp_stdio::refusal::Refusal;
+use svc_mcp_stdio::request_context::RequestContext;
 use svc_mcp_stdio::wire::{InvalidMessage, Kind, Message, WAIT_BATCH_MAX};
 use tokio::time::{Instant, sleep};
 
@@ -38,7 +38,7 @@ pub(super) struct BatchPost {
     endpoint: Arc<Endpoint>,
     state: Arc<ServerState>,
     sender: Sender,
-    outlet: Outlet,
+    notifier: Notifier,
     slot: Option<Place>,
     /// The responses, in the order of their messages.
     answers: Vec<Vec<u8>>,
@@ -47,7 +47,7 @@ pub(super) struct BatchPost {
 }
 
 /// The response to a whole batch.
-struct Answered {
+struct BatchResponses {
     /// The array of all responses, if there are any, or why the batch has failed.
     array: Result<Option<Bytes>>,
     share: Option<Place>,
@@ -57,15 +57,15 @@ struct Answered {
 impl BatchPost {
     pub fn new(endpoint: &Arc<Endpoint>, state: &Arc<ServerState>, sender: Sender) -> Self {
         let (endpoint, state) = (Arc::clone(endpoint), Arc::clone(state));
-        let outlet = Outlet::closed();
-        Self { endpoint, state, sender, outlet, slot: None, answers: Vec::new(), share: None }
+        let notifier = Notifier::closed();
+        Self { endpoint, state, sender, notifier, slot: None, answers: Vec::new(), share: None }
     }
 
     /// Handles the items of a batch of `size` bytes.
     ///
     /// As with one message, the response becomes a stream if it takes a while.
     pub async fn run(mut self, items: Vec<Item>, size: usize) -> Response {
-        let waits = |message: &Message| self.endpoint.layer.manner(message).waits;
+        let waits = |message: &Message| self.endpoint.router.manner(message).waits;
         if size > WAIT_BATCH_MAX && items.iter().flatten().any(waits) {
             let detail = format!("a batch with a wait in it is larger than {WAIT_BATCH_MAX} bytes");
             let error = Error::new(Code::BodyTooLarge, detail);
@@ -74,8 +74,8 @@ impl BatchPost {
         }
         let mut said = None;
         if self.sender.takes_events {
-            let (outlet, receiver) = Outlet::new();
-            (self.outlet, said) = (outlet, Some(receiver));
+            let (notifier, receiver) = Notifier::new();
+            (self.notifier, said) = (notifier, Some(receiver));
         }
         let (endpoint, principal) = (Arc::clone(&self.endpoint), self.sender.principal.clone());
         let mut answering = Box::pin(self.answer(items));
@@ -94,7 +94,7 @@ impl BatchPost {
     }
 
     /// Answers the items one after another.
-    async fn answer(mut self, items: Vec<Item>) -> Answered {
+    async fn answer(mut self, items: Vec<Item>) -> BatchResponses {
         let longest = Duration::from_secs(WAIT_MAX_SECS.unsigned_abs());
         self.sender.principal = self.sender.principal.clone().until(Instant::now() + longest);
         for (number, item) in items.into_iter().enumerate() {
@@ -113,7 +113,7 @@ impl BatchPost {
                 Ok(answer) => answer,
                 // A credential that has ended fails the whole batch.
                 Err(error) if error.code() == Code::Unauthenticated => {
-                    return Answered { array: Err(error), share: None, room_lsn: None };
+                    return BatchResponses { array: Err(error), share: None, room_lsn: None };
                 }
                 Err(error) => Some(refusal(&error, id.as_ref())),
             };
@@ -121,7 +121,7 @@ impl BatchPost {
         }
         let array = (!self.answers.is_empty()).then(|| [b"[", &*self.answers.join(&b','), b"]"].concat());
         let room_lsn = self.sender.principal.room_lsn();
-        Answered { array: Ok(array.map(Bytes::from)), share: self.share, room_lsn }
+        BatchResponses { array: Ok(array.map(Bytes::from)), share: self.share, room_lsn }
     }
 
     /// Handles one item. Every item counts as a request, whatever its form.
@@ -160,7 +160,7 @@ impl BatchPost {
             )
             .with("scope", Scope::Client.name()));
         }
-        let (manner, places) = (endpoint.layer.manner(&message), &self.state.in_flight);
+        let (manner, places) = (endpoint.router.manner(&message), &self.state.in_flight);
         manner.check_size(&message)?;
         if manner.waits {
             self.slot = None;
@@ -172,12 +172,13 @@ impl BatchPost {
         }
         let busy = busy(places, holder, &message).await?;
         let Sender { principal, agreed, view, .. } = &self.sender;
-        let asked = Asked::of(&message, agreed, principal.clone(), view.clone()).and_then(|asked| {
-            let has_batches = asked.revision.has_batches();
-            has_batches.then_some(asked).ok_or_else(|| InvalidMessage::no_batches(None).into())
-        });
-        let asked: Asked = match asked {
-            Ok(asked) => asked,
+        let context =
+            RequestContext::of(&message, agreed, principal.clone(), view.clone()).and_then(|context| {
+                let has_batches = context.revision.has_batches();
+                has_batches.then_some(context).ok_or_else(|| InvalidMessage::no_batches(None).into())
+            });
+        let context: RequestContext = match context {
+            Ok(context) => context,
             Err(refusal) => return Ok(Some(refusal.response(message.id.as_ref()))),
         };
         self.endpoint.cancels.heed(self.sender.scope(), &message);
@@ -186,12 +187,12 @@ impl BatchPost {
         let message = Arc::new(message);
         let answering = async {
             tokio::select! {
-                answer = in_turns(busy, endpoint.layer.answer(&asked, &message, &self.outlet)) => answer,
+                answer = in_turns(busy, endpoint.router.answer(&context, &message, &self.notifier)) => answer,
                 () = cancelled(&mut parked) => None,
             }
         };
         let answer = if manner.waits { self.state.unless_closing(answering).await? } else { answering.await };
-        asked.principal.confirm(&endpoint.service).await?;
+        context.principal.confirm(&endpoint.service).await?;
         let Some(answer) = answer else { return Ok(None) };
         let dead = answer.refusal.and_then(|refusal| refusal.error).map(|error| *error);
         if let Some(error) = dead.filter(|error| error.code() == Code::Unauthenticated) {
@@ -207,7 +208,7 @@ impl BatchPost {
     }
 }
 
-impl Answered {
+impl BatchResponses {
     /// Returns it as JSON, or 202 without a response.
     fn into_response(self) -> Response {
         let mut response = match self.array {

@@ -9,8 +9,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Map, Value};
-use svc_mcp_stdio::asked::Asked;
 use svc_mcp_stdio::refusal::{Fault, Refusal};
+use svc_mcp_stdio::request_context::RequestContext;
 use svc_mcp_stdio::revision::Revision;
 use svc_mcp_stdio::wire::Message;
 
@@ -41,12 +41,12 @@ pub(super) fn check_revision(headers: &HeaderMap, stated: Option<&str>) -> Resul
 pub(super) fn check<'a>(
     headers: &HeaderMap,
     message: &Message,
-    asked: &Asked,
+    context: &RequestContext,
     schema: impl FnOnce() -> Option<&'a Value>,
 ) -> Result<(), Refusal> {
-    let is_required = asked.revision.is_stateless();
+    let is_required = context.revision.is_stateless();
     if message.method != HANDSHAKE || is_required {
-        agree(headers, &VERSION, asked.revision.date(), is_required)?;
+        agree(headers, &VERSION, context.revision.date(), is_required)?;
     }
     agree(headers, &METHOD, &message.method, is_required)?;
     let member = match message.method.as_str() {

@@ -25,12 +25,12 @@ use hyper::{Request, Uri};
 use rmcp::model::RequestId;
 use svc_core::op::{Credential, NotAdmitted};
 use svc_core::{Code, Error, Holder, Peer, Service};
-use svc_mcp_stdio::asked::{Agreed, stated_revision};
-use svc_mcp_stdio::layer::Layer;
 use svc_mcp_stdio::profiles::Profile;
 use svc_mcp_stdio::refusal::Refusal;
+use svc_mcp_stdio::request_context::{Agreed, stated_revision};
 use svc_mcp_stdio::revision::Revision;
-use svc_mcp_stdio::view::View;
+use svc_mcp_stdio::router::Router;
+use svc_mcp_stdio::tool_filter::ToolFilter;
 use svc_mcp_stdio::wire::{self, InvalidMessage, Message, Payload};
 use svc_mcp_stdio::{Principal, head};
 
@@ -48,7 +48,7 @@ use sessions::{Owner, Session, Sessions};
 /// The handler of requests of the protocol, created once.
 pub(crate) struct Endpoint {
     service: Service,
-    layer: Layer,
+    router: Router,
     cancels: Arc<Cancels>,
     sessions: Arc<Sessions>,
 }
@@ -72,7 +72,7 @@ struct Sender {
     agreed: Agreed,
     /// The date of the revision in the message itself.
     stated: Option<String>,
-    view: View,
+    view: ToolFilter,
     /// Whether the client accepts server-sent events.
     takes_events: bool,
     session: Option<Arc<Session>>,
@@ -114,8 +114,8 @@ impl Sender {
 
 impl Endpoint {
     /// Creates the endpoint over a router.
-    pub fn new(service: &Service, layer: Layer) -> Self {
-        Self { service: service.clone(), layer, cancels: Arc::default(), sessions: Arc::default() }
+    pub fn new(service: &Service, router: Router) -> Self {
+        Self { service: service.clone(), router, cancels: Arc::default(), sessions: Arc::default() }
     }
 
     /// Handles a POST.
@@ -245,8 +245,8 @@ impl Endpoint {
         };
         let choice = narrowing::choice(&head.headers, &query)?;
         let view = match shown {
-            Shown::Of(profile) => View::within(profile, &choice),
-            Shown::Chosen | Shown::Streamable => View::chosen(self.service.table(), &choice),
+            Shown::Of(profile) => ToolFilter::within(profile, &choice),
+            Shown::Chosen | Shown::Streamable => ToolFilter::chosen(self.service.table(), &choice),
         };
         let view = view.map_err(Refusal::params)?;
         if asks_for_cards(&query) {

@@ -6,7 +6,7 @@
 use hyper::header::{HeaderMap, HeaderName};
 use svc_core::text::echo;
 use svc_mcp_stdio::refusal::Refusal;
-use svc_mcp_stdio::view::Choice;
+use svc_mcp_stdio::tool_filter::Choice;
 
 use crate::decode::Text;
 

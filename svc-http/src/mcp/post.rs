@@ -8,11 +8,11 @@ use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use svc_core::{Code, Error, Holder, Place, Result};
-use svc_mcp_stdio::asked::{Agreement, Asked};
-use svc_mcp_stdio::layer::{Answer, Layer};
-use svc_mcp_stdio::offer::Manner;
-use svc_mcp_stdio::outlet::{Outlet, relaying};
+use svc_mcp_stdio::handler::CallProperties;
+use svc_mcp_stdio::notifier::{Notifier, relaying};
 use svc_mcp_stdio::refusal::Refusal;
+use svc_mcp_stdio::request_context::{Agreement, RequestContext};
+use svc_mcp_stdio::router::{Answer, Router};
 use svc_mcp_stdio::wire::{InvalidMessage, Kind, Message};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep};
@@ -52,31 +52,32 @@ impl Post<'_> {
             return endpoint.invalid(principal, &invalid).await;
         }
         let agrees = headers::check_revision(headers, stated.as_deref());
-        let asked = agrees.and_then(|()| Asked::of(&message, agreed, principal.clone(), view.clone()));
-        let asked = asked.and_then(|asked| {
-            let schema = || endpoint.layer.input_schema(&message);
-            headers::check(headers, &message, &asked, schema).map(|()| asked)
+        let context =
+            agrees.and_then(|()| RequestContext::of(&message, agreed, principal.clone(), view.clone()));
+        let context = context.and_then(|context| {
+            let schema = || endpoint.router.input_schema(&message);
+            headers::check(headers, &message, &context, schema).map(|()| context)
         });
         // The next step waits for the database, and the work takes slots in a separate order.
         drop(busy);
-        let mut asked = match asked {
-            Ok(asked) => asked,
+        let mut context = match context {
+            Ok(context) => context,
             Err(refusal) => return endpoint.refused(principal, id.as_ref(), refusal).await,
         };
-        asked.connection = self.sender.session.as_deref().and_then(Session::connection);
-        let manner = endpoint.layer.manner(&message);
+        context.connection = self.sender.session.as_deref().and_then(Session::connection);
+        let manner = endpoint.router.manner(&message);
         if let Err(error) = manner.check_size(&message) {
             let error = principal.refuse(&endpoint.service, error).await;
             return refuse::refused(id.as_ref(), &error, true);
         }
-        let (asked, message) = (Arc::new(asked), Arc::new(message));
+        let (context, message) = (Arc::new(context), Arc::new(message));
         if let Some(place) = self.sender.session.as_deref().and_then(Session::place) {
-            return match self.answer_elsewhere(&asked, &message, manner, place).await {
+            return match self.answer_elsewhere(&context, &message, manner, place).await {
                 Ok(()) => accepted(),
                 Err(error) => refuse::refused(id.as_ref(), &self.unless_asked(error).await, true),
             };
         }
-        let make = || self.make(&asked, &message, manner);
+        let make = || self.make(&context, &message, manner);
         match self.state.unread.answer(self.sender.holder, manner.changes, make).await {
             Ok(response) => response,
             Err(error) => refuse::refused(id.as_ref(), &self.unless_asked(error).await, true),
@@ -86,10 +87,10 @@ impl Post<'_> {
     /// Accepts a notification.
     async fn notified(&self, message: &Message) -> Response {
         let Sender { principal, agreed, view, headers, .. } = self.sender;
-        let asked = Asked::of(message, agreed, principal.clone(), view.clone());
+        let context = RequestContext::of(message, agreed, principal.clone(), view.clone());
         // The only error of a notification is that it does not belong here.
-        if let Ok(asked) = asked
-            && let Err(refusal) = headers::check(headers, message, &asked, || None)
+        if let Ok(context) = context
+            && let Err(refusal) = headers::check(headers, message, &context, || None)
         {
             return self.endpoint.refused(principal, None, refusal).await;
         }
@@ -103,7 +104,12 @@ impl Post<'_> {
     }
 
     /// Starts the request and returns the work that answers it. A parked wait does not count as in flight.
-    async fn work(&self, asked: &Arc<Asked>, message: &Arc<Message>, manner: Manner) -> Result<Work> {
+    async fn work(
+        &self,
+        context: &Arc<RequestContext>,
+        message: &Arc<Message>,
+        manner: CallProperties,
+    ) -> Result<Work> {
         let (places, holder) = (&self.state.in_flight, self.sender.holder);
         let slot = match manner.waits {
             true => None,
@@ -111,11 +117,11 @@ impl Post<'_> {
         };
         let busy = busy(places, holder, message).await?;
         let stream = listens(message).then(|| self.state.sockets.take(self.sender.holder, 1)).transpose()?;
-        let parked = message.id.clone().filter(|_| manner.waits && asked.revision.has_handshake());
+        let parked = message.id.clone().filter(|_| manner.waits && context.revision.has_handshake());
         let parked = parked.map(|id| self.endpoint.cancels.park(self.sender.scope(), id));
         Ok(Work {
-            layer: self.endpoint.layer.clone(),
-            asked: Arc::clone(asked),
+            router: self.endpoint.router.clone(),
+            context: Arc::clone(context),
             message: Arc::clone(message),
             waits: manner.waits,
             phase: self.state.phase.subscribe(),
@@ -130,20 +136,20 @@ impl Post<'_> {
     /// Starts a request whose answer goes to its session's stream.
     async fn answer_elsewhere(
         &self,
-        asked: &Arc<Asked>,
+        context: &Arc<RequestContext>,
         message: &Arc<Message>,
-        manner: Manner,
+        manner: CallProperties,
         place: Result<AnswerPlace>,
     ) -> Result<()> {
         let (Some(session), place) = (self.sender.session.clone(), place?) else { return Ok(()) };
         let (unread, holder) = (self.state.unread.clone(), self.sender.holder);
         // No more work is done for a client with too many unread bytes.
         unread.wait(holder, Instant::now() + unread::TIMEOUT).await?;
-        let work = self.work(asked, message, manner).await?;
+        let work = self.work(context, message, manner).await?;
         tokio::spawn(async move {
-            let (outlet, said) = Outlet::new();
+            let (notifier, said) = Notifier::new();
             let AnswerPlace { answers, permit } = place;
-            let answer = relaying(work.answer(outlet), said, &answers).await;
+            let answer = relaying(work.answer(notifier), said, &answers).await;
             let Some(answer) = answer else { return };
             if let Some(agreement) = answer.agreed {
                 session.agree(agreement);
@@ -156,53 +162,58 @@ impl Post<'_> {
     }
 
     /// Produces the response.
-    async fn make(&self, asked: &Arc<Asked>, message: &Arc<Message>, manner: Manner) -> Result<Response> {
-        let work = self.work(asked, message, manner).await?;
+    async fn make(
+        &self,
+        context: &Arc<RequestContext>,
+        message: &Arc<Message>,
+        manner: CallProperties,
+    ) -> Result<Response> {
+        let work = self.work(context, message, manner).await?;
         let streams = self.sender.takes_events;
-        let (outlet, mut said) = if streams && is_told(asked, message) {
-            let (outlet, said) = Outlet::new();
-            (outlet, Some(said))
+        let (notifier, mut said) = if streams && is_told(context, message) {
+            let (notifier, said) = Notifier::new();
+            (notifier, Some(said))
         } else {
-            (Outlet::closed(), None)
+            (Notifier::closed(), None)
         };
-        let mut answering = Box::pin(work.answer(outlet));
+        let mut answering = Box::pin(work.answer(notifier));
         let first = tokio::select! {
             biased;
-            answer = &mut answering => return self.at_once(asked, answer, said).await,
+            answer = &mut answering => return self.at_once(context, answer, said).await,
             Some(notification) = event_stream::next(&mut said) => Some(notification),
             () = sleep(EARLY), if streams => None,
         };
         if !streams {
-            return self.as_json(asked, answering.await).await;
+            return self.as_json(context, answering.await).await;
         }
         let (unread, holder) = (self.state.unread.clone(), self.sender.holder);
         let answer =
             Box::pin(async move { answering.await.map(|answer| last_event(answer, &unread, holder)) });
         let events = event_stream::of(Pending { answer, said }, first, KEEP_ALIVE);
-        Ok(self.endpoint.streaming(&asked.principal, events).await)
+        Ok(self.endpoint.streaming(&context.principal, events).await)
     }
 
     /// Returns the response with an answer that came quickly: as events if notifications came before it.
     async fn at_once(
         &self,
-        asked: &Asked,
+        context: &RequestContext,
         answer: Option<Answer>,
         mut said: Option<mpsc::Receiver<Bytes>>,
     ) -> Result<Response> {
         let (answer, first) = match (answer, event_stream::now(&mut said)) {
             (Some(answer), Some(first)) => (answer, first),
-            (answer, _) => return self.as_json(asked, answer).await,
+            (answer, _) => return self.as_json(context, answer).await,
         };
         let event = last_event(answer, &self.state.unread, self.sender.holder);
         let pending = Pending { answer: Box::pin(std::future::ready(Some(event))), said };
         let events = event_stream::of(pending, Some(first), KEEP_ALIVE);
-        Ok(self.endpoint.streaming(&asked.principal, events).await)
+        Ok(self.endpoint.streaming(&context.principal, events).await)
     }
 
-    async fn as_json(&self, asked: &Asked, answer: Option<Answer>) -> Result<Response> {
+    async fn as_json(&self, context: &RequestContext, answer: Option<Answer>) -> Result<Response> {
         // A cancelled request has no answer.
         let Some(mut answer) = answer else { return Ok(accepted()) };
-        asked.principal.confirm(&self.endpoint.service).await?;
+        context.principal.confirm(&self.endpoint.service).await?;
         let session = match (answer.agreed.take(), &self.sender.session) {
             (Some(agreement), Some(session)) => {
                 session.agree(agreement);
@@ -215,11 +226,11 @@ impl Post<'_> {
             }
             _ => None,
         };
-        let mut response = refuse::answered(answer, asked.revision);
+        let mut response = refuse::answered(answer, context.revision);
         if let Some(id) = session.and_then(|session| HeaderValue::from_str(&session.id).ok()) {
             response.headers_mut().insert(SESSION, id);
         }
-        encode::insert_lsn(response.headers_mut(), asked.principal.room_lsn());
+        encode::insert_lsn(response.headers_mut(), context.principal.room_lsn());
         Ok(response)
     }
 
@@ -253,9 +264,9 @@ fn counted(bytes: Bytes, unread: &UnreadAnswers, holder: Holder) -> Bytes {
 /// Returns whether the client of a request may receive notifications before its answer.
 ///
 /// Before revision 2026-07-28 log messages may be sent to a client that has not requested them.
-fn is_told(asked: &Asked, message: &Message) -> bool {
-    let logs = asked.revision.has_handshake() || asked.log_level.is_some();
-    logs || asked.progress.is_some() || listens(message)
+fn is_told(context: &RequestContext, message: &Message) -> bool {
+    let logs = context.revision.has_handshake() || context.log_level.is_some();
+    logs || context.progress.is_some() || listens(message)
 }
 
 /// Waits for the slot of a message that occupies a thread, if it does.
@@ -278,8 +289,8 @@ fn listens(message: &Message) -> bool {
 
 /// A request with everything that is needed to answer it, even if the connection ends.
 struct Work {
-    layer: Layer,
-    asked: Arc<Asked>,
+    router: Router,
+    context: Arc<RequestContext>,
     message: Arc<Message>,
     waits: bool,
     phase: watch::Receiver<Phase>,
@@ -295,16 +306,16 @@ struct Work {
 
 impl Work {
     /// Answers the request, or returns `None` if its client has cancelled it.
-    async fn answer(mut self, outlet: Outlet) -> Option<Answer> {
-        let answer = in_turns(self.busy.take(), self.layer.answer(&self.asked, &self.message, &outlet));
+    async fn answer(mut self, notifier: Notifier) -> Option<Answer> {
+        let answer = in_turns(self.busy.take(), self.router.answer(&self.context, &self.message, &notifier));
         let answer = tokio::select! {
             answer = answer => answer,
             () = closing(&mut self.phase), if self.waits => {
-                Some(at_the_end(&self.layer, &self.asked, &self.message).await)
+                Some(at_the_end(&self.router, &self.context, &self.message).await)
             }
             () = cancelled(&mut self.parked) => None,
             () = over(self.session.as_deref()), if self.waits => {
-                Some(self.layer.refuse(&self.asked, self.message.id.as_ref(), ended().into()).await)
+                Some(self.router.refuse(&self.context, self.message.id.as_ref(), ended().into()).await)
             }
         };
         drop(self.slot);
@@ -313,13 +324,13 @@ impl Work {
 }
 
 /// Returns the answer to a wait that ends because the server closes.
-async fn at_the_end(layer: &Layer, asked: &Asked, message: &Message) -> Answer {
+async fn at_the_end(router: &Router, context: &RequestContext, message: &Message) -> Answer {
     let id = message.id.as_ref();
     match id.filter(|_| listens(message)) {
-        Some(id) => layer.heard_out(asked, id),
+        Some(id) => router.heard_out(context, id),
         None => {
             let refusal = Refusal::of(Error::new(Code::Closing, "the server is shutting down"));
-            layer.refuse(asked, id, refusal).await
+            router.refuse(context, id, refusal).await
         }
     }
 }

@@ -7,9 +7,9 @@ use hyper::StatusCode;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use rmcp::model::RequestId;
 use svc_core::{Code, Error};
-use svc_mcp_stdio::layer::Answer;
 use svc_mcp_stdio::refusal::{Fault, Refusal};
 use svc_mcp_stdio::revision::Revision;
+use svc_mcp_stdio::router::Answer;
 
 use crate::encode::{self, Response};
 

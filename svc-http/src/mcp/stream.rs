@@ -43,9 +43,9 @@ pub(crate) async fn handle(
     let admission = admission.await?;
     unverified.end(admission.standings());
     let holder = admission.holder().unwrap_or(Holder::at(peer));
-    let asked = query(request).and_then(|subscription| Ok((subscription, state.sockets.take(holder, 1)?)));
-    let (subscription, slot) = match asked {
-        Ok(asked) => asked,
+    let context = query(request).and_then(|subscription| Ok((subscription, state.sockets.take(holder, 1)?)));
+    let (subscription, slot) = match context {
+        Ok(context) => context,
         Err(refusal) => return Err(WAIT_FOR_EVENT.refuse(&state.service, admission, refusal).await),
     };
     if request.method() == Method::HEAD {

@@ -12,7 +12,7 @@ use hyper::{Request, StatusCode};
 use svc_core::{Code, Error, Holder, Peer, Result, Service};
 use svc_mcp_stdio::refusal::{Fault, Refusal};
 use svc_mcp_stdio::revision::Revision;
-use svc_mcp_stdio::view::View;
+use svc_mcp_stdio::tool_filter::ToolFilter;
 use svc_mcp_stdio::{Principal, Told};
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
@@ -53,15 +53,16 @@ impl Endpoint {
             if session.is_some() || head.headers.contains_key(&headers::VERSION) {
                 return self.notify(state, (&principal, peer), &head, session).await;
             }
-            let chosen = query(&head.uri)
-                .and_then(|fields| narrowing::choice(&head.headers, &fields))
-                .and_then(|choice| View::chosen(self.service.table(), &choice).map_err(Refusal::params));
+            let chosen =
+                query(&head.uri).and_then(|fields| narrowing::choice(&head.headers, &fields)).and_then(
+                    |choice| ToolFilter::chosen(self.service.table(), &choice).map_err(Refusal::params),
+                );
             if let Err(refusal) = chosen {
                 return Ok(self.refused(&principal, None, refusal).await);
             }
-            let asked = head.uri.query().map(|query| format!("&{query}")).unwrap_or_default();
+            let context = head.uri.query().map(|query| format!("&{query}")).unwrap_or_default();
             let own = state.own_path(head.uri.path());
-            let address = |id: &str| format!("{own}?sessionId={id}{asked}");
+            let address = |id: &str| format!("{own}?sessionId={id}{context}");
             let holder = principal.holder().unwrap_or(Holder::at(peer));
             let owner = Owner { mark: principal.mark(), holder };
             let closing = match held_until_closing(state, holder) {
@@ -109,16 +110,16 @@ impl Endpoint {
         head: &Parts,
         session: Option<Arc<Session>>,
     ) -> Result<Response> {
-        let asked = query(&head.uri).and_then(|fields| Ok((fields, headers::revision(&head.headers)?)));
-        let (fields, revision) = match asked {
-            Ok(asked) => asked,
+        let context = query(&head.uri).and_then(|fields| Ok((fields, headers::revision(&head.headers)?)));
+        let (fields, revision) = match context {
+            Ok(context) => context,
             Err(refusal) => return Ok(self.refused(principal, None, refusal).await),
         };
         let holder = principal.holder().unwrap_or(Holder::at(peer));
-        let asked =
+        let context =
             last_event_id(&head.headers).and_then(|after| Ok((after, held_until_closing(state, holder)?)));
-        let (after, closing) = match asked {
-            Ok(asked) => asked,
+        let (after, closing) = match context {
+            Ok(context) => context,
             Err(error) => return Err(principal.refuse(&self.service, error).await),
         };
         let uris = fields.into_iter().filter(|(name, _)| name == "uri").map(|(_, uri)| uri).collect();

@@ -12,8 +12,6 @@ import { h } from "./node.js";
 const LINE = 8_000;
 const LONG = /^(.{8001,})/m;
 const PIECE = /.{1,1000}/gu;
-/** About as long as a character that is named. */
-const NAME = 10;
 
 /**
  * @param {string} text
@@ -23,7 +21,6 @@ const NAME = 10;
 export function shownNodes(text, left = newLeft()) {
   return shown(text, left).flatMap((node) => {
     if (node.type === "text") return pieces(node.text, left);
-    left.line += NAME;
     if (node.type === "more") return h("span.control", say.more(node.count));
     return h("span.control", { title: names.control(node.text) }, node.text);
   });

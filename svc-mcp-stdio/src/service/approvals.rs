@@ -16,11 +16,11 @@ use svc_core::op::{Input, Operation};
 use svc_core::ops::follow_approval;
 use svc_core::{Error, Result, Service};
 
-use super::{ServiceOffer, refused, told};
-use crate::answered::Answered;
-use crate::asked::Asked;
-use crate::offer::{Call, Outcome};
+use super::{ServiceHandler, refused, tool_result};
+use crate::handler::{Call, Outcome};
 use crate::refusal::Refusal;
+use crate::request_context::RequestContext;
+use crate::response::Response;
 
 /// The tool that decides.
 pub(super) const TOOL: &str = "approval_decide";
@@ -51,7 +51,7 @@ struct State {
 
 /// The client's response to the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Response {
+enum ConsentOutcome {
     /// The person opens it.
     Opened,
     /// The person declines.
@@ -79,13 +79,17 @@ impl Approvals {
     }
 }
 
-impl ServiceOffer {
+impl ServiceHandler {
     /// Continues a call that was answered with a link, or returns `None` if it must run again.
     ///
     /// Rejects a state that was tampered with, belongs to another caller or call, or is too old.
-    pub(super) async fn continue_decision(&self, asked: &Asked, call: &Call) -> Result<Option<Outcome>> {
+    pub(super) async fn continue_decision(
+        &self,
+        context: &RequestContext,
+        call: &Call,
+    ) -> Result<Option<Outcome>> {
         let Some(sealed) = sealed_state(call) else { return Ok(None) };
-        let bound_to = self.bound_to(asked, call).await?;
+        let bound_to = self.bound_to(context, call).await?;
         let state = sealed.as_deref().and_then(|sealed| self.approvals().open(sealed, &bound_to));
         let is_live = |state: &State| self.service.now().micros() < state.expires;
         let Some(state) = state.filter(is_live) else {
@@ -94,63 +98,68 @@ impl ServiceOffer {
             ))));
         };
         let input = match response(call) {
-            Response::Opened => json!({"gate_id": state.gate, "timeout_secs": ROUND_SECS}),
-            Response::Refused => json!({"gate_id": state.gate}),
-            Response::Missing => return Ok(None),
+            ConsentOutcome::Opened => json!({"gate_id": state.gate, "timeout_secs": ROUND_SECS}),
+            ConsentOutcome::Refused => json!({"gate_id": state.gate}),
+            ConsentOutcome::Missing => return Ok(None),
         };
-        let gate = self.follow(asked, &input).await?;
+        let gate = self.follow(context, &input).await?;
         if gate.get("timed_out").is_some() {
             return Ok(None);
         }
         let output = gate.to_string();
-        Ok(Some(Ok(told::output(TOOL, output.as_bytes(), asked, self.service.table()))))
+        Ok(Some(Ok(tool_result::output(TOOL, output.as_bytes(), context, self.service.table()))))
     }
 
     /// Answers a call whose gate needs a person, as `error` reports.
-    pub(super) async fn leave_to_a_person(&self, asked: &Asked, call: &Call, error: Error) -> Outcome {
-        let error = error.linked_at(asked.principal.address());
-        match self.with_link(asked, call, &error).await {
+    pub(super) async fn leave_to_a_person(
+        &self,
+        context: &RequestContext,
+        call: &Call,
+        error: Error,
+    ) -> Outcome {
+        let error = error.linked_at(context.principal.address());
+        match self.with_link(context, call, &error).await {
             Ok(answered) => Ok(answered),
             Err(error) => refused(TOOL, error),
         }
     }
 
-    async fn with_link(&self, asked: &Asked, call: &Call, error: &Error) -> Result<Answered> {
+    async fn with_link(&self, context: &RequestContext, call: &Call, error: &Error) -> Result<Response> {
         let link = error.problem().extra.remove("link").unwrap_or_default();
         let url = link.get("url").and_then(Value::as_str).unwrap_or_default();
         let gate_id = gate_id(call);
         // A link that the client opens must contain the address of the service.
         let is_whole = !url.starts_with('/');
-        if is_whole && opens_links(asked) {
+        if is_whole && opens_links(context) {
             let expires = self.service.now().micros().saturating_add(STATE_MICROS);
             let state = State { gate: gate_id, expires };
-            let state = self.approvals().seal(&state, &self.bound_to(asked, call).await?)?;
+            let state = self.approvals().seal(&state, &self.bound_to(context, call).await?)?;
             let message = "A person has to decide about this approval. The page shows what is asked and \
                            by whom, and has the buttons.";
             let question = json!({"method": "elicitation/create",
                                   "params": {"mode": "url", "message": message, "url": url}});
             let answer = json!({"inputRequests": {QUESTION: question}, "requestState": state});
-            return Ok(Answered::of(&answer).needing_input());
+            return Ok(Response::of(&answer).needing_input());
         }
-        let mut gate = self.follow(asked, &json!({"gate_id": gate_id})).await?;
+        let mut gate = self.follow(context, &json!({"gate_id": gate_id})).await?;
         let hint = hint(error.detail(), url, is_whole);
         if let Some(members) = gate.as_object_mut() {
             members.insert("link".to_owned(), link);
         }
-        Ok(told::output_with_hint(gate.to_string().as_bytes(), Some(&hint), asked.revision))
+        Ok(tool_result::output_with_hint(gate.to_string().as_bytes(), Some(&hint), context.revision))
     }
 
     /// Returns the gate once it is decided, or at once, with the rights of the caller.
-    async fn follow(&self, asked: &Asked, input: &Value) -> Result<Value> {
+    async fn follow(&self, context: &RequestContext, input: &Value) -> Result<Value> {
         let input = Input::json(input.to_string());
-        let reply = asked.principal.request(&self.service, &self.approvals().follow, &input).await;
-        asked.principal.record_lsn(reply.as_ref().map_or_else(Error::room_lsn, |reply| reply.lsn));
+        let reply = context.principal.request(&self.service, &self.approvals().follow, &input).await;
+        context.principal.record_lsn(reply.as_ref().map_or_else(Error::room_lsn, |reply| reply.lsn));
         serde_json::from_slice(&reply?.body()?).map_err(Error::internal)
     }
 
     /// Returns the data to which a state is bound: the member, the tool and the arguments.
-    async fn bound_to(&self, asked: &Asked, call: &Call) -> Result<Vec<u8>> {
-        let member = asked.principal.member(&self.service).await?;
+    async fn bound_to(&self, context: &RequestContext, call: &Call) -> Result<Vec<u8>> {
+        let member = context.principal.member(&self.service).await?;
         // A client may write the same arguments in another order.
         let arguments: BTreeMap<String, Value> = match read_at_most(&call.arguments, ARGUMENT_VALUES_MAX) {
             Ok(Value::Object(arguments)) => arguments.into_iter().collect(),
@@ -163,8 +172,8 @@ impl ServiceOffer {
 }
 
 /// Returns whether the client opens links for its user.
-fn opens_links(asked: &Asked) -> bool {
-    asked.revision.is_stateless() && asked.declared.links
+fn opens_links(context: &RequestContext) -> bool {
+    context.revision.is_stateless() && context.declared.links
 }
 
 /// Returns the state that a call brings back, if any; the inner value is `None` if it is not text.
@@ -174,13 +183,13 @@ fn sealed_state(call: &Call) -> Option<Option<String>> {
     Some(params.read("requestState").ok().flatten())
 }
 
-fn response(call: &Call) -> Response {
+fn response(call: &Call) -> ConsentOutcome {
     let responses: Option<Value> = call.message.params.read("inputResponses").ok().flatten();
     let action = responses.as_ref().and_then(|all| all.get(QUESTION)?.get("action")?.as_str());
     match action {
-        Some("accept") => Response::Opened,
-        Some("decline" | "cancel") => Response::Refused,
-        _ => Response::Missing,
+        Some("accept") => ConsentOutcome::Opened,
+        Some("decline" | "cancel") => ConsentOutcome::Refused,
+        _ => ConsentOutcome::Missing,
     }
 }
 

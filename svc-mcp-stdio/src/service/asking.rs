@@ -8,7 +8,7 @@ use svc_core::limits::ANSWER_BYTES_MAX;
 use svc_core::op::Input;
 use svc_core::{Error, Result};
 
-use super::ServiceOffer;
+use super::ServiceHandler;
 use crate::principal::Principal;
 
 /// Maximum items that one request reads from a list.
@@ -41,7 +41,7 @@ pub(super) struct Listed<T> {
     pub has_more: bool,
 }
 
-impl ServiceOffer {
+impl ServiceHandler {
     /// Runs an operation as the caller and returns its output, as JSON.
     pub(super) async fn ask(&self, caller: &Principal, operation: &str, input: &Value) -> Result<Vec<u8>> {
         let operation = self.service.operation(operation)?;

@@ -6,15 +6,15 @@ use serde_json::{Value, json};
 use svc_core::Result;
 use svc_core::text::echo;
 
-use super::ServiceOffer;
+use super::ServiceHandler;
 use super::asking::{Listed, Takes};
 use super::prompts::Template;
 use super::resources::KINDS;
-use crate::answered::Answered;
-use crate::asked::Asked;
-use crate::offer::Outcome;
+use crate::handler::Outcome;
 use crate::principal::Principal;
 use crate::refusal::Refusal;
+use crate::request_context::RequestContext;
+use crate::response::Response;
 
 /// Maximum pages of a list to search.
 const PAGES: usize = 2;
@@ -54,14 +54,18 @@ impl Candidate {
     }
 }
 
-impl ServiceOffer {
+impl ServiceHandler {
     /// Completes an argument of a prompt or of a template.
-    pub(super) async fn complete_argument(&self, asked: &Asked, params: &CompleteRequestParams) -> Outcome {
+    pub(super) async fn complete_argument(
+        &self,
+        context: &RequestContext,
+        params: &CompleteRequestParams,
+    ) -> Outcome {
         let takes = completed(&params.r#ref, &params.argument.name)?;
-        let caller = &asked.principal.once(&self.service).await?;
+        let caller = &context.principal.once(&self.service).await?;
         let listed = self.candidates(caller, takes).await?;
         let typed = params.argument.value.to_lowercase();
-        Ok(Answered::of(&json!({"completion": completion(&listed, &typed)})))
+        Ok(Response::of(&json!({"completion": completion(&listed, &typed)})))
     }
 
     async fn candidates(&self, caller: &Principal, takes: Takes) -> Result<Listed<Candidate>> {

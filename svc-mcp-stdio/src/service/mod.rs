@@ -3,7 +3,7 @@
 //! The capabilities and the tool filter of a caller determine which tools it sees. The core authorises each
 //! call.
 
-mod told;
+mod tool_result;
 mod approvals;
 mod tools;
 mod asking;
@@ -23,24 +23,24 @@ use serde_json::{Map, Value};
 use svc_core::op::mcp;
 use svc_core::{Code, Error, Service};
 
-use crate::answered::{Answered, LONG_TTL_MS, Scope};
-use crate::asked::Asked;
 use crate::catalogue::{Audience, Catalogue, Entry, Shape};
-use crate::offer::{Call, Manner, Offer, Outcome};
-use crate::outlet::Outlet;
+use crate::handler::{Call, CallProperties, Handler, Outcome};
+use crate::notifier::Notifier;
 use crate::refusal::Refusal;
-use crate::view::INSTRUCTIONS_OF_SOME;
+use crate::request_context::RequestContext;
+use crate::response::{LONG_TTL_MS, Response, Scope};
+use crate::tool_filter::INSTRUCTIONS_OF_SOME;
 use approvals::Approvals;
 pub use subscriptions::Told;
 
 /// The handler of one service.
-pub(crate) struct ServiceOffer {
+pub(crate) struct ServiceHandler {
     service: Service,
     catalogue: OnceLock<Catalogue>,
     approvals: OnceLock<Approvals>,
 }
 
-impl ServiceOffer {
+impl ServiceHandler {
     /// Creates the handler of a service's operations.
     pub fn new(service: Service) -> Self {
         Self { service, catalogue: OnceLock::new(), approvals: OnceLock::new() }
@@ -56,27 +56,27 @@ impl ServiceOffer {
         self.approvals.get_or_init(|| Approvals::new(&self.service))
     }
 
-    async fn list(&self, asked: &Asked) -> Outcome {
-        let is_profile = asked.view.profile().is_some();
+    async fn list(&self, context: &RequestContext) -> Outcome {
+        let is_profile = context.view.profile().is_some();
         let held = match is_profile {
             true => None,
-            false => Some(asked.principal.capabilities(&self.service).await?),
+            false => Some(context.principal.capabilities(&self.service).await?),
         };
         let audience = Audience {
             held,
-            is_anonymous: asked.principal.is_anonymous(),
-            view: asked.view.clone(),
-            shape: Shape::for_client(asked.revision, asked.declared.cards),
+            is_anonymous: context.principal.is_anonymous(),
+            view: context.view.clone(),
+            shape: Shape::for_client(context.revision, context.declared.cards),
         };
         let list = self.catalogue().list(audience);
-        let is_for_all = is_profile && asked.view.is_of_path() && !asked.principal.is_anonymous();
+        let is_for_all = is_profile && context.view.is_of_path() && !context.principal.is_anonymous();
         let scope = if is_for_all { Scope::Public } else { Scope::Private };
-        Ok(Answered::shared(list).cached(LONG_TTL_MS, scope))
+        Ok(Response::shared(list).cached(LONG_TTL_MS, scope))
     }
 }
 
-impl Offer for ServiceOffer {
-    fn declares(&self, asked: &Asked) -> ServerCapabilities {
+impl Handler for ServiceHandler {
+    fn declares(&self, context: &RequestContext) -> ServerCapabilities {
         let mut declared = ServerCapabilities::builder()
             .enable_tools()
             .enable_resources()
@@ -85,25 +85,25 @@ impl Offer for ServiceOffer {
             .enable_completions()
             .build();
         declared.logging = Some(Map::new());
-        if let Some(resources) = declared.resources.as_mut().filter(|_| asked.revision.has_handshake()) {
+        if let Some(resources) = declared.resources.as_mut().filter(|_| context.revision.has_handshake()) {
             // Later revisions subscribe by a method that is not a capability.
             resources.subscribe = Some(true);
         }
         declared
     }
 
-    fn instructions(&self, asked: &Asked) -> &'static str {
-        if asked.principal.is_anonymous() { INSTRUCTIONS_OF_SOME } else { asked.view.instructions() }
+    fn instructions(&self, context: &RequestContext) -> &'static str {
+        if context.principal.is_anonymous() { INSTRUCTIONS_OF_SOME } else { context.view.instructions() }
     }
 
-    fn manner(&self, tool: &str) -> Manner {
+    fn manner(&self, tool: &str) -> CallProperties {
         let entry = self.catalogue().entry(tool);
         entry.map(|entry| manner_of(entry)).unwrap_or_default()
     }
 
-    fn manner_of_next(&self, tool: &str) -> Manner {
+    fn manner_of_next(&self, tool: &str) -> CallProperties {
         let manner = self.manner(tool);
-        if tool == approvals::TOOL { Manner { waits: true, ..manner } } else { manner }
+        if tool == approvals::TOOL { CallProperties { waits: true, ..manner } } else { manner }
     }
 
     fn input_schema(&self, _: &str) -> Option<&Value> {
@@ -111,62 +111,81 @@ impl Offer for ServiceOffer {
         None
     }
 
-    fn tools<'a>(&'a self, asked: &'a Asked) -> BoxFuture<'a, Outcome> {
-        Box::pin(self.list(asked))
+    fn tools<'a>(&'a self, context: &'a RequestContext) -> BoxFuture<'a, Outcome> {
+        Box::pin(self.list(context))
     }
 
-    fn call<'a>(&'a self, asked: &'a Asked, call: Call, outlet: &'a Outlet) -> BoxFuture<'a, Outcome> {
-        Box::pin(self.call_tool(asked, call, outlet))
+    fn call<'a>(
+        &'a self,
+        context: &'a RequestContext,
+        call: Call,
+        notifier: &'a Notifier,
+    ) -> BoxFuture<'a, Outcome> {
+        Box::pin(self.call_tool(context, call, notifier))
     }
 
-    fn resources<'a>(&'a self, asked: &'a Asked) -> BoxFuture<'a, Outcome> {
+    fn resources<'a>(&'a self, context: &'a RequestContext) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
-            if let Some(connection) = asked.connection.as_ref().filter(|_| asked.revision.has_handshake()) {
+            if let Some(connection) = context.connection.as_ref().filter(|_| context.revision.has_handshake())
+            {
                 // A caller that may not follow the log can still read the list.
-                let _ = self.watch_for(connection, &asked.principal).await;
+                let _ = self.watch_for(connection, &context.principal).await;
             }
-            self.list_resources(asked).await
+            self.list_resources(context).await
         })
     }
 
-    fn templates<'a>(&'a self, _: &'a Asked) -> BoxFuture<'a, Outcome> {
+    fn templates<'a>(&'a self, _: &'a RequestContext) -> BoxFuture<'a, Outcome> {
         Box::pin(async { Ok(resources::templates()) })
     }
 
-    fn read<'a>(&'a self, asked: &'a Asked, uri: String) -> BoxFuture<'a, Outcome> {
-        Box::pin(async move { self.read_resource(asked, &uri).await })
+    fn read<'a>(&'a self, context: &'a RequestContext, uri: String) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move { self.read_resource(context, &uri).await })
     }
 
-    fn prompts<'a>(&'a self, asked: &'a Asked) -> BoxFuture<'a, Outcome> {
-        Box::pin(async move { Ok(self.list_prompts(&asked.view)) })
+    fn prompts<'a>(&'a self, context: &'a RequestContext) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move { Ok(self.list_prompts(&context.view)) })
     }
 
-    fn prompt<'a>(&'a self, asked: &'a Asked, params: GetPromptRequestParams) -> BoxFuture<'a, Outcome> {
-        Box::pin(async move { self.get_prompt(asked, &params).await })
+    fn prompt<'a>(
+        &'a self,
+        context: &'a RequestContext,
+        params: GetPromptRequestParams,
+    ) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move { self.get_prompt(context, &params).await })
     }
 
-    fn complete<'a>(&'a self, asked: &'a Asked, params: CompleteRequestParams) -> BoxFuture<'a, Outcome> {
-        Box::pin(async move { self.complete_argument(asked, &params).await })
+    fn complete<'a>(
+        &'a self,
+        context: &'a RequestContext,
+        params: CompleteRequestParams,
+    ) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move { self.complete_argument(context, &params).await })
     }
 
-    fn subscribe<'a>(&'a self, asked: &'a Asked, uri: String, is_wanted: bool) -> BoxFuture<'a, Outcome> {
-        Box::pin(async move { self.set_subscription(asked, &uri, is_wanted).await })
+    fn subscribe<'a>(
+        &'a self,
+        context: &'a RequestContext,
+        uri: String,
+        is_wanted: bool,
+    ) -> BoxFuture<'a, Outcome> {
+        Box::pin(async move { self.set_subscription(context, &uri, is_wanted).await })
     }
 
     fn listen<'a>(
         &'a self,
-        asked: &'a Asked,
+        context: &'a RequestContext,
         id: &'a RequestId,
         filter: SubscriptionFilter,
-        outlet: &'a Outlet,
+        notifier: &'a Notifier,
     ) -> BoxFuture<'a, Outcome> {
-        Box::pin(self.listen_for(asked, id, filter, outlet))
+        Box::pin(self.listen_for(context, id, filter, notifier))
     }
 
-    fn refuse<'a>(&'a self, asked: &'a Asked, refusal: Refusal) -> BoxFuture<'a, Refusal> {
+    fn refuse<'a>(&'a self, context: &'a RequestContext, refusal: Refusal) -> BoxFuture<'a, Refusal> {
         Box::pin(async move {
             let error = Error::malformed(refusal.message().to_owned());
-            let error = asked.principal.refuse(&self.service, error).await;
+            let error = context.principal.refuse(&self.service, error).await;
             match error.code() {
                 Code::Malformed => refusal,
                 _ => Refusal::of(error),
@@ -176,14 +195,14 @@ impl Offer for ServiceOffer {
 }
 
 /// Returns how to treat a call of a tool.
-fn manner_of(entry: &Entry) -> Manner {
-    Manner { waits: entry.waits(), changes: entry.changes() }
+fn manner_of(entry: &Entry) -> CallProperties {
+    CallProperties { waits: entry.waits(), changes: entry.changes() }
 }
 
 /// Returns the outcome of a call that an operation has refused.
 fn refused(tool: &str, error: Error) -> Outcome {
     match mcp::error_form(error.code()) {
         mcp::ErrorForm::Error(_) => Err(Refusal::of(error)),
-        mcp::ErrorForm::Result => Ok(told::refusal(tool, &error)),
+        mcp::ErrorForm::Result => Ok(tool_result::refusal(tool, &error)),
     }
 }

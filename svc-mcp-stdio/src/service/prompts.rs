@@ -5,14 +5,14 @@ use serde_json::{Value, json};
 use svc_core::op::Table;
 use svc_core::text::echo;
 
-use super::ServiceOffer;
+use super::ServiceHandler;
 use super::asking::Takes;
 use crate::address::Address;
-use crate::answered::{Answered, LONG_TTL_MS, Scope, push_as_string};
-use crate::asked::Asked;
-use crate::offer::Outcome;
+use crate::handler::Outcome;
 use crate::refusal::Refusal;
-use crate::view::View;
+use crate::request_context::RequestContext;
+use crate::response::{LONG_TTL_MS, Response, Scope, push_as_string};
+use crate::tool_filter::ToolFilter;
 
 /// An argument of a prompt.
 #[derive(Debug)]
@@ -150,7 +150,7 @@ impl Template {
     }
 
     /// Returns whether all tools that it names are shown.
-    fn is_for(&self, view: &View, table: &Table) -> bool {
+    fn is_for(&self, view: &ToolFilter, table: &Table) -> bool {
         view.shows_named(self.text, table)
     }
 
@@ -196,20 +196,24 @@ impl Template {
     }
 }
 
-impl ServiceOffer {
+impl ServiceHandler {
     /// Returns the prompts whose tools are all shown.
-    pub(super) fn list_prompts(&self, view: &View) -> Answered {
+    pub(super) fn list_prompts(&self, view: &ToolFilter) -> Response {
         let table = self.service.table();
         let shown = TEMPLATES.iter().filter(|template| template.is_for(view, table));
         let prompts: Vec<Prompt> = shown.map(Template::shown).collect();
         let scope = if view.is_of_path() { Scope::Public } else { Scope::Private };
-        Answered::of(&json!({"prompts": prompts})).cached(LONG_TTL_MS, scope)
+        Response::of(&json!({"prompts": prompts})).cached(LONG_TTL_MS, scope)
     }
 
     /// Returns a prompt with its thread.
-    pub(super) async fn get_prompt(&self, asked: &Asked, params: &GetPromptRequestParams) -> Outcome {
+    pub(super) async fn get_prompt(
+        &self,
+        context: &RequestContext,
+        params: &GetPromptRequestParams,
+    ) -> Outcome {
         let template = Template::called(&params.name)?;
-        if !template.is_for(&asked.view, self.service.table()) {
+        if !template.is_for(&context.view, self.service.table()) {
             return Err(Refusal::params(format!(
                 "the prompt {} takes tools that were not chosen here; see prompts/list",
                 template.name
@@ -219,8 +223,8 @@ impl ServiceOffer {
         let given = template.read(params.arguments.as_ref().unwrap_or(&none))?;
         let thread = given.iter().find(|(name, _)| *name == THREAD_ID).map_or("", |(_, id)| *id);
         let uri = format!("svc://threads/{thread}");
-        let address = Address::of(&uri).ok_or_else(|| Refusal::resource(&uri, asked.revision))?;
-        let content = self.content(&asked.principal, address, asked.revision).await?;
+        let address = Address::of(&uri).ok_or_else(|| Refusal::resource(&uri, context.revision))?;
+        let content = self.content(&context.principal, address, context.revision).await?;
         let mut members = br#""description":"#.to_vec();
         push_as_string(&mut members, template.description.as_bytes());
         members.extend_from_slice(br#","messages":[{"role":"user","content":{"type":"text","text":"#);
@@ -228,7 +232,7 @@ impl ServiceOffer {
         members.extend_from_slice(br#"}},{"role":"user","content":{"type":"resource","resource":"#);
         members.extend_from_slice(&content);
         members.extend_from_slice(b"}}]");
-        Ok(Answered::raw(members))
+        Ok(Response::raw(members))
     }
 }
 
@@ -287,14 +291,14 @@ mod tests {
     #[test]
     fn a_prompt_is_shown_with_its_tools() {
         let table = operation_table().unwrap();
-        let shown = |view: &View| -> Vec<&str> {
+        let shown = |view: &ToolFilter| -> Vec<&str> {
             let shown = TEMPLATES.iter().filter(|template| template.is_for(view, &table));
             shown.map(|template| template.name).collect()
         };
-        assert_eq!(shown(&View::default()).len(), TEMPLATES.len());
+        assert_eq!(shown(&ToolFilter::default()).len(), TEMPLATES.len());
         let worker = ["catch_up", "finish_work", "hand_over", "plan_work", "start_work"];
-        assert_eq!(shown(&View::of(Profile::Worker)), worker);
-        assert_eq!(shown(&View::of(Profile::Reviewer)), ["catch_up", "review_thread"]);
+        assert_eq!(shown(&ToolFilter::of(Profile::Worker)), worker);
+        assert_eq!(shown(&ToolFilter::of(Profile::Reviewer)), ["catch_up", "review_thread"]);
     }
 
     #[test]

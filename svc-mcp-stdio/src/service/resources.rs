@@ -10,16 +10,16 @@ use svc_core::id::{ChannelId, WorkspaceId};
 use svc_core::limits::ANSWER_MCP_BYTES;
 use svc_core::{Code, Error, Result};
 
-use super::ServiceOffer;
+use super::ServiceHandler;
 use super::asking::Takes;
 use crate::address::Address;
-use crate::answered::{Answered, LONG_TTL_MS, Scope, push_as_string};
-use crate::asked::Asked;
 use crate::card;
 use crate::catalogue::CARD_URI;
-use crate::offer::Outcome;
+use crate::handler::Outcome;
 use crate::principal::Principal;
 use crate::refusal::Refusal;
+use crate::request_context::RequestContext;
+use crate::response::{LONG_TTL_MS, Response, Scope, push_as_string};
 use crate::revision::Revision;
 
 const JSON: &str = "application/json";
@@ -136,10 +136,10 @@ struct Boot {
     next_offset: Option<u64>,
 }
 
-impl ServiceOffer {
+impl ServiceHandler {
     /// Lists the workspace, its channels that the caller may see, and their boots.
-    pub(super) async fn list_resources(&self, asked: &Asked) -> Outcome {
-        let caller = &asked.principal.once(&self.service).await?;
+    pub(super) async fn list_resources(&self, context: &RequestContext) -> Outcome {
+        let caller = &context.principal.once(&self.service).await?;
         let workspace = self.workspace_of(caller).await?;
         let input = json!({"workspace_id": workspace});
         let Workspace { name } = self.read(caller, "get_workspace", &input).await?;
@@ -156,8 +156,8 @@ impl ServiceOffer {
             resources.push(resource(Address::Boot(*id), format!("{name} boot")));
         }
         let mut resources: Vec<Value> = resources.iter().map(|resource| json!(resource)).collect();
-        resources.extend(asked.declared.cards.then(|| card::approval().item));
-        Ok(Answered::of(&json!({"resources": resources})).cached(LONG_TTL_MS, Scope::Private))
+        resources.extend(context.declared.cards.then(|| card::approval().item));
+        Ok(Response::of(&json!({"resources": resources})).cached(LONG_TTL_MS, Scope::Private))
     }
 
     /// Returns the channels of the list.
@@ -171,18 +171,18 @@ impl ServiceOffer {
     }
 
     /// Reads a resource.
-    pub(super) async fn read_resource(&self, asked: &Asked, uri: &str) -> Outcome {
-        if uri == CARD_URI && asked.declared.cards {
+    pub(super) async fn read_resource(&self, context: &RequestContext, uri: &str) -> Outcome {
+        if uri == CARD_URI && context.declared.cards {
             let contents = json!({"contents": [card::approval().contents]});
-            return Ok(Answered::of(&contents).cached(LONG_TTL_MS, Scope::Public));
+            return Ok(Response::of(&contents).cached(LONG_TTL_MS, Scope::Public));
         }
-        let address = Address::of(uri).ok_or_else(|| Refusal::resource(uri, asked.revision))?;
-        let caller = &asked.principal.once(&self.service).await?;
+        let address = Address::of(uri).ok_or_else(|| Refusal::resource(uri, context.revision))?;
+        let caller = &context.principal.once(&self.service).await?;
         let mut members = br#""contents":["#.to_vec();
-        members.extend_from_slice(&self.content(caller, address, asked.revision).await?);
+        members.extend_from_slice(&self.content(caller, address, context.revision).await?);
         members.push(b']');
         let ttl_ms = if matches!(address, Address::Thread(_)) { 0 } else { SHORT_TTL_MS };
-        Ok(Answered::raw(members).cached(ttl_ms, Scope::Private))
+        Ok(Response::raw(members).cached(ttl_ms, Scope::Private))
     }
 
     /// Returns the content of a resource for the caller, in the form of the protocol and within the bytes of
@@ -276,13 +276,13 @@ impl ServiceOffer {
 }
 
 /// Returns the result of `resources/templates/list`.
-pub(super) fn templates() -> Answered {
+pub(super) fn templates() -> Response {
     let templates = KINDS.map(|kind| {
         ResourceTemplate::new(kind.template, kind.name)
             .with_description(kind.description)
             .with_mime_type(kind.mime_type)
     });
-    Answered::of(&json!({"resourceTemplates": templates})).cached(LONG_TTL_MS, Scope::Public)
+    Response::of(&json!({"resourceTemplates": templates})).cached(LONG_TTL_MS, Scope::Public)
 }
 
 fn resource(address: Address, name: impl Into<String>) -> Resource {
@@ -307,7 +307,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_by_the_model_of_the_protocol() {
-        let response = |answered: Answered| -> Value {
+        let response = |answered: Response| -> Value {
             let bytes = answered.response(&RequestId::Number(1), Revision::V20260728, "{}");
             serde_json::from_slice::<Value>(&bytes.joined()).unwrap()["result"].take()
         };
@@ -317,7 +317,7 @@ mod tests {
         let mut members = br#""contents":["#.to_vec();
         content.write(&mut members);
         members.push(b']');
-        let read: ReadResourceResult = serde_json::from_value(response(Answered::raw(members))).unwrap();
+        let read: ReadResourceResult = serde_json::from_value(response(Response::raw(members))).unwrap();
         let json = serde_json::to_value(&read.contents).unwrap();
         assert_eq!(json, json!([{"uri": "svc://x/\"", "mimeType": JSON, "text": text}]));
         let listed = response(templates());

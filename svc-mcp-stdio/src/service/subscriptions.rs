@@ -9,17 +9,17 @@ use rmcp::model::{RequestId, SubscriptionFilter};
 use serde_json::{Value, json};
 use svc_core::{Code, Result};
 
-use super::ServiceOffer;
+use super::ServiceHandler;
 use super::resources;
 use super::watch::{Changes, Interest, Watch};
 use crate::address::Address;
-use crate::answered::{Answered, SUBSCRIPTION_ID};
-use crate::asked::Asked;
 use crate::connection::{Connection, SUBSCRIBED_MAX};
-use crate::offer::Outcome;
-use crate::outlet::{Outlet, notification};
+use crate::handler::Outcome;
+use crate::notifier::{Notifier, notification};
 use crate::principal::Principal;
 use crate::refusal::Refusal;
+use crate::request_context::RequestContext;
+use crate::response::{Response, SUBSCRIPTION_ID};
 use crate::revision::Revision;
 
 const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
@@ -35,16 +35,16 @@ pub struct Told {
     pub message: Bytes,
 }
 
-impl ServiceOffer {
+impl ServiceHandler {
     /// Notifies a request of changes, until its client leaves or its credential ends.
     pub(super) async fn listen_for(
         &self,
-        asked: &Asked,
+        context: &RequestContext,
         id: &RequestId,
         filter: SubscriptionFilter,
-        outlet: &Outlet,
+        notifier: &Notifier,
     ) -> Outcome {
-        let caller = &asked.principal.once(&self.service).await?;
+        let caller = &context.principal.once(&self.service).await?;
         let wants_list = filter.resources_list_changed == Some(true);
         let wants_resources = filter.resource_subscriptions.is_some();
         let addresses = Arc::new(Mutex::new(BTreeSet::new()));
@@ -59,14 +59,14 @@ impl ServiceOffer {
             wants_resources.then(|| visible.iter().map(Address::to_string).collect());
         addresses.lock().unwrap_or_else(PoisonError::into_inner).extend(visible);
         let meta = json!({SUBSCRIPTION_ID: id});
-        if !outlet.send(ACKNOWLEDGED, &json!({"notifications": accepted, "_meta": meta})).await {
+        if !notifier.send(ACKNOWLEDGED, &json!({"notifications": accepted, "_meta": meta})).await {
             return Err(Refusal::params("what is listened for is sent as server-sent events: accept them"));
         }
         loop {
             let changes = watch.next().await?;
             for (method, params) in changes.notifications(wants_list, Some(&meta)) {
-                if !outlet.send(method, &params).await {
-                    return Ok(Answered::listened(id));
+                if !notifier.send(method, &params).await {
+                    return Ok(Response::listened(id));
                 }
             }
         }
@@ -88,14 +88,19 @@ impl ServiceOffer {
     }
 
     /// Subscribes to a resource, or ends the subscription: for the connection, or else for the token.
-    pub(super) async fn set_subscription(&self, asked: &Asked, uri: &str, is_wanted: bool) -> Outcome {
-        let address = Address::of(uri).ok_or_else(|| Refusal::resource(uri, asked.revision))?;
-        let caller = &asked.principal.once(&self.service).await?;
+    pub(super) async fn set_subscription(
+        &self,
+        context: &RequestContext,
+        uri: &str,
+        is_wanted: bool,
+    ) -> Outcome {
+        let address = Address::of(uri).ok_or_else(|| Refusal::resource(uri, context.revision))?;
+        let caller = &context.principal.once(&self.service).await?;
         if is_wanted {
             let seen = self.check_visible(caller, address).await;
-            seen.map_err(|error| resources::refusal(error, uri, asked.revision))?;
+            seen.map_err(|error| resources::refusal(error, uri, context.revision))?;
         }
-        match &asked.connection {
+        match &context.connection {
             None => caller.set_resource_subscription(&self.service, uri, is_wanted).await?,
             Some(connection) => {
                 if is_wanted {
@@ -104,7 +109,7 @@ impl ServiceOffer {
                 connection.set(address, is_wanted)?;
             }
         }
-        Ok(Answered::default())
+        Ok(Response::default())
     }
 
     /// Starts the notifications of a connection, unless it already has them.
@@ -113,12 +118,12 @@ impl ServiceOffer {
             Interest { addresses: Arc::clone(connection.addresses()), with_stored: false, with_list: true };
         let start = async {
             let mut watch = Watch::begin(&self.service, caller, interest, None).await?;
-            let outlet = connection.outlet().clone();
+            let notifier = connection.notifier().clone();
             let watching = tokio::spawn(async move {
                 // The connection learns with its next request if its credential has ended.
                 while let Ok(changes) = watch.next().await {
                     for (method, params) in changes.notifications(true, None) {
-                        if !outlet.send(method, &params).await {
+                        if !notifier.send(method, &params).await {
                             return;
                         }
                     }

@@ -11,13 +11,13 @@ use svc_core::text::{echo, nearest};
 use svc_core::{Code, Error, Result};
 use tokio::time::sleep;
 
-use super::{ServiceOffer, approvals, manner_of, refused, told};
-use crate::asked::Asked;
+use super::{ServiceHandler, approvals, manner_of, refused, tool_result};
 use crate::catalogue::Entry;
+use crate::handler::{Call, Outcome};
 use crate::log_level::LogLevel;
-use crate::offer::{Call, Outcome};
-use crate::outlet::Outlet;
+use crate::notifier::Notifier;
 use crate::refusal::Refusal;
+use crate::request_context::RequestContext;
 
 /// The interval at which a wait reports its progress.
 const PROGRESS_EVERY: Duration = Duration::from_secs(4);
@@ -26,20 +26,25 @@ const FIRST_PROGRESS_EVERY: Duration = Duration::from_secs(1);
 /// How long the first interval is used.
 const FIRST: Duration = Duration::from_secs(8);
 
-impl ServiceOffer {
-    pub(super) async fn call_tool(&self, asked: &Asked, call: Call, outlet: &Outlet) -> Outcome {
+impl ServiceHandler {
+    pub(super) async fn call_tool(
+        &self,
+        context: &RequestContext,
+        call: Call,
+        notifier: &Notifier,
+    ) -> Outcome {
         let entry = match self.catalogue().entry(&call.name) {
-            Some(entry) if asked.view.shows(&entry.operation) => entry,
-            found => return Err(self.unknown_tool(asked, &call.name, found.is_some())),
+            Some(entry) if context.view.shows(&entry.operation) => entry,
+            found => return Err(self.unknown_tool(context, &call.name, found.is_some())),
         };
         let tool = entry.operation.name();
         if let Err(error) = manner_of(entry).check_size(&call.message) {
-            return refused(tool, asked.principal.refuse(&self.service, error).await);
+            return refused(tool, context.principal.refuse(&self.service, error).await);
         }
         if tool == approvals::TOOL {
-            let continued = self.continue_decision(asked, &call);
-            let continued = match asked.progress.as_ref() {
-                Some(token) => reporting(continued, token, approvals::ROUND_SECS, outlet).await,
+            let continued = self.continue_decision(context, &call);
+            let continued = match context.progress.as_ref() {
+                Some(token) => reporting(continued, token, approvals::ROUND_SECS, notifier).await,
                 None => continued.await,
             };
             match continued {
@@ -48,32 +53,32 @@ impl ServiceOffer {
                 Err(error) => return refused(tool, error),
             }
         }
-        let key = if entry.operation.heeds_keys() { asked.idempotency_key()? } else { None };
+        let key = if entry.operation.heeds_keys() { context.idempotency_key()? } else { None };
         let begun = Instant::now();
-        let run = self.run(asked, entry, &call, key);
-        let outcome = match asked.progress.as_ref().filter(|_| entry.waits()) {
-            Some(token) => reporting(run, token, wait_secs(&call), outlet).await,
+        let run = self.run(context, entry, &call, key);
+        let outcome = match context.progress.as_ref().filter(|_| entry.waits()) {
+            Some(token) => reporting(run, token, wait_secs(&call), notifier).await,
             None => run.await,
         };
-        if asked.logs(LogLevel::Debug) {
+        if context.logs(LogLevel::Debug) {
             let took = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-            let lsn = asked.principal.room_lsn();
-            outlet.log(LogLevel::Debug, &json!({"operation": tool, "ms": took, "lsn": lsn}));
+            let lsn = context.principal.room_lsn();
+            notifier.log(LogLevel::Debug, &json!({"operation": tool, "ms": took, "lsn": lsn}));
         }
         match outcome {
             Ok((output, is_repeated)) => {
-                Ok(told::output(tool, &output, asked, self.service.table()).repeated(is_repeated))
+                Ok(tool_result::output(tool, &output, context, self.service.table()).repeated(is_repeated))
             }
             Err(error) if error.code() == Code::NeedsPerson => {
-                self.leave_to_a_person(asked, &call, error).await
+                self.leave_to_a_person(context, &call, error).await
             }
             Err(error) => refused(tool, error),
         }
     }
 
-    fn unknown_tool(&self, asked: &Asked, name: &str, is_hidden: bool) -> Refusal {
+    fn unknown_tool(&self, context: &RequestContext, name: &str, is_hidden: bool) -> Refusal {
         let called = echo(name);
-        let shown: Vec<&str> = self.catalogue().shown(&asked.view).collect();
+        let shown: Vec<&str> = self.catalogue().shown(&context.view).collect();
         Refusal::params(match nearest(name, &shown) {
             _ if is_hidden => format!("the tool {called} is not among those that were chosen here"),
             Some(near) => format!("there is no tool called \"{called}\"; did you mean {near}?"),
@@ -84,18 +89,18 @@ impl ServiceOffer {
     /// Runs the operation and returns its output, as JSON, and whether it is that of an earlier request.
     async fn run(
         &self,
-        asked: &Asked,
+        context: &RequestContext,
         entry: &Entry,
         call: &Call,
         key: Option<IdempotencyKey>,
     ) -> Result<(Vec<u8>, bool)> {
-        let principal = &asked.principal;
+        let principal = &context.principal;
         let input = Input { key, ..Input::json(call.arguments.clone()) };
         let asking = principal.request(&self.service, &entry.operation, &input);
         let outcome = tokio::select! {
             outcome = asking => outcome,
             () = principal.deadline_passed(), if entry.waits() => {
-                return Ok((told::TIMED_OUT.to_vec(), false));
+                return Ok((tool_result::TIMED_OUT.to_vec(), false));
             }
         };
         principal.record_lsn(outcome.as_ref().map_or_else(Error::room_lsn, |reply| reply.lsn));
@@ -109,7 +114,7 @@ async fn reporting<T>(
     wait: impl Future<Output = T>,
     token: &ProgressToken,
     total: u32,
-    outlet: &Outlet,
+    notifier: &Notifier,
 ) -> T {
     let mut wait = std::pin::pin!(wait);
     let begun = Instant::now();
@@ -120,7 +125,7 @@ async fn reporting<T>(
             outcome = &mut wait => return outcome,
             () = sleep(pause) => {
                 let waited = u32::try_from(begun.elapsed().as_secs()).unwrap_or(u32::MAX);
-                outlet.progress(token, waited, total, "waiting");
+                notifier.progress(token, waited, total, "waiting");
             }
         }
     }
@@ -132,6 +137,6 @@ fn wait_secs(call: &Call) -> u32 {
     struct Wait {
         timeout_secs: Option<u32>,
     }
-    let asked = serde_json::from_slice(&call.arguments).ok().and_then(|wait: Wait| wait.timeout_secs);
-    asked.unwrap_or(u32::try_from(WAIT_DEFAULT_SECS).unwrap_or_default())
+    let context = serde_json::from_slice(&call.arguments).ok().and_then(|wait: Wait| wait.timeout_secs);
+    context.unwrap_or(u32::try_from(WAIT_DEFAULT_SECS).unwrap_or_default())
 }

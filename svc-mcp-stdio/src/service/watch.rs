@@ -16,7 +16,7 @@ use svc_core::ops::{
 use svc_core::{Code, Error, Result, Service};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use super::ServiceOffer;
+use super::ServiceHandler;
 use crate::address::Address;
 use crate::connection::Addresses;
 use crate::principal::Principal;
@@ -82,7 +82,7 @@ struct Listed {
 
 /// A caller's watch. Dropping it ends it.
 pub(super) struct Watch {
-    offer: ServiceOffer,
+    offer: ServiceHandler,
     caller: Principal,
     interest: Interest,
     subscriber: Subscriber,
@@ -120,7 +120,7 @@ impl Watch {
             None => (subscribe(service, caller, Begin::Default, None).await?, false),
         };
         let mut watch = Self {
-            offer: ServiceOffer::new(service.clone()),
+            offer: ServiceHandler::new(service.clone()),
             caller: caller.clone(),
             interest,
             workspace: begun.workspace_id,

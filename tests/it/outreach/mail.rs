@@ -12,17 +12,17 @@ pub const HOUR: Duration = Duration::from_secs(3600);
 pub const DAY: Duration = Duration::from_secs(86_400);
 
 /// Takes everything that is due now.
-fn take_from(service: &Service) -> Vec<Parcel> {
-    let taken = runtime().block_on(service.take_parcels(MAIL)).unwrap();
+fn take_from(service: &Service) -> Vec<Parcel<Letter>> {
+    let taken = runtime().block_on(service.take_parcels(&MAIL)).unwrap();
     taken.into_iter().map(|(parcel, _)| parcel).collect()
 }
 
-pub fn take(world: &World) -> Vec<Parcel> {
+pub fn take(world: &World) -> Vec<Parcel<Letter>> {
     take_from(&world.service)
 }
 
 /// Settles each piece of a batch with this delivery result.
-pub fn settle(world: &World, parcel: Parcel, arrival: &Arrival) {
+pub fn settle(world: &World, parcel: Parcel<Letter>, arrival: &Arrival) {
     let arrivals = vec![arrival.clone(); parcel.count()];
     runtime().block_on(world.service.settle(parcel, arrivals)).unwrap();
 }
@@ -39,7 +39,7 @@ pub struct Sent {
     pub unsubscribe: Option<String>,
 }
 
-fn letters(parcel: &Parcel) -> Vec<Sent> {
+fn letters(parcel: &Parcel<Letter>) -> Vec<Sent> {
     let sent = |letter: &Letter| Sent {
         to: letter.to().as_str().to_owned(),
         subject: letter.subject().to_owned(),
@@ -252,7 +252,7 @@ fn what_is_unread_is_mailed_after_a_while_with_one_letter_for_each_thread() {
         let mut parcels = take(world);
         assert_eq!(parcels.len(), 1);
         let parcel = parcels.pop().unwrap();
-        let html = parcel.pieces::<Letter>()[0].html().to_owned();
+        let html = parcel.pieces()[0].html().to_owned();
         assert!(html.contains("first &amp; &lt;script&gt;") && html.contains("One &lt;b&gt;"), "{html}");
         let sent = letters(&parcel);
         assert_eq!(sent.len(), 2, "{sent:?}");

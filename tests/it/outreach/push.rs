@@ -53,14 +53,14 @@ impl<'w> Told<'w> {
     }
 
     /// Takes everything that is due now, as a shell does.
-    fn take(&self) -> Vec<Parcel> {
-        let taken = runtime().block_on(self.world.service.take_parcels(WEB_PUSH)).unwrap();
+    fn take(&self) -> Vec<Parcel<PushPiece>> {
+        let taken = runtime().block_on(self.world.service.take_parcels(&WEB_PUSH)).unwrap();
         taken.into_iter().map(|(parcel, _)| parcel).collect()
     }
 
     /// Settles a batch with the result of each piece.
-    fn settle(&self, parcel: Parcel, of: impl Fn(&PushPiece) -> Arrival) {
-        let arrivals = parcel.pieces::<PushPiece>().iter().map(of).collect();
+    fn settle(&self, parcel: Parcel<PushPiece>, of: impl Fn(&PushPiece) -> Arrival) {
+        let arrivals = parcel.pieces().iter().map(of).collect();
         runtime().block_on(self.world.service.settle(parcel, arrivals)).unwrap();
     }
 
@@ -71,7 +71,7 @@ impl<'w> Told<'w> {
         assert_eq!(parcels.len(), 1);
         let parcel = parcels.remove(0);
         let mut sent = BTreeMap::<String, Vec<Value>>::new();
-        for piece in parcel.pieces::<PushPiece>() {
+        for piece in parcel.pieces() {
             let browser = piece.browser.endpoint.rsplit('/').next().unwrap().to_owned();
             sent.entry(browser).or_default().push(serde_json::from_slice(&piece.payload).unwrap());
         }
@@ -203,7 +203,7 @@ fn a_direct_message_and_a_mention_are_urgent() {
         let sent = |told: &Told<'_>| {
             let mut parcels = told.take();
             let parcel = parcels.remove(0);
-            let piece = &parcel.pieces::<PushPiece>()[0];
+            let piece = &parcel.pieces()[0];
             let sent = (
                 serde_json::from_slice::<Value>(&piece.payload).unwrap(),
                 piece.is_urgent,

@@ -20,7 +20,7 @@ fn later() -> Arrival {
 fn send(world: &World, service: &Service, thread: &str, arrival: &Arrival) {
     post(world, thread, "@bob, look");
     world.clock.advance(DAY);
-    let taken = runtime().block_on(service.take_parcels(MAIL)).unwrap();
+    let taken = runtime().block_on(service.take_parcels(&MAIL)).unwrap();
     assert_eq!(taken.len(), 1, "something is due");
     for (parcel, _) in taken {
         let arrivals = vec![arrival.clone(); parcel.count()];
@@ -85,7 +85,7 @@ fn of_one_parcel_only_the_refused_mails_are_dropped() {
         ["One", "Two", "Three", "Four"].into_iter().for_each(post_in);
         world.clock.advance(MAIL_DELAY);
         let settle = |arrivals: Vec<Arrival>| {
-            let (parcel, _) = runtime().block_on(world.service.take_parcels(MAIL)).unwrap().remove(0);
+            let (parcel, _) = runtime().block_on(world.service.take_parcels(&MAIL)).unwrap().remove(0);
             runtime().block_on(world.service.settle(parcel, arrivals)).unwrap();
         };
         settle(vec![dropped(), Arrival::Accepted, dropped(), Arrival::NotTried]);
@@ -107,7 +107,7 @@ fn a_refusal_of_an_address_that_was_replaced_counts_for_nothing() {
         for refusal in [dropped(), Arrival::Refused { detail: "550 5.1.1 unknown".to_owned() }] {
             post(world, &thread, "@bob, on its way");
             world.clock.advance(MAIL_DELAY);
-            let (parcel, _) = runtime().block_on(world.service.take_parcels(MAIL)).unwrap().remove(0);
+            let (parcel, _) = runtime().block_on(world.service.take_parcels(&MAIL)).unwrap().remove(0);
             let old = delivery(world, &token)["address"] == "bob@example.com";
             let new = if old { "robert@example.com" } else { "bob@example.com" };
             confirm(world, &token, new, "immediate");

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use svc_core::op::{Arrival, Parcel};
-use svc_core::ops::WEB_PUSH;
+use svc_core::op::{Arrival, Parcel, Way};
+use svc_core::ops::{PushPiece, WEB_PUSH};
 use svc_core::{MAIL, Place};
 use svc_tests::push_service::subscription;
 use svc_tests::{MAIL_DELAY, World, on_both_engines, runtime, text};
@@ -14,7 +14,7 @@ const ALL: usize = 16;
 const ALONE: usize = 12;
 
 /// A batch that is being sent.
-type Taken = (Parcel, Place);
+type Taken<T> = (Parcel<T>, Place);
 
 /// A workspace whose members get notifications.
 struct Team<'w> {
@@ -110,18 +110,18 @@ impl<'w> Team<'w> {
 }
 
 /// Takes the due batches of a channel at once.
-fn take(world: &World, way: &str) -> Vec<Taken> {
+fn take<T: Send + Sync + 'static>(world: &World, way: &'static Way<T>) -> Vec<Taken<T>> {
     runtime().block_on(world.service.take_parcels(way)).unwrap()
 }
 
-fn settle(world: &World, (parcel, place): Taken) {
+fn settle<T: Send + Sync + 'static>(world: &World, (parcel, place): Taken<T>) {
     let arrivals = vec![Arrival::Accepted; parcel.count()];
     runtime().block_on(world.service.settle(parcel, arrivals)).unwrap();
     drop(place);
 }
 
 /// Returns how many batches each team has.
-fn of_each(taken: &[Taken], teams: &[&Team<'_>]) -> Vec<(&'static str, usize)> {
+fn of_each<T>(taken: &[Taken<T>], teams: &[&Team<'_>]) -> Vec<(&'static str, usize)> {
     let count = |team: &&Team<'_>| {
         let own = taken.iter().filter(|(parcel, _)| parcel.workspace_id().to_string() == team.id);
         (team.name, own.count())
@@ -138,17 +138,17 @@ fn slow_pushes_of_one_workspace_leave_places_to_another() {
         let copy = Team::pushed(world, "Copy", 2);
         copy.charge_to(&slow);
         slow.speak();
-        let mut held = take(world, WEB_PUSH);
+        let mut held = take(world, &WEB_PUSH);
         assert_eq!(held.len(), ALONE, "three quarters for one alone");
-        assert!(take(world, WEB_PUSH).is_empty(), "and no more");
+        assert!(take(world, &WEB_PUSH).is_empty(), "and no more");
         copy.speak();
         quick.speak();
         let teams = [&slow, &quick, &copy];
-        let taken = take(world, WEB_PUSH);
+        let taken = take(world, &WEB_PUSH);
         assert_eq!(of_each(&taken, &teams), [("Slow", 0), ("Quick", 2), ("Copy", 0)]);
         // Sent batches free places for all the others, since the other workspace wants no more.
         held.drain(..6).for_each(|taken| settle(world, taken));
-        let rest = take(world, WEB_PUSH);
+        let rest = take(world, &WEB_PUSH);
         assert_eq!(of_each(&rest, &teams), [("Slow", 2), ("Quick", 0), ("Copy", 2)]);
     });
 }
@@ -158,14 +158,14 @@ fn workspaces_that_push_much_at_the_same_time_have_half_of_the_places_each() {
     on_both_engines(|world| {
         let (one, two) = (Team::pushed(world, "One", 10), Team::pushed(world, "Two", 10));
         one.speak();
-        let first = take(world, WEB_PUSH);
+        let first = take(world, &WEB_PUSH);
         assert_eq!(first.len(), 10);
         two.speak();
         one.speak();
-        let second = take(world, WEB_PUSH);
+        let second = take(world, &WEB_PUSH);
         assert_eq!(of_each(&second, &[&one, &two]), [("One", 0), ("Two", ALL - 10)]);
         drop((first, second));
-        let third = take(world, WEB_PUSH);
+        let third = take(world, &WEB_PUSH);
         assert_eq!(of_each(&third, &[&one, &two]), [("One", 8), ("Two", 4)], "those that are left");
     });
 }
@@ -177,14 +177,14 @@ fn much_that_is_due_in_one_workspace_hides_nothing_of_another() {
         full.speak();
         full.pile_up(3000);
         other.speak();
-        let taken = take(world, WEB_PUSH);
+        let taken = take(world, &WEB_PUSH);
         assert_eq!(of_each(&taken, &[&full, &other]), [("Full", 1), ("Other", 1)]);
         let (full, other) = (Team::mailed(world, "Full of mail", 1), Team::mailed(world, "Other mail", 1));
         full.speak();
         full.pile_up(3000);
         other.speak();
         world.clock.advance(MAIL_DELAY);
-        let taken = take(world, MAIL);
+        let taken = take(world, &MAIL);
         assert_eq!(of_each(&taken, &[&full, &other]), [("Full of mail", 1), ("Other mail", 1)]);
     });
 }
@@ -194,12 +194,12 @@ fn workspaces_take_turns_where_places_are_few() {
     on_both_engines(|world| {
         let busy = Team::pushed(world, "Busy", 12);
         busy.speak();
-        let held = take(world, WEB_PUSH);
+        let held = take(world, &WEB_PUSH);
         assert_eq!(held.len(), ALONE);
         let teams = ["One", "Two", "Three"].map(|name| Team::pushed(world, name, 6));
         teams.iter().for_each(Team::speak);
         let looks = [0, 1, 2].map(|_| {
-            let taken = take(world, WEB_PUSH);
+            let taken = take(world, &WEB_PUSH);
             assert_eq!(taken.len(), ALL - ALONE);
             of_each(&taken, &teams.each_ref())
         });
@@ -214,13 +214,13 @@ fn letters_about_addresses_of_one_workspace_leave_places_to_another() {
     on_both_engines(|world| {
         let (slow, quick) = (Team::new(world, "Slow", 14), Team::new(world, "Quick", 1));
         slow.set_addresses();
-        let held = take(world, MAIL);
+        let held = take(world, &MAIL);
         assert_eq!(held.len(), ALONE);
         quick.set_addresses();
-        let taken = take(world, MAIL);
+        let taken = take(world, &MAIL);
         assert_eq!(of_each(&taken, &[&slow, &quick]), [("Slow", 0), ("Quick", 1)]);
         held.into_iter().for_each(|taken| settle(world, taken));
-        assert_eq!(of_each(&take(world, MAIL), &[&slow, &quick]), [("Slow", 2), ("Quick", 0)]);
+        assert_eq!(of_each(&take(world, &MAIL), &[&slow, &quick]), [("Slow", 2), ("Quick", 0)]);
     });
 }
 
@@ -236,8 +236,8 @@ fn members_that_have_waited_longest_come_first() {
             speak(&format!("member{number}"));
             world.clock.advance(std::time::Duration::from_millis(1));
         }
-        let names = |taken: Vec<Taken>| -> Vec<String> {
-            let name = |(parcel, _): &Taken| {
+        let names = |taken: Vec<Taken<PushPiece>>| -> Vec<String> {
+            let name = |(parcel, _): &Taken<PushPiece>| {
                 let id = world.database.id(parcel.member_id().uuid());
                 text(&world.database.rows(&format!("select handle from members where id = {id}"))[0][0])
             };
@@ -246,8 +246,8 @@ fn members_that_have_waited_longest_come_first() {
         let wanted = |numbers: std::ops::Range<usize>| -> Vec<String> {
             numbers.rev().map(|number| format!("member{number}")).collect()
         };
-        assert_eq!(names(take(world, WEB_PUSH)), wanted(2..14));
-        assert_eq!(names(take(world, WEB_PUSH)), wanted(0..2));
+        assert_eq!(names(take(world, &WEB_PUSH)), wanted(2..14));
+        assert_eq!(names(take(world, &WEB_PUSH)), wanted(0..2));
     });
 }
 
@@ -257,7 +257,7 @@ fn workspaces_that_are_charged_to_the_same_one_take_turns() {
     on_both_engines(|world| {
         let busy = Team::pushed(world, "Busy", 12);
         busy.speak();
-        let held = take(world, WEB_PUSH);
+        let held = take(world, &WEB_PUSH);
         assert_eq!(held.len(), ALONE);
         // Their ids are in the order in which they were created.
         let teams = ["One", "Copy", "Two", "Three", "Four"].map(|name| {
@@ -268,7 +268,7 @@ fn workspaces_that_are_charged_to_the_same_one_take_turns() {
         teams.iter().for_each(Team::speak);
         let looks: Vec<_> = (0..6)
             .map(|_| {
-                let taken = take(world, WEB_PUSH);
+                let taken = take(world, &WEB_PUSH);
                 assert_eq!(taken.len(), ALL - ALONE);
                 of_each(&taken, &teams.each_ref())
             })
@@ -285,7 +285,7 @@ fn workspaces_take_turns_for_the_last_place_of_the_one_that_they_are_charged_to(
     on_both_engines(|world| {
         let payer = Team::pushed(world, "Payer", ALONE - 1);
         payer.speak();
-        let held = take(world, WEB_PUSH);
+        let held = take(world, &WEB_PUSH);
         assert_eq!(held.len(), ALONE - 1);
         let copies = ["One", "Two", "Three", "Four"].map(|name| {
             world.clock.advance(std::time::Duration::from_millis(2));
@@ -293,7 +293,7 @@ fn workspaces_take_turns_for_the_last_place_of_the_one_that_they_are_charged_to(
         });
         copies.iter().for_each(|copy| copy.charge_to(&payer));
         copies.iter().for_each(Team::speak);
-        let looks = [0; 8].map(|_| of_each(&take(world, WEB_PUSH), &copies.each_ref()));
+        let looks = [0; 8].map(|_| of_each(&take(world, &WEB_PUSH), &copies.each_ref()));
         let in_all = |team: usize| looks.iter().map(|look| look[team].1).sum::<usize>();
         assert_eq!([0, 1, 2, 3].map(in_all), [2, 2, 2, 2], "{looks:?}");
     });
@@ -306,18 +306,18 @@ fn a_member_that_gets_no_place_holds_up_no_other_workspace() {
         let tick = || world.clock.advance(std::time::Duration::from_millis(2));
         let busy = Team::pushed(world, "Busy", ALONE);
         busy.speak();
-        let _busy = take(world, WEB_PUSH);
+        let _busy = take(world, &WEB_PUSH);
         tick();
         let stuck = Team::pushed(world, "Stuck", 1);
         tick();
         let other = Team::pushed(world, "Other", 1);
         stuck.speak();
         stuck.pile_up(3000);
-        let held: Vec<_> = (0..3).flat_map(|_| take(world, WEB_PUSH)).collect();
+        let held: Vec<_> = (0..3).flat_map(|_| take(world, &WEB_PUSH)).collect();
         assert_eq!(held.len(), 3, "one place is left, and Stuck cannot have it");
-        assert!(take(world, WEB_PUSH).is_empty());
+        assert!(take(world, &WEB_PUSH).is_empty());
         other.speak();
-        let taken: Vec<_> = (0..3).flat_map(|_| take(world, WEB_PUSH)).collect();
+        let taken: Vec<_> = (0..3).flat_map(|_| take(world, &WEB_PUSH)).collect();
         assert_eq!(of_each(&taken, &[&stuck, &other]), [("Stuck", 0), ("Other", 1)]);
     });
 }
@@ -327,15 +327,15 @@ fn a_workspace_with_half_of_the_places_leaves_turns_to_all_others() {
     on_both_engines(|world| {
         let half = Team::pushed(world, "Half", 14);
         half.speak();
-        let mut held = take(world, WEB_PUSH);
+        let mut held = take(world, &WEB_PUSH);
         held.truncate(ALL / 2);
         let teams = ["A", "B", "C", "D", "E", "F", "G", "H"].map(|name| {
             world.clock.advance(std::time::Duration::from_millis(2));
             Team::pushed(world, name, 8)
         });
         teams.iter().for_each(Team::speak);
-        drop(take(world, WEB_PUSH));
-        let looks: Vec<_> = (0..3).map(|_| of_each(&take(world, WEB_PUSH), &teams.each_ref())).collect();
+        drop(take(world, &WEB_PUSH));
+        let looks: Vec<_> = (0..3).map(|_| of_each(&take(world, &WEB_PUSH), &teams.each_ref())).collect();
         for team in 0..teams.len() {
             assert!(looks.iter().any(|look| look[team].1 > 0), "{}: {looks:?}", teams[team].name);
         }
@@ -348,7 +348,7 @@ fn a_workspace_that_was_passed_over_keeps_its_turn() {
     on_both_engines(|world| {
         let payer = Team::pushed(world, "Payer", ALONE - 1);
         payer.speak();
-        let _held = take(world, WEB_PUSH);
+        let _held = take(world, &WEB_PUSH);
         let [one, two, other] = [("One", 8), ("Two", 8), ("Other", 1)].map(|(name, members)| {
             world.clock.advance(std::time::Duration::from_millis(2));
             Team::pushed(world, name, members)
@@ -359,9 +359,9 @@ fn a_workspace_that_was_passed_over_keeps_its_turn() {
         two.speak();
         let mut looks = Vec::new();
         for _ in 0..4 {
-            let first = take(world, WEB_PUSH);
+            let first = take(world, &WEB_PUSH);
             other.speak();
-            let second = take(world, WEB_PUSH);
+            let second = take(world, &WEB_PUSH);
             looks.extend([first, second].map(|taken| of_each(&taken, &[&one, &two, &other])));
         }
         let in_all = |team: usize| looks.iter().map(|look| look[team].1).sum::<usize>();

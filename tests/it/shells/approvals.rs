@@ -68,10 +68,10 @@ fn a_card_decides_by_its_host_and_opens_the_link() {
     let asking = json!({"inputRequests": {"decision": {"params": {"url": "https://svc.example.com/ui/x"}}}});
     browser.run("card", json!({"html": html, "result": asking}));
     browser.press("open");
-    let asked = browser.run("asked", json!({}));
-    let last = asked.as_array().unwrap().last().unwrap();
+    let context = browser.run("asked", json!({}));
+    let last = context.as_array().unwrap().last().unwrap();
     assert_eq!(last, &json!({"method": "ui/open-link", "params": {"url": "https://svc.example.com/ui/x"}}));
-    let first = &asked[0];
+    let first = &context[0];
     assert_eq!(
         (&first["method"], &first["params"]["protocolVersion"]),
         (&json!("ui/initialize"), &json!("2026-01-26"))

@@ -12,7 +12,7 @@ use secrecy::SecretString;
 use serde_json::{Value, json};
 use svc_core::{Engine, Service};
 use svc_http::HttpSettings;
-use svc_mcp_stdio::view::View;
+use svc_mcp_stdio::tool_filter::ToolFilter;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio::net::unix::pipe;
@@ -131,7 +131,7 @@ impl Lines {
         let (to_server, reads) = pipe::pipe().expect("a pipe");
         let (writes, from_server) = pipe::pipe().expect("a pipe");
         let token = SecretString::from(token.to_owned());
-        tokio::spawn(svc_mcp_stdio::serve(service.clone(), token, View::default(), (reads, writes)));
+        tokio::spawn(svc_mcp_stdio::serve(service.clone(), token, ToolFilter::default(), (reads, writes)));
         Self { request, to_server, from_server: BufReader::new(from_server), answer: Vec::new() }
     }
 }

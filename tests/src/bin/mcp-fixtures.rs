@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use svc_core::{Database, OpenMode, Options, Service};
 use svc_http::HttpSettings;
-use svc_mcp_stdio::layer::Layer;
+use svc_mcp_stdio::router::Router;
 use svc_tests::mcp_fixtures::Fixtures;
 use svc_tests::runtime;
 use tokio::net::TcpListener;
@@ -30,9 +30,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         println!("http://{}/mcp", listener.local_addr()?);
         io::stdout().flush()?;
-        let layer = Layer::new(Arc::new(Fixtures::default()));
+        let router = Router::new(Arc::new(Fixtures::default()));
         let shutdown = async { drop(ended.await) };
-        svc_http::serve_layer(service, layer, listener, settings, shutdown).await
+        svc_http::serve_layer(service, router, listener, settings, shutdown).await
     })?;
     Ok(())
 }

@@ -6,7 +6,7 @@ use secrecy::SecretString;
 use serde_json::{Value, json};
 use svc_core::Service;
 use svc_core::op::Operation;
-use svc_mcp_stdio::view::View;
+use svc_mcp_stdio::tool_filter::ToolFilter;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -36,7 +36,7 @@ impl Stdio {
         let (input, server_input) = tokio::io::duplex(PIPE);
         let (output, server_output) = tokio::io::duplex(PIPE);
         let (token, pipes) = (SecretString::from(token), (server_input, server_output));
-        let server = svc_mcp_stdio::serve(service, token, View::default(), pipes);
+        let server = svc_mcp_stdio::serve(service, token, ToolFilter::default(), pipes);
         let pipes = Pipes { input, output: BufReader::new(output).lines() };
         Self { pipes: Mutex::new(Some(pipes)), server: Some(runtime().spawn(server)) }
     }

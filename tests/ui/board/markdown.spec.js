@@ -410,19 +410,6 @@ export const tests = {
       kind: "cites",
       target_message_id: id,
     });
-    // Nor in one that is hidden, which has no frames, nor in one that is paused.
-    const [hidden, paused] = [await open(world.admin), await open(world.admin)];
-    for (const one of [hidden, paused]) {
-      await one.at(`t/${task.id}`);
-      await drawn(one, at, ".diff");
-    }
-    await hidden.evaluate(() => {
-      globalThis.requestAnimationFrame = () => 0;
-      Object.defineProperty(document, "hidden", { value: true });
-      document.dispatchEvent(new Event("visibilitychange"));
-    });
-    await paused.keyboard.press("p");
-    await paused.live("paused");
     const page = await open(world.admin);
     await page.at("board");
     await page.click(`[data-thread="${task.id}"] a.title`);
@@ -441,62 +428,68 @@ export const tests = {
     await page.waitForFunction(() => !document.body.innerText.includes("withdrawn-47"));
     // Answers that had it are read again.
     await page.waitForLoadState("networkidle");
-    for (const one of [page, hidden, paused]) {
-      await one.waitForFunction(() => !document.body.innerText.includes("withdrawn-47"));
-      assert.deepEqual(await found(one, texts), { kept: [], shown: [] });
-    }
-    assert.equal(await paused.getAttribute("html", "data-live"), "paused");
+    assert.deepEqual(await found(page, texts), { kept: [], shown: [] });
   },
 
-  "what waits for its tree when its message is withdrawn is not sent": async ({ world, open }) => {
-    const { task, id, at } = await taskWith(world, "waits for trees", "withdrawn-4721 is **all**");
-    await world.agent.call("edit_message", { message_id: id, body: "withdrawn-4722 is **all**" });
+  "nor in one that is paused, hidden, or still waits for trees, and what waits is not sent": async ({ world, open }) => {
+    const texts = ["withdrawn-4721", "withdrawn-4722"];
+    const { task, id, at } = await taskWith(world, "waits for trees", `${texts[0]} is **all**`);
+    await world.agent.call("edit_message", { message_id: id, body: `${texts[1]} is **all**` });
     const edited = world.agent.lsn;
-    const [page, log] = [await open(world.admin), await open(world.admin)];
-    await page.at(`t/${task.id}`);
-    await drawn(page, at);
-    await log.at("log");
+    const [paused, hidden] = [await open(world.admin), await open(world.admin)];
+    await paused.at(`t/${task.id}`);
+    await drawn(paused, at);
+    await paused.keyboard.press("p");
+    await paused.live("paused");
+    await hidden.at("log");
     let isDown = true;
     const asked = [];
-    for (const one of [page, log]) {
+    for (const one of [paused, hidden]) {
       await one.route("**/ui/api/markdown", (route) => {
         if (!isDown) asked.push(...route.request().postDataJSON().texts);
         return isDown ? route.fulfill({ status: 503, body: "{}" }) : route.continue();
       });
     }
-    const refused = [page, log].map((one) => one.waitForResponse("**/ui/api/markdown"));
-    await page.click(`${at} button:has-text("edited")`);
-    await log.evaluate((lsn) => (location.hash = `#${lsn}`), edited);
+    const openEvent = (lsn) => hidden.evaluate((lsn) => void (location.hash = `#${lsn}`), lsn);
+    const refused = [paused, hidden].map((one) => one.waitForResponse("**/ui/api/markdown"));
+    await paused.click(`${at} button:has-text("edited")`);
+    await openEvent(edited);
     await Promise.all(refused);
-    await page.says("dialog", /withdrawn-4721/);
-    await log.says("dialog", /withdrawn-4722/);
+    await paused.says("dialog", /withdrawn-4721/);
+    await hidden.says("dialog", /withdrawn-4722/);
+    // A page that is hidden has no frames.
+    await hidden.evaluate(() => {
+      globalThis.frames = requestAnimationFrame;
+      globalThis.requestAnimationFrame = () => 0;
+      Object.defineProperty(document, "hidden", { value: true, configurable: true });
+      document.dispatchEvent(new Event("visibilitychange"));
+    });
     await world.agent.call("delete_message", { message_id: id });
-    for (const one of [page, log]) await one.waitForFunction(() => !document.body.innerText.includes("withdrawn-47"));
+    for (const one of [paused, hidden]) {
+      await one.waitForFunction(() => !document.body.innerText.includes("withdrawn-47"), null, { polling: 50 });
+      assert.deepEqual(await found(one, texts), { kept: [], shown: [] });
+    }
+    assert.equal(await paused.getAttribute("html", "data-live"), "paused");
     isDown = false;
+    await hidden.evaluate(() => {
+      globalThis.requestAnimationFrame = frames;
+      delete document.hidden;
+      document.dispatchEvent(new Event("visibilitychange"));
+    });
     // What is wanted later is asked for together with all that waits.
     const other = await world.admin.call("post_message", { thread_id: task.id, body: "Is **drawn**" });
-    await log.evaluate((lsn) => (location.hash = `#${lsn}`), world.admin.lsn);
-    await drawn(page, `[data-message="${other.id}"]`);
-    await drawn(log, "dialog");
+    await paused.keyboard.press("Escape");
+    await paused.keyboard.press("p");
+    await openEvent(world.admin.lsn);
+    await drawn(paused, `[data-message="${other.id}"]`);
+    await drawn(hidden, "dialog");
     assert.deepEqual(asked, ["Is **drawn**", "Is **drawn**"]);
   },
 
-  "what one decides on is shown as a whole, however long it is": async ({ world, open }) => {
+  "what one decides on is shown as a whole, however long and deep it is, and so are numbers": async ({ world, open }) => {
     const task = await world.task(await world.channel("long question"), "Asks much");
     const question = `May I run this?\n\n\`\`\`sh\n${"echo step\n".repeat(210)}rm -rf /srv/data\n\`\`\``;
     const gate = await world.agent.call("request_approval", { thread_id: task.id, question });
-    const page = await open(world.admin);
-    for (const path of [`t/${task.id}`, "", "inbox"]) {
-      await page.at(path);
-      const at = `[data-gate="${gate.id}"]`;
-      await page.waitForSelector(`${at} .marked pre`);
-      await page.says(at, /rm -rf/);
-      assert.equal(await page.locator(`${at} .fold`).count(), 0);
-    }
-  },
-
-  "what one decides on is seen on a phone, however deep it is, and so are numbers": async ({ world, open }) => {
-    const task = await world.task(await world.channel("deep question"), "Asks deep down");
     const lists = Array.from({ length: 15 }, (_, at) => `${"  ".repeat(at)}- x`).join("\n");
     const questions = [
       `${"> ".repeat(31)}rm -rf \`/srv\``,
@@ -506,43 +499,49 @@ export const tests = {
       `${lists}\n\n${indented("|rm -rf|\n|-|\n|/srv|", " ".repeat(30))}`,
       "998. a\n999. b\n1000. rm -rf /srv\n\n> 12345. x",
     ];
-    const gates = [];
-    for (const question of questions) gates.push(await world.agent.call("request_approval", { thread_id: task.id, question }));
-    const page = await open(world.admin, { size: { width: 375, height: 740 } });
-    for (const path of [`t/${task.id}`, "inbox"]) {
+    const deep = [];
+    for (const question of questions) deep.push(await world.agent.call("request_approval", { thread_id: task.id, question }));
+    const page = await open(world.admin);
+    for (const path of [`t/${task.id}`, "", "inbox"]) {
       await page.at(path);
-      for (const [at, { id }] of gates.entries()) {
-        const place = `[data-gate="${id}"] .marked`;
-        await page.locator(`${place} :is(ol, ul, blockquote)`).first().waitFor();
-        // Of each text, how far it is from both edges; of each number, how far it begins from that of the box.
-        const rooms = await page.$eval(place, (marked) => {
-          const box = marked.getBoundingClientRect();
-          const range = document.createRange();
-          const texts = document.createTreeWalker(marked, NodeFilter.SHOW_TEXT);
-          const rooms = [];
-          while (texts.nextNode()) {
-            range.selectNodeContents(texts.currentNode);
-            const { left, right } = range.getBoundingClientRect();
-            rooms.push(left - box.left, box.right - right);
-          }
-          for (const list of marked.querySelectorAll("ol")) {
-            if (getComputedStyle(list).listStylePosition === "inside") continue;
-            const number = document.createElement("span");
-            number.textContent = `${list.start + list.children.length - 1}. `;
-            list.lastElementChild.append(number);
-            rooms.push(list.lastElementChild.getBoundingClientRect().left - number.getBoundingClientRect().width - box.left);
-            number.remove();
-          }
-          return rooms;
-        });
-        assert.ok(rooms.every((room) => room >= 0), `${path} ${at}: ${rooms}`);
-      }
-      assert.ok(await page.isNarrow());
+      const at = `[data-gate="${gate.id}"]`;
+      await page.waitForSelector(`${at} .marked pre`);
+      await page.says(at, /rm -rf/);
+      assert.equal(await page.locator(`${at} .fold`).count(), 0);
     }
+    await page.setViewportSize({ width: 375, height: 740 });
+    await page.at(`t/${task.id}`);
+    for (const [at, { id }] of deep.entries()) {
+      const place = `[data-gate="${id}"] .marked`;
+      await page.locator(`${place} :is(ol, ul, blockquote)`).first().waitFor();
+      // Of each text, how far it is from both edges; of each number, how far it begins from that of the box.
+      const rooms = await page.$eval(place, (marked) => {
+        const box = marked.getBoundingClientRect();
+        const range = document.createRange();
+        const texts = document.createTreeWalker(marked, NodeFilter.SHOW_TEXT);
+        const rooms = [];
+        while (texts.nextNode()) {
+          range.selectNodeContents(texts.currentNode);
+          const { left, right } = range.getBoundingClientRect();
+          rooms.push(left - box.left, box.right - right);
+        }
+        for (const list of marked.querySelectorAll("ol")) {
+          if (getComputedStyle(list).listStylePosition === "inside") continue;
+          const number = document.createElement("span");
+          number.textContent = `${list.start + list.children.length - 1}. `;
+          list.lastElementChild.append(number);
+          rooms.push(list.lastElementChild.getBoundingClientRect().left - number.getBoundingClientRect().width - box.left);
+          number.remove();
+        }
+        return rooms;
+      });
+      assert.ok(rooms.every((room) => room >= 0), `${at}: ${rooms}`);
+    }
+    assert.ok(await page.isNarrow());
   },
 
   "a long line is cut into pieces, whatever it is made of, and so is what is beside a fence": async ({ world, open }) => {
-    const long = "aא(".repeat(1_200);
+    const long = "aא(".repeat(900);
     const bodies = [
       `${long}\`x\``.repeat(4),
       `# ${`${long}*x*`.repeat(4)}`,
@@ -670,8 +669,10 @@ export const tests = {
     await page.says(".account summary", new RegExp(`^${world.agent.handle}$`));
     await beside.close();
     // Its timers end first.
-    while ((await found(page, [text])).kept.length > 0);
-    assert.deepEqual(await found(page, [text]), { kept: [], shown: [] });
+    let left;
+    do left = await found(page, [text]);
+    while (left.kept.length > 0);
+    assert.deepEqual(left, { kept: [], shown: [] });
   },
 
   "hostile messages of 100 kB are drawn, each in few nodes": async ({ world, open }) => {
@@ -686,14 +687,16 @@ export const tests = {
     await page.at(`t/${task.id}`);
     await all;
     // All of them stand on the page at once, unfolded.
-    for (const [id, name] of names) {
-      const body = `[data-message="${id}"] .marked`;
-      const count = await page.$eval(body, (node) => {
-        node.querySelector(".fold").click();
-        return node.querySelectorAll("*").length;
+    const counts = await page.evaluate(async (ids) => {
+      const counts = ids.map((id) => {
+        const body = document.querySelector(`[data-message="${id}"] .marked`);
+        body.querySelector(".fold").click();
+        return body.querySelectorAll("*").length;
       });
-      assert.ok(count < 15_000, `${name}: ${count} elements`);
-    }
+      await new Promise((laidOut) => requestAnimationFrame(() => requestAnimationFrame(laidOut)));
+      return counts;
+    }, [...names.keys()]);
+    for (const [at, name] of [...names.values()].entries()) assert.ok(counts[at] < 15_000, `${name}: ${counts[at]} elements`);
   },
 
   "texts that were changed at random are drawn without an error": async ({ world, open }) => {

@@ -3,8 +3,9 @@
 //! A text is parsed into parts, which keep everything that CommonMark defines, and the parts become nodes by
 //! the rules for display: HTML is text, a link leads to the web, to mail or into the service, and an image is
 //! a link. The number of nodes, of levels, and of bytes that references repeat is bounded. Text beyond these
-//! bounds, or against the rules, is shown as its source, without mentions if it is behind a line that nests too many quotes and lists. So are definitions of references, and cells without
-//! a column in their table, because agents read them. Titles of links are not shown.
+//! bounds, or against the rules, is shown as its source. So are definitions of references, and cells without
+//! a column in their table, because agents read them. A line that nests too many quotes and lists, and the
+//! lines after it, are not parsed and mention no member. Titles of links are not shown.
 //!
 //! Nothing here reads, stores or logs anything.
 

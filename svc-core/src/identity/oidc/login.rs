@@ -123,6 +123,8 @@ pub(super) fn begin(cx: &mut Write<'_>, input: &OidcLogin, &workspace: &Workspac
         return_to: input.return_to.as_deref().unwrap_or(BOARD),
         expires_at: cx.now().plus(lasts),
     }))?;
+    // A sign-in that has begun is of no workspace's history, and goes by itself.
+    cx.unchanged();
     let secrets = LoginSecrets::derive(cx, &browser, &state)?;
     Ok(BegunLogin { state, browser, secrets, lasts })
 }

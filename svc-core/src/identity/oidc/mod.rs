@@ -46,7 +46,6 @@ pub(crate) fn feature() -> Feature {
                     .get("/auth/oidc/login")
                     .framed(Frame::OidcLogin)
                     .open_to_all()
-                    .unaudited()
                     .redirects()
                     .refuses(&[Code::UnknownRoute, Code::ProviderUnavailable])
                     .example(|w| json!({"workspace_id": w.id("workspace"), "return_to": "/ui/"})),

@@ -1,5 +1,4 @@
-//! Declarations of a feature: operations, samples, guards, projectors, conditions, chores, delivery channels
-//! and health checks.
+//! Declarations of a feature: operations, samples, guards, projectors, conditions, chores and health checks.
 //!
 //! The table holds those of all features. Nothing here runs; signatures of functions name the contexts of
 //! `run`.

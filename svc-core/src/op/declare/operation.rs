@@ -59,10 +59,6 @@ pub struct Access {
     pub open_to_frozen: bool,
     /// The name of the audit row that it writes although it changes nothing.
     pub audited: Option<&'static str>,
-    /// It writes no audit row although it changes something.
-    pub unaudited: bool,
-    /// It writes no audit row if its function reports no change of note.
-    pub unaudited_if_unchanged: bool,
     pub(crate) sight_of_instance: Sight,
 }
 
@@ -125,8 +121,6 @@ impl Operation {
                 personal: false,
                 open_to_frozen: false,
                 audited: None,
-                unaudited: false,
-                unaudited_if_unchanged: false,
                 sight_of_instance: Sight::Nothing,
             },
             run: Run {
@@ -243,20 +237,6 @@ impl Operation {
     /// Writes an audit row with this name before the reply, although it changes nothing.
     pub fn audited(mut self, action: &'static str) -> Self {
         self.access.audited = Some(action);
-        self
-    }
-
-    /// Writes no audit row, although it changes something: its rows belong to no workspace's history, and
-    /// expire.
-    pub fn unaudited(mut self) -> Self {
-        self.access.unaudited = true;
-        self
-    }
-
-    /// Writes no audit row for a call that has changed nothing of note, which its function reports by
-    /// `Write::unchanged`.
-    pub fn unaudited_if_unchanged(mut self) -> Self {
-        self.access.unaudited_if_unchanged = true;
         self
     }
 

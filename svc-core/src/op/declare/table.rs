@@ -15,7 +15,6 @@ use crate::op::declare::operation::Operation;
 use crate::op::declare::part::Part;
 use crate::op::declare::records::{self, Records};
 use crate::op::declare::sample::{Fixture, Sample, missing_in};
-use crate::op::declare::way::Way;
 
 /// The declarations that a feature adds to the service.
 #[derive(Default)]
@@ -29,7 +28,6 @@ pub struct Feature {
     ends_some: Option<EndSome>,
     keeps_online: Option<KeepOnline>,
     chores: Vec<Chore>,
-    ways: Vec<Way>,
     samples: Vec<Sample>,
     parts: Vec<Part>,
     records: Vec<Records>,
@@ -75,13 +73,6 @@ impl Feature {
     #[must_use]
     pub fn chore(mut self, chore: Chore) -> Self {
         self.chores.push(chore);
-        self
-    }
-
-    /// Adds delivery channels, by which notifications of members leave the service.
-    #[must_use]
-    pub fn ways(mut self, ways: Vec<Way>) -> Self {
-        self.ways.extend(ways);
         self
     }
 
@@ -165,7 +156,6 @@ pub struct Table {
     ends_some: Option<EndSome>,
     keeps_online: Option<KeepOnline>,
     chores: Vec<Chore>,
-    ways: Vec<Way>,
     samples: Vec<Sample>,
     parts: Vec<Part>,
     records: Vec<Records>,
@@ -186,7 +176,6 @@ impl Table {
             ends_some: None,
             keeps_online: None,
             chores: Vec::new(),
-            ways: Vec::new(),
             samples: Vec::new(),
             parts: Vec::new(),
             records: Vec::new(),
@@ -200,7 +189,6 @@ impl Table {
             table.ends_some = table.ends_some.or(feature.ends_some);
             table.keeps_online = table.keeps_online.or(feature.keeps_online);
             table.chores.extend(feature.chores);
-            table.ways.extend(feature.ways);
             table.samples.extend(feature.samples);
             table.parts.extend(feature.parts);
             table.records.extend(feature.records);
@@ -240,10 +228,6 @@ impl Table {
                 "the chore {} is declared twice, or its lease is too long",
                 chore.name
             )));
-        }
-        let mut names = BTreeSet::new();
-        if let Some(twin) = self.ways.iter().find(|way| !names.insert(way.name)) {
-            return Err(Error::internal(format!("two ways are named {}", twin.name)));
         }
         let mut names = BTreeSet::new();
         if let Some(twin) = self.parts.iter().find(|part| !names.insert(part.name)) {
@@ -350,11 +334,6 @@ impl Table {
 
     pub(crate) fn chores(&self) -> impl Iterator<Item = &Chore> {
         self.chores.iter()
-    }
-
-    /// Returns the delivery channel named `name`.
-    pub(crate) fn way(&self, name: &str) -> Option<&Way> {
-        self.ways.iter().find(|way| way.name == name)
     }
 
     /// Returns the health checks that features have declared.

@@ -6,7 +6,6 @@
 //! network part; the result is settled in a transaction. No content waits outside of the rows that a
 //! withdrawal removes.
 
-use std::any::Any;
 use std::time::Duration;
 
 use crate::Result;
@@ -16,28 +15,9 @@ use crate::op::run::context::{Read, Write};
 use crate::time::Time;
 
 /// A delivery channel.
-#[derive(Clone, Copy)]
-pub struct Way {
-    /// Its name, by which a sender finds it.
+pub struct Way<T: 'static> {
+    /// Its name.
     pub name: &'static str,
-    /// The queue of notifications to send.
-    pub queue: Queue,
-    /// Whether a notification is still to be sent.
-    pub is_current: IsCurrent,
-    /// Settles a batch.
-    pub settle: Settle,
-}
-
-/// The queue of a delivery channel.
-#[derive(Clone, Copy)]
-pub enum Queue {
-    /// Rows of the feature.
-    Own(OwnQueue),
-}
-
-/// A queue in rows of a feature.
-#[derive(Clone, Copy)]
-pub struct OwnQueue {
     /// Selects the next `$3` workspaces after `$2` that have something waiting, by id: the id, the workspace
     /// that is charged, and whether it is live and a notification is due at `$1`.
     pub workspaces: &'static str,
@@ -45,9 +25,13 @@ pub struct OwnQueue {
     /// have waited longest first.
     pub members: &'static str,
     /// Takes a member's due notifications.
-    pub take: Take,
+    pub take: Take<T>,
     /// Postpones a member's due notifications, after a failure to take them.
     pub put_off: PutOff,
+    /// Whether a notification is still to be sent.
+    pub is_current: IsCurrent<T>,
+    /// Settles a batch.
+    pub settle: Settle<T>,
 }
 
 /// Moves the due notifications of a member of the caller's workspace to another time.
@@ -59,37 +43,31 @@ pub type PutOff = fn(&mut Write<'_>, MemberId, Time) -> Result<()>;
 /// sent now.
 ///
 /// The caller is the service itself.
-pub type Take = fn(&mut Write<'_>, MemberId) -> Result<Option<Parcel>>;
+pub type Take<T> = fn(&mut Write<'_>, MemberId) -> Result<Option<Parcel<T>>>;
 
 /// Returns whether the notification at this index is still to be sent: its message may be read or withdrawn
 /// while the earlier ones of the batch are sent.
-pub type IsCurrent = fn(&Read<'_>, &Parcel, usize) -> Result<bool>;
+pub type IsCurrent<T> = fn(&Read<'_>, &Parcel<T>, usize) -> Result<bool>;
 
 /// Records the result of each notification of a batch, in their order.
-pub type Settle = fn(&mut Write<'_>, &Parcel, &[Arrival]) -> Result<()>;
+pub type Settle<T> = fn(&mut Write<'_>, &Parcel<T>, &[Arrival]) -> Result<()>;
 
 /// A delivery batch: the notifications that one member has due on one channel.
-pub struct Parcel {
-    way: &'static str,
+pub struct Parcel<T: 'static> {
+    way: &'static Way<T>,
     workspace_id: WorkspaceId,
     member_id: MemberId,
-    count: usize,
-    pieces: Box<dyn Any + Send + Sync>,
+    pieces: Vec<T>,
 }
 
-impl Parcel {
+impl<T> Parcel<T> {
     /// Creates a batch of notifications, which are sent one by one.
-    pub fn new<T: Send + Sync + 'static>(
-        way: &'static str,
-        workspace_id: WorkspaceId,
-        member_id: MemberId,
-        pieces: Vec<T>,
-    ) -> Self {
-        Self { way, workspace_id, member_id, count: pieces.len(), pieces: Box::new(pieces) }
+    pub fn new(way: &'static Way<T>, workspace_id: WorkspaceId, member_id: MemberId, pieces: Vec<T>) -> Self {
+        Self { way, workspace_id, member_id, pieces }
     }
 
-    /// Returns the name of its channel.
-    pub fn way(&self) -> &'static str {
+    /// Returns its channel.
+    pub fn way(&self) -> &'static Way<T> {
         self.way
     }
 
@@ -103,28 +81,28 @@ impl Parcel {
         self.member_id
     }
 
-    /// Returns its notifications, whose type is that of its channel.
-    pub fn pieces<T: 'static>(&self) -> &[T] {
-        self.pieces.downcast_ref::<Vec<T>>().map(Vec::as_slice).unwrap_or_default()
+    /// Returns its notifications.
+    pub fn pieces(&self) -> &[T] {
+        &self.pieces
     }
 
     /// Returns the number of its notifications.
     pub fn count(&self) -> usize {
-        self.count
+        self.pieces.len()
     }
 
     /// Fails unless there is a result for each notification.
     pub(crate) fn check(&self, arrivals: &[Arrival]) -> Result<()> {
-        if arrivals.len() == self.count {
+        if arrivals.len() == self.count() {
             return Ok(());
         }
-        Err(Error::internal(format!("{} pieces and {} arrivals", self.count, arrivals.len())))
+        Err(Error::internal(format!("{} pieces and {} arrivals", self.count(), arrivals.len())))
     }
 }
 
-impl std::fmt::Debug for Parcel {
+impl<T> std::fmt::Debug for Parcel<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Parcel({}, {} pieces)", self.way, self.count)
+        write!(f, "Parcel({}, {} pieces)", self.way.name, self.count())
     }
 }
 

@@ -316,10 +316,8 @@ impl Call {
         batch: &RefCell<Batch>,
         refused: Option<&'static str>,
     ) -> Result<()> {
-        let is_unaudited = matches!(&self.work, Work::Operation(row, _)
-            if row.access().unaudited
-                || row.access().unaudited_if_unchanged && batch.borrow().unchanged);
-        let is_mutation = refused.is_none() && self.origin.surface != Surface::System && !is_unaudited;
+        let is_of_note = !batch.borrow().unchanged;
+        let is_mutation = refused.is_none() && self.origin.surface != Surface::System && is_of_note;
         if is_mutation && !batch.borrow().has_audited() {
             let metadata = self.origin.mutation(batch.borrow().discreet);
             cx.audit_in(self.home.unwrap_or(cx.caller().workspace_id), "mutation", metadata)?;

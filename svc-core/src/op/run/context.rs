@@ -447,8 +447,7 @@ impl<'a> Write<'a> {
         self.batch.borrow_mut().discreet = true;
     }
 
-    /// Marks the call as one without a change of note, so that an operation that declares it leaves no audit
-    /// row.
+    /// Marks the call as one without a change of note: it writes no audit row, and its answer is not kept.
     pub(crate) fn unchanged(&mut self) {
         self.batch.borrow_mut().unchanged = true;
     }

@@ -19,7 +19,7 @@ use crate::conversation::notifications::outgoing::{
 use crate::id::MemberId;
 use crate::limits::PARCEL_LEASE;
 use crate::mailbox::MailAddress;
-use crate::op::{Arrival, Feature, MailSettings, OwnQueue, Parcel, Queue, Read, Way, Write};
+use crate::op::{Arrival, MailSettings, Parcel, Read, Way, Write};
 use crate::outreach::delivery_address::{
     CODE_TTL, ConfirmationCode, DeliveryMode, Stored, keep, put_off_notices, stored,
 };
@@ -40,17 +40,9 @@ pub const MAIL_REFUSALS_MAX: i64 = 3;
 /// Maximum pause before a letter is sent again.
 const MAIL_RETRY_MAX: Duration = Duration::from_secs(6 * 3600);
 
-pub(crate) fn feature() -> Feature {
-    Feature::new().ways(vec![Way {
-        name: MAIL,
-        queue: Queue::Own(OwnQueue { workspaces: WORKSPACES, members: MEMBERS, take, put_off }),
-        is_current,
-        settle,
-    }])
-}
-
-/// Name of this delivery channel.
-pub const MAIL: &str = "mail";
+/// Mail.
+pub static MAIL: Way<Letter> =
+    Way { name: "mail", workspaces: WORKSPACES, members: MEMBERS, take, put_off, is_current, settle };
 
 /// Selects the next workspace in which an email or a letter about an address is due.
 macro_rules! next_workspace {
@@ -118,7 +110,7 @@ const NAMED: &str = concat!(
 );
 
 /// Takes the letters that are due to a member.
-fn take(cx: &mut Write<'_>, member: MemberId) -> Result<Option<Parcel>> {
+fn take(cx: &mut Write<'_>, member: MemberId) -> Result<Option<Parcel<Letter>>> {
     let named: Option<Named> = cx.one(NAMED, &[&member])?;
     let (Some(mail), Some(named), Some(stored)) = (cx.settings().mail.clone(), named, stored(cx, member)?)
     else {
@@ -142,10 +134,10 @@ fn take(cx: &mut Write<'_>, member: MemberId) -> Result<Option<Parcel>> {
     if letters.is_empty() {
         return Ok(None);
     }
-    Ok(Some(Parcel::new(MAIL, cx.caller().workspace_id, member, letters)))
+    Ok(Some(Parcel::new(&MAIL, cx.caller().workspace_id, member, letters)))
 }
 
-fn nothing(cx: &mut Write<'_>, member: MemberId) -> Result<Option<Parcel>> {
+fn nothing(cx: &mut Write<'_>, member: MemberId) -> Result<Option<Parcel<Letter>>> {
     drop_due(cx, member, Out::Mail)?;
     Ok(None)
 }
@@ -302,8 +294,8 @@ fn pause(failures: i64, after: Option<Duration>) -> Duration {
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// Returns whether all items of a letter are still due.
-fn is_current(cx: &Read<'_>, parcel: &Parcel, place: usize) -> Result<bool> {
-    match parcel.pieces::<Letter>().get(place).map(|letter| &letter.about) {
+fn is_current(cx: &Read<'_>, parcel: &Parcel<Letter>, place: usize) -> Result<bool> {
+    match parcel.pieces().get(place).map(|letter| &letter.about) {
         Some(About::Items(lsns) | About::Digest(lsns)) => {
             are_current(cx, parcel.member_id(), Out::Mail, lsns)
         }
@@ -312,11 +304,11 @@ fn is_current(cx: &Read<'_>, parcel: &Parcel, place: usize) -> Result<bool> {
 }
 
 /// Records the delivery results of letters.
-fn settle(cx: &mut Write<'_>, parcel: &Parcel, arrivals: &[Arrival]) -> Result<()> {
+fn settle(cx: &mut Write<'_>, parcel: &Parcel<Letter>, arrivals: &[Arrival]) -> Result<()> {
     let member = parcel.member_id();
     // Without a row, the member was erased in the meantime.
     let Some(mut stored) = stored(cx, member)? else { return Ok(()) };
-    for (letter, arrival) in parcel.pieces::<Letter>().iter().zip(arrivals) {
+    for (letter, arrival) in parcel.pieces().iter().zip(arrivals) {
         match &letter.about {
             About::Code | About::Former => settle_notice(&mut stored, letter, arrival, cx.now()),
             About::Items(lsns) | About::Digest(lsns) => {

@@ -1,4 +1,4 @@
-//! Threads that read, each with a connection of its own.
+//! Threads that read, each with a connection, which on Postgres takes a session for each transaction.
 //!
 //! A few more connections are for short reads on the callers' own threads. Workspaces take turns. None takes
 //! more than half of the readers, and none takes the last free one while it has another. Tasks of one
@@ -380,7 +380,7 @@ mod tests {
 
     use super::*;
     use crate::error::Code;
-    use crate::store::postgres::{PgConn, parse_url};
+    use crate::store::postgres::{PgConn, parse_url, pool};
     use crate::store::sqlite::{Role, SqliteConn};
     use crate::time::Time;
 
@@ -441,7 +441,8 @@ mod tests {
                 "with recursive c (n) as (select 1 union all select n + 1 from c) select count(*) from c";
             let server = crate::store::postgres::server_for_tests().map(|url| -> (Open, &'static str) {
                 let server = parse_url(&SecretString::from(url)).unwrap();
-                let open: Open = Arc::new(move || PgConn::open(&server).map(Conn::Postgres));
+                let pool = pool(&server, threads + inline).unwrap();
+                let open: Open = Arc::new(move || PgConn::of(&pool).map(Conn::Postgres));
                 (
                     open,
                     "select cast(count(*) as bigint) from generate_series(1, 100) where pg_sleep(1) is null",

@@ -49,9 +49,9 @@ impl Failed {
         Self { failure: Failure::Silent, error: broken("the server did not respond in time") }
     }
 
-    /// Creates the failure of a session that could not be opened.
-    pub fn unopened(error: Error) -> Self {
-        Self { failure: Failure::Broken, error }
+    /// Creates the failure of a session that has ended before anything was sent.
+    pub fn ended() -> Self {
+        Self { failure: Failure::Broken, error: broken("the session has ended") }
     }
 
     /// Creates the failure of a defect that has nothing to do with the connection.

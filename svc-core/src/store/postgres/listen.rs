@@ -12,7 +12,6 @@ use tokio_postgres::AsyncMessage;
 use uuid::Uuid;
 
 use super::errors::unreachable;
-use super::session::opening_limit;
 use super::settings::Server;
 use crate::error::{Error, Result};
 use crate::limits::BUS_RETRY;
@@ -70,7 +69,7 @@ async fn closed(bus: &Bus) {
 ///
 /// Each reply may take as long as opening any other session.
 async fn receive(server: &Server, bus: &Bus, tried: &mut Tried) -> Result<()> {
-    let limit = opening_limit(server);
+    let limit = server.opening_limit();
     let connecting = timeout(limit, server.connect()).await.map_err(unreachable)?;
     let (client, mut connection) = connecting.map_err(unreachable)?;
     let messages = futures_util::stream::poll_fn(move |cx| connection.poll_message(cx));

@@ -1,10 +1,10 @@
-//! A PostgreSQL connection with its own single-threaded runtime.
+//! A PostgreSQL connection, which takes its sessions from a pool.
 //!
-//! A core thread can thus drive it without handing the work to another thread. Changes whose reply nobody
-//! waits for are deferred and sent together with the next statement that is waited for. A transaction is one
-//! session, from begin to commit or rollback: inside, a session that has ended is a failure and never
-//! replaced. Only outside of a transaction is a new one opened. Every reply has a timeout a little longer
-//! than the server's own limit.
+//! A core thread drives the session that it has taken, without handing the work to another thread. Changes
+//! whose reply nobody waits for are deferred and sent together with the next statement that is waited for. A
+//! transaction is one session: the pool checks it before begin, without a round trip, and has it back after
+//! commit or rollback. In between, a session that has ended is a failure: no other is taken, and nothing
+//! connects. Every reply has a timeout a little longer than the server's own limit.
 
 mod errors;
 mod certificate;
@@ -25,10 +25,10 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use deadpool_postgres::{ClientWrapper, ObjectId};
 use futures_util::future::{Either, join, join_all, select};
-use tokio::runtime::{Builder, Runtime};
+use tokio_postgres::Statement;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Client, Statement};
 use uuid::Uuid;
 
 use super::budget::Budget;
@@ -44,7 +44,8 @@ use crate::time::Clock;
 use errors::{Failed, PgResult, broken};
 pub(crate) use listen::listen;
 use reads::Reads;
-use session::{Form, Session, first_text};
+use session::{Form, Taken, first_text};
+pub(crate) use session::{Pool, pool};
 pub(crate) use settings::{Server, parse_url};
 use values::decode;
 
@@ -52,88 +53,60 @@ type Deferred = Pin<Box<dyn Future<Output = PgResult<()>> + Send>>;
 
 /// A connection to a PostgreSQL server.
 pub struct PgConn {
-    runtime: OwnRuntime,
-    server: Box<Server>,
-    session: RefCell<Option<Session>>,
+    pool: Pool,
+    /// The session of the transaction. Outside of one, it is that of the last statements, until a transaction
+    /// begins.
+    session: RefCell<Option<Taken>>,
+    /// The session at the last call of [`Self::others_wrote`].
+    seen: Cell<Option<ObjectId>>,
     transaction: Transaction,
     deferred: RefCell<Vec<Deferred>>,
     wrote: Cell<bool>,
-    /// Whether the session is one that [`Self::others_wrote`] has not seen.
-    is_new: Cell<bool>,
     budget: Budget,
     /// What limits its reads; `None` if it does not only read.
     reads: Option<Reads>,
     watcher: Option<Watcher>,
 }
 
-/// The connection's runtime.
-///
-/// The last handle of a service may be dropped inside another runtime, where blocking until this one has shut
-/// down is not allowed, so it shuts down in the background.
-struct OwnRuntime(Option<Runtime>);
-
-impl OwnRuntime {
-    fn new() -> Result<Self> {
-        let runtime = Builder::new_current_thread().enable_all().build().map_err(Error::internal)?;
-        Ok(Self(Some(runtime)))
-    }
-
-    /// Drives `work` to completion, or until `limit` has passed.
-    fn wait<T>(&self, limit: Option<Duration>, work: impl Future<Output = PgResult<T>>) -> PgResult<T> {
-        let dropped = || Failed::defect(Error::internal("the connection is being dropped"));
-        let runtime = self.0.as_ref().ok_or_else(dropped)?;
-        runtime.block_on(async {
-            match limit {
-                Some(limit) => {
-                    tokio::time::timeout(limit, work).await.unwrap_or_else(|_| Err(Failed::silent()))
-                }
-                None => work.await,
-            }
-        })
-    }
-}
-
-impl Drop for OwnRuntime {
-    fn drop(&mut self) {
-        if let Some(runtime) = self.0.take() {
-            runtime.shutdown_background();
-        }
-    }
-}
-
 impl PgConn {
+    /// Opens a connection with a pool of its own.
     pub(crate) fn open(server: &Server) -> Result<Self> {
-        let conn = Self {
-            runtime: OwnRuntime::new()?,
-            server: Box::new(server.clone()),
-            session: RefCell::default(),
-            transaction: Transaction::new(Failure::Broken)?,
-            deferred: RefCell::default(),
-            wrote: Cell::new(false),
-            is_new: Cell::new(false),
-            budget: Budget::new(&Clock::system()),
-            reads: None,
-            watcher: None,
-        };
+        let conn = Self::of(&pool(server, 1)?)?;
         conn.client()?;
         Ok(conn)
     }
 
+    /// Creates a connection that takes its sessions from `pool`.
+    pub(crate) fn of(pool: &Pool) -> Result<Self> {
+        Ok(Self {
+            pool: pool.clone(),
+            session: RefCell::default(),
+            seen: Cell::default(),
+            transaction: Transaction::new(Failure::Broken)?,
+            deferred: RefCell::default(),
+            wrote: Cell::new(false),
+            budget: Budget::new(&Clock::system()),
+            reads: None,
+            watcher: None,
+        })
+    }
+
     /// Returns the client of the transaction's session.
     ///
-    /// Outside of a transaction it is that of a live session, opened if there is none.
-    fn client(&self) -> Result<Arc<Client>> {
+    /// Outside of a transaction it is that of a live session, taken from the pool if there is none.
+    fn client(&self) -> Result<Arc<ClientWrapper>> {
         self.check_transaction()?;
         match self.live_client() {
             Some(client) => Ok(client),
             None if self.transaction.is_begun() => Err(broken("the session of the transaction has ended")),
-            None => self.connect(),
+            None => self.take(),
         }
     }
 
-    fn live_client(&self) -> Option<Arc<Client>> {
+    fn live_client(&self) -> Option<Arc<ClientWrapper>> {
         let session = self.session.borrow();
-        session.as_ref().filter(|session| !session.is_closed()).map(|session| Arc::clone(&session.client))
+        let live = session.as_ref().filter(|session| !session.client.is_closed());
+        live.map(|session| Arc::clone(&session.client))
     }
 
     /// Returns whether there is a session, as far as is known without asking the server.
@@ -141,27 +114,35 @@ impl PgConn {
         self.live_client().is_some()
     }
 
-    fn connect(&self) -> Result<Arc<Client>> {
+    fn take(&self) -> Result<Arc<ClientWrapper>> {
+        self.close();
         // What was deferred for the last session must not reach another.
         self.deferred.take();
-        self.session.take();
-        let opening = async { Session::open(&self.server).await.map_err(Failed::unopened) };
-        let session = self.runtime.wait(None, opening).map_err(|failed| failed.error)?;
+        let session = session::take(&self.pool)?;
         let client = Arc::clone(&session.client);
         self.session.replace(Some(session));
-        self.is_new.set(true);
-        if let Err(error) = self.limit_session(&client) {
-            self.session.take();
-            return Err(error);
-        }
         Ok(client)
+    }
+
+    /// Closes the session: the pool does not have it back.
+    fn close(&self) {
+        drop(self.session.take().map(Taken::take));
+    }
+
+    /// Gives the session back to the pool, or closes one that is in a transaction.
+    pub(crate) fn release(&self) {
+        if self.transaction.is_begun() {
+            self.close();
+        }
+        drop(self.session.take());
     }
 
     /// Returns whether the session is another one than at the last call.
     ///
     /// It may be at another server then, which has other rows and another clock.
     pub fn others_wrote(&self) -> bool {
-        self.is_new.take()
+        let now = self.session.borrow().as_ref().map(Taken::id);
+        self.seen.replace(now) != now
     }
 
     /// Waits for the server, and records what a failure means for the session and the transaction.
@@ -171,7 +152,10 @@ impl PgConn {
     }
 
     fn wait_within<T>(&self, limit: Option<Duration>, work: impl Future<Output = PgResult<T>>) -> Result<T> {
-        let outcome = self.unless_interrupted(limit, work);
+        let outcome = match self.session.borrow().as_ref() {
+            Some(session) => session.wait(limit, self.unless_interrupted(work)),
+            None => Err(Failed::ended()),
+        };
         outcome.map_err(|failed| {
             self.record(failed.failure);
             self.explained(failed)
@@ -180,7 +164,7 @@ impl PgConn {
 
     fn record(&self, failure: Failure) {
         if matches!(failure, Failure::Broken | Failure::Silent) {
-            self.session.take();
+            self.close();
         }
         self.transaction.fail(failure);
     }
@@ -288,11 +272,13 @@ impl PgConn {
 
     /// Begins a transaction, together with its first statement.
     pub fn begin(&self, sql: &'static str) -> Result<()> {
+        // The pool checks the session that the transaction gets.
+        self.release();
         let client = self.client()?;
-        self.begin_reads();
-        let named = format!("{sql}; set local svc.transaction = '{}'", self.transaction.begin());
+        let first = self.first_of(&self.transaction.begin());
+        let begun = format!("{sql}; {first}");
         self.deferred.borrow_mut().push(Box::pin(async move {
-            client.batch_execute(&named).await.map_err(|error| Failed::of(error, sql))
+            client.batch_execute(&begun).await.map_err(|error| Failed::of(error, sql))
         }));
         Ok(())
     }
@@ -319,10 +305,15 @@ impl PgConn {
     }
 
     /// Commits and, in the same round trip, notifies other servers how far the logs reach.
-    ///
+    pub fn commit(&self, lsns: &BTreeMap<Uuid, i64>) -> Result<()> {
+        self.commit_and_notify(lsns)?;
+        self.release();
+        Ok(())
+    }
+
     /// The server reports success for a COMMIT outside of a transaction too. What counts is therefore that
     /// the transaction which ends in this round trip is the one that was begun.
-    pub fn commit(&self, lsns: &BTreeMap<Uuid, i64>) -> Result<()> {
+    fn commit_and_notify(&self, lsns: &BTreeMap<Uuid, i64>) -> Result<()> {
         self.flush()?;
         self.watch_commit();
         let (client, notify) = self.prepared("select pg_notify('svc_log', $1)")?;
@@ -361,29 +352,31 @@ impl PgConn {
         self.deferred.take();
         self.wrote.set(false);
         let begun = self.transaction.end();
-        let Some(client) = self.live_client().filter(|_| begun) else { return Ok(()) };
-        let rolled_back = self.wait(async {
-            client.batch_execute("rollback").await.map_err(|error| Failed::of(error, "rollback"))
-        });
-        if let Err(error) = rolled_back {
-            tracing::info!(%error, cause = ?error.cause(), "a session was closed instead of rolled back");
-            self.session.take();
+        if let Some(client) = self.live_client().filter(|_| begun) {
+            let rolled_back = self.wait(async {
+                client.batch_execute("rollback").await.map_err(|error| Failed::of(error, "rollback"))
+            });
+            if let Err(error) = rolled_back {
+                tracing::info!(%error, cause = ?error.cause(), "a session was closed instead of rolled back");
+                self.close();
+            }
         }
+        self.release();
         Ok(())
     }
 
-    fn prepared(&self, sql: &'static str) -> Result<(Arc<Client>, Statement)> {
+    fn prepared(&self, sql: &'static str) -> Result<(Arc<ClientWrapper>, Statement)> {
         self.prepared_as(Form::Whole, sql)
     }
 
-    fn prepared_as(&self, form: Form, sql: &'static str) -> Result<(Arc<Client>, Statement)> {
+    fn prepared_as(&self, form: Form, sql: &'static str) -> Result<(Arc<ClientWrapper>, Statement)> {
         let client = self.client()?;
         let prepared = {
             let session = self.session.borrow();
             let session = session.as_ref().ok_or_else(|| broken("the session has ended"))?;
             match session.prepared(form, sql) {
                 Some(statement) => Ok(statement),
-                None => self.runtime.wait(session.limit, session.prepare(form, sql)),
+                None => session.wait(session.limit, session.prepare(form, sql)),
             }
         };
         let statement = prepared.map_err(|failed| {
@@ -399,6 +392,12 @@ impl PgConn {
 
     pub fn job_wrote(&self) -> bool {
         self.wrote.get()
+    }
+}
+
+impl Drop for PgConn {
+    fn drop(&mut self) {
+        self.release();
     }
 }
 

@@ -8,7 +8,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio_postgres::Client;
+use deadpool_postgres::ClientWrapper;
 
 use super::PgConn;
 use super::errors::{Failed, PgResult};
@@ -27,19 +27,20 @@ pub(super) struct Reads {
 
 impl PgConn {
     /// Makes it a connection for reads that `interrupt` ends, and that may take `limit` each.
-    pub(crate) fn for_reads(mut self, interrupt: &Interrupt, limit: Option<Duration>) -> Result<Self> {
+    pub(crate) fn for_reads(mut self, interrupt: &Interrupt, limit: Option<Duration>) -> Self {
         self.reads = Some(Reads { interrupt: interrupt.clone(), limit, is_shortened: Cell::new(false) });
-        if let Some(client) = self.live_client() {
-            self.limit_session(&client)?;
-        }
-        Ok(self)
+        self
     }
 
-    /// Lets the server limit the statements of each transaction of a new session.
-    pub(super) fn limit_session(&self, client: &Client) -> Result<()> {
-        let Some(limit) = self.reads.as_ref().and_then(|reads| reads.limit) else { return Ok(()) };
-        let sql = timeout("set", limit);
-        self.wait(async { client.batch_execute(&sql).await.map_err(|error| Failed::of(error, "set")) })
+    /// Returns what a transaction begins with: the limit of its reads, or the name that its commit returns.
+    pub(super) fn first_of(&self, name: &str) -> String {
+        match &self.reads {
+            Some(Reads { limit: Some(limit), is_shortened, .. }) => {
+                is_shortened.set(false);
+                timeout(*limit)
+            }
+            _ => format!("set local svc.transaction = '{name}'"),
+        }
     }
 
     /// Returns the budget of the read in progress.
@@ -59,7 +60,7 @@ impl PgConn {
     /// Fails if the time of the read is over, and lets the server end the next statement when it is.
     ///
     /// A transaction begins with the whole limit, which is shortened once less than half of it is left.
-    pub(super) fn limit_next(&self, client: &Arc<Client>) -> Result<()> {
+    pub(super) fn limit_next(&self, client: &Arc<ClientWrapper>) -> Result<()> {
         let (Some(Reads { limit: Some(limit), is_shortened, .. }), Some(left)) =
             (&self.reads, self.budget.left())
         else {
@@ -76,36 +77,23 @@ impl PgConn {
     }
 
     /// Limits the next statements of the transaction, together with the first of them.
-    fn limit_statements(&self, client: Arc<Client>, limit: Duration) {
-        let sql = timeout("set local", limit);
+    fn limit_statements(&self, client: Arc<ClientWrapper>, limit: Duration) {
+        let sql = timeout(limit);
         self.deferred.borrow_mut().push(Box::pin(async move {
             client.batch_execute(&sql).await.map_err(|error| Failed::of(error, "set local statement_timeout"))
         }));
     }
 
-    /// Notes that a transaction begins, whose statements have the limit of the session.
-    pub(super) fn begin_reads(&self) {
-        if let Some(reads) = &self.reads {
-            reads.is_shortened.set(false);
-        }
-    }
-
     /// Waits for the server, unless the reads are interrupted first.
-    pub(super) fn unless_interrupted<T>(
-        &self,
-        limit: Option<Duration>,
-        work: impl Future<Output = PgResult<T>>,
-    ) -> PgResult<T> {
-        let Some(reads) = &self.reads else { return self.runtime.wait(limit, work) };
-        self.runtime.wait(limit, async {
-            tokio::select! {
-                outcome = work => outcome,
-                // The fate of the statement is not known, so the session is closed.
-                () = reads.interrupt.interrupted() => {
-                    Err(Failed { failure: Failure::Silent, error: interrupted() })
-                }
+    pub(super) async fn unless_interrupted<T>(&self, work: impl Future<Output = PgResult<T>>) -> PgResult<T> {
+        let Some(reads) = &self.reads else { return work.await };
+        tokio::select! {
+            outcome = work => outcome,
+            // The fate of the statement is not known, so the session is closed.
+            () = reads.interrupt.interrupted() => {
+                Err(Failed { failure: Failure::Silent, error: interrupted() })
             }
-        })
+        }
     }
 
     /// Returns the error of a failure: that of the budget, if it was over.
@@ -119,7 +107,7 @@ impl PgConn {
     }
 }
 
-/// Returns the statement that limits those that follow, to a whole number of milliseconds.
-fn timeout(set: &str, limit: Duration) -> String {
-    format!("{set} statement_timeout = {}", limit.as_millis().saturating_add(1))
+/// Returns the statement that limits those that follow in the transaction, to a whole number of milliseconds.
+fn timeout(limit: Duration) -> String {
+    format!("set local statement_timeout = {}", limit.as_millis().saturating_add(1))
 }

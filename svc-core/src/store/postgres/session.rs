@@ -1,20 +1,27 @@
-//! One session with a server: a connection from when it is opened until it ends.
+//! Sessions with a server, and the pool that opens, checks, keeps and bounds them.
 //!
-//! It is never replaced; a caller that needs another opens another.
+//! A session is a connection from when it is opened until it ends, with a single-threaded runtime of its own,
+//! which the thread that has taken it drives. The pool is not a queue: a thread that finds all sessions taken
+//! gets an error.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::JoinHandle;
+use deadpool::managed::{self, Metrics, PoolError, QueueMode, RecycleError, RecycleResult};
+use deadpool_postgres::{ClientWrapper, Manager};
+use futures_util::FutureExt as _;
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::yield_now;
 use tokio_postgres::types::Type;
-use tokio_postgres::{Client, SimpleQueryMessage, Statement};
+use tokio_postgres::{SimpleQueryMessage, Statement};
 
 use super::errors::{Failed, PgResult, unreachable};
 use super::settings::Server;
 use crate::error::{Error, Result};
-use crate::limits::{ANSWER_SLACK, CONNECT_TIMEOUT, ROW_BYTES};
+use crate::limits::{ANSWER_SLACK, ROW_BYTES};
 
 /// How much of a statement's result is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -25,51 +32,141 @@ pub(super) enum Form {
     Bounded,
 }
 
+/// A pool of sessions with one server.
+pub(crate) type Pool = managed::Pool<Sessions>;
+
+/// A session that was taken from a pool, which has it back when this is dropped.
+pub(super) type Taken = managed::Object<Sessions>;
+
+/// Opens the sessions of a pool, and checks each before it is taken again.
+pub(crate) struct Sessions {
+    server: Server,
+    driver: Manager,
+}
+
+/// Creates a pool of up to `size` sessions. The last one that was given back is the next to be taken.
+pub(crate) fn pool(server: &Server, size: usize) -> Result<Pool> {
+    let sessions = Sessions { server: server.clone(), driver: server.driver() };
+    Pool::builder(sessions).max_size(size).queue_mode(QueueMode::Lifo).build().map_err(Error::internal)
+}
+
+/// Takes a live session from a pool, which opens one if none is idle.
+pub(super) fn take(pool: &Pool) -> Result<Taken> {
+    // A new session is opened on its own runtime, so the pool waits for nothing else.
+    match pool.get().now_or_never() {
+        Some(Ok(session)) => Ok(session),
+        Some(Err(PoolError::Backend(error))) => Err(error),
+        Some(Err(error)) => Err(unreachable(error)),
+        None => Err(unreachable("all sessions of the pool are taken")),
+    }
+}
+
+impl managed::Manager for Sessions {
+    type Type = Box<Session>;
+    type Error = Error;
+
+    async fn create(&self) -> Result<Box<Session>> {
+        Session::open(self).map(Box::new)
+    }
+
+    /// Lets the driver handle what the server has sent since, such as that it has ended the session.
+    ///
+    /// Sends nothing.
+    async fn recycle(&self, session: &mut Box<Session>, metrics: &Metrics) -> RecycleResult<Error> {
+        // The first yield finds what has arrived, and the second lets the driver read it.
+        let read = async {
+            yield_now().await;
+            yield_now().await;
+        };
+        session.runtime.drive(read).map_err(RecycleError::Backend)?;
+        let unsent = || RecycleError::message("a statement is still to be sent");
+        let client = Arc::get_mut(&mut session.client).ok_or_else(unsent)?;
+        self.driver.recycle(client, metrics).await.map_err(|error| RecycleError::message(error.to_string()))
+    }
+
+    fn detach(&self, session: &mut Box<Session>) {
+        if let Some(client) = Arc::get_mut(&mut session.client) {
+            self.driver.detach(client);
+        }
+    }
+}
+
+/// The runtime of a session.
+///
+/// The last handle of a service may be dropped inside another runtime, where blocking until this one has shut
+/// down is not allowed, so it shuts down in the background.
+struct OwnRuntime(Option<Runtime>);
+
+impl OwnRuntime {
+    fn new() -> Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build().map_err(Error::internal)?;
+        Ok(Self(Some(runtime)))
+    }
+
+    fn drive<T>(&self, work: impl Future<Output = T>) -> Result<T> {
+        let dropped = || Error::internal("the session is being dropped");
+        Ok(self.0.as_ref().ok_or_else(dropped)?.block_on(work))
+    }
+}
+
+impl Drop for OwnRuntime {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
 /// A session. Dropping it closes the socket at once.
-pub(super) struct Session {
-    pub client: Arc<Client>,
+pub(crate) struct Session {
+    pub(super) client: Arc<ClientWrapper>,
     /// Timeout of a reply: a little more than the server lets a statement run.
     ///
     /// None if the server has no such limit.
-    pub limit: Option<Duration>,
+    pub(super) limit: Option<Duration>,
     statements: RefCell<HashMap<(Form, usize, usize), Statement>>,
-    driver: JoinHandle<()>,
+    runtime: OwnRuntime,
 }
 
 impl Session {
     /// Connects, within the time limit for it.
-    pub async fn open(server: &Server) -> Result<Self> {
-        tokio::time::timeout(opening_limit(server), Self::connect(server)).await.map_err(unreachable)?
+    fn open(sessions: &Sessions) -> Result<Self> {
+        let runtime = OwnRuntime::new()?;
+        let (client, limit) = runtime.drive(async {
+            let opening = tokio::time::timeout(sessions.server.opening_limit(), Self::connect(sessions));
+            opening.await.map_err(unreachable)?
+        })??;
+        Ok(Self { client: Arc::new(client), limit, statements: RefCell::default(), runtime })
     }
 
-    async fn connect(server: &Server) -> Result<Self> {
-        let (client, connection) = server.connect().await.map_err(unreachable)?;
-        let driver = tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::info!(%error, "a connection to the database ended");
-            }
-        });
-        let client = Arc::new(client);
-        if let Some(statement) = server.first_statement() {
+    async fn connect(sessions: &Sessions) -> Result<(ClientWrapper, Option<Duration>)> {
+        let client = managed::Manager::create(&sessions.driver).await.map_err(unreachable)?;
+        if let Some(statement) = sessions.server.first_statement() {
             client.batch_execute(statement).await.map_err(unreachable)?;
         }
-        let mut session = Self { client, limit: None, statements: RefCell::default(), driver };
-        let limit = session.statement_timeout().await?;
-        session.limit = limit.map(|limit| limit.saturating_add(ANSWER_SLACK));
-        Ok(session)
+        let limit = statement_timeout(&client).await?;
+        Ok((client, limit.map(|limit| limit.saturating_add(ANSWER_SLACK))))
     }
 
-    /// Returns the limit in force, which the address may have changed from ours. Zero means none.
-    async fn statement_timeout(&self) -> Result<Option<Duration>> {
-        let reply = self.client.simple_query(STATEMENT_TIMEOUT_MS).await.map_err(unreachable)?;
-        let millis = first_text(&reply).and_then(|text| text.parse().ok());
-        let millis: u64 =
-            millis.ok_or_else(|| Error::internal("the server does not report its statement_timeout"))?;
-        Ok((millis > 0).then(|| Duration::from_millis(millis)))
+    /// Drives `work` to completion, or until `limit` has passed.
+    pub(super) fn wait<T>(
+        &self,
+        limit: Option<Duration>,
+        work: impl Future<Output = PgResult<T>>,
+    ) -> PgResult<T> {
+        let work = async {
+            match limit {
+                Some(limit) => {
+                    tokio::time::timeout(limit, work).await.unwrap_or_else(|_| Err(Failed::silent()))
+                }
+                None => work.await,
+            }
+        };
+        self.runtime.drive(work).map_err(Failed::defect)?
     }
 
     /// Prepares a statement, which is cached by the text's address and length then.
-    pub async fn prepare(&self, form: Form, sql: &'static str) -> PgResult<Statement> {
+    pub(super) async fn prepare(&self, form: Form, sql: &'static str) -> PgResult<Statement> {
         match form {
             Form::Whole => self.prepare_text(form, sql, sql).await,
             Form::Bounded => {
@@ -83,7 +180,7 @@ impl Session {
     }
 
     /// Returns a statement that was prepared before.
-    pub fn prepared(&self, form: Form, sql: &'static str) -> Option<Statement> {
+    pub(super) fn prepared(&self, form: Form, sql: &'static str) -> Option<Statement> {
         self.statements.borrow().get(&key(form, sql)).cloned()
     }
 
@@ -91,11 +188,6 @@ impl Session {
         let statement = self.client.prepare(text).await.map_err(|error| Failed::of(error, text))?;
         self.statements.borrow_mut().insert(key(form, sql), statement.clone());
         Ok(statement)
-    }
-
-    /// Returns whether the connection is known to have ended.
-    pub fn is_closed(&self) -> bool {
-        self.client.is_closed() || self.driver.is_finished()
     }
 }
 
@@ -126,17 +218,13 @@ fn is_long(kind: &Type) -> bool {
     matches!(kind, &(Type::TEXT | Type::VARCHAR | Type::BYTEA))
 }
 
-/// Returns how long opening a session may take.
-///
-/// The driver's own limit covers only the TCP connection, not what the server sends then.
-pub(super) fn opening_limit(server: &Server) -> Duration {
-    server.config().get_connect_timeout().copied().unwrap_or(CONNECT_TIMEOUT).saturating_add(ANSWER_SLACK)
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        self.driver.abort();
-    }
+/// Returns the limit in force, which the address may have changed from ours. Zero means none.
+async fn statement_timeout(client: &ClientWrapper) -> Result<Option<Duration>> {
+    let reply = client.simple_query(STATEMENT_TIMEOUT_MS).await.map_err(unreachable)?;
+    let millis = first_text(&reply).and_then(|text| text.parse().ok());
+    let millis: u64 =
+        millis.ok_or_else(|| Error::internal("the server does not report its statement_timeout"))?;
+    Ok((millis > 0).then(|| Duration::from_millis(millis)))
 }
 
 const STATEMENT_TIMEOUT_MS: &str = "select setting from pg_settings where name = 'statement_timeout'";
@@ -147,4 +235,111 @@ pub(super) fn first_text(reply: &[SimpleQueryMessage]) -> Option<&str> {
         SimpleQueryMessage::Row(row) => row.get(0),
         _ => None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use secrecy::SecretString;
+
+    use super::super::{PgConn, Server, first, parse_url, server_for_tests};
+    use super::*;
+    use crate::error::Code;
+    use crate::store::budget::Interrupt;
+    use crate::store::engine::Failure;
+
+    const READ: &str = "begin isolation level repeatable read read only";
+
+    fn server() -> Option<Server> {
+        server_for_tests().map(|url| parse_url(&SecretString::from(url)).unwrap())
+    }
+
+    /// Returns the server's process of a connection.
+    fn process(conn: &PgConn) -> Result<i64> {
+        first(conn.query("select cast(pg_backend_pid() as bigint)", &[])?)
+    }
+
+    /// Ends a process of the server, and returns once it is gone.
+    fn end(server: &Server, process: i64) {
+        let other = PgConn::open(server).unwrap();
+        other.batch(&format!("select pg_terminate_backend({process}, 60000)")).unwrap();
+    }
+
+    #[test]
+    fn each_transaction_has_a_session_of_its_own_and_waits_for_none() {
+        let Some(server) = server() else { return };
+        let pool = pool(&server, 2).unwrap();
+        let [one, two, three] = [(); 3].map(|()| PgConn::of(&pool).unwrap());
+        one.begin(READ).unwrap();
+        two.begin("begin").unwrap();
+        let (first, second) = (process(&one).unwrap(), process(&two).unwrap());
+        assert_ne!(first, second);
+        assert_eq!(three.begin(READ).unwrap_err().code(), Code::Unavailable);
+        one.rollback().unwrap();
+        three.begin(READ).unwrap();
+        assert_eq!(process(&three).unwrap(), first);
+        two.commit(&Default::default()).unwrap();
+        one.begin(READ).unwrap();
+        assert_eq!(process(&one).unwrap(), second);
+        // One that is dropped within its transaction is not given back.
+        drop(one);
+        two.begin("begin").unwrap();
+        assert!(![first, second].contains(&process(&two).unwrap()));
+    }
+
+    #[test]
+    fn the_limit_of_reads_ends_with_their_transaction() {
+        let Some(server) = server() else { return };
+        let pool = pool(&server, 1).unwrap();
+        let limited = PgConn::of(&pool).unwrap();
+        let limited = limited.for_reads(&Interrupt::default(), Some(Duration::from_millis(99)));
+        let other = PgConn::of(&pool).unwrap();
+        let timeout = |conn: &PgConn| {
+            conn.begin(READ).unwrap();
+            let rows = conn.query("select current_setting('statement_timeout')", &[]).unwrap();
+            conn.rollback().unwrap();
+            first::<String>(rows).unwrap()
+        };
+        assert_eq!([timeout(&limited), timeout(&other)], ["100ms", "30s"]);
+    }
+
+    #[test]
+    fn a_session_that_has_ended_while_idle_is_never_taken() {
+        let Some(server) = server() else { return };
+        let pool = pool(&server, 3).unwrap();
+        let conns = [(); 3].map(|()| PgConn::of(&pool).unwrap());
+        let begin = || {
+            conns.each_ref().map(|conn| {
+                conn.begin(READ).unwrap();
+                process(conn).unwrap()
+            })
+        };
+        let before = begin();
+        conns.iter().for_each(|conn| conn.rollback().unwrap());
+        before.iter().for_each(|process| end(&server, *process));
+        assert_eq!(pool.status().size, 3);
+        assert!(begin().iter().all(|process| !before.contains(process)));
+        assert_eq!(pool.status().size, 3);
+    }
+
+    #[test]
+    fn an_idle_session_never_replaces_one_that_a_transaction_has_lost() {
+        let Some(server) = server() else { return };
+        let pool = pool(&server, 3).unwrap();
+        let [conn, other] = [(); 2].map(|()| PgConn::of(&pool).unwrap());
+        conn.begin("begin").unwrap();
+        let lost = process(&conn).unwrap();
+        process(&other).unwrap();
+        other.rollback().unwrap();
+        end(&server, lost);
+        assert_eq!(process(&conn).unwrap_err().code(), Code::Unavailable);
+        assert_eq!(conn.failure(), Some(Failure::Broken));
+        assert!(process(&conn).is_err() && conn.batch("select 1").is_err() && conn.flush().is_err());
+        assert!(conn.commit(&Default::default()).is_err());
+        let status = pool.status();
+        assert_eq!((status.size, status.available), (1, 1), "the idle one is where it was");
+        conn.rollback().unwrap();
+        conn.begin("begin").unwrap();
+        assert_ne!(process(&conn).unwrap(), lost);
+        assert_eq!(pool.status().size, 1, "it was taken");
+    }
 }

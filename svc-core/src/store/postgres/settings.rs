@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use deadpool_postgres::{Manager, ManagerConfig, RecyclingMethod};
 use secrecy::{ExposeSecret, SecretString};
 use tokio_postgres::config::{ChannelBinding, LoadBalanceHosts, SslMode, SslNegotiation, TargetSessionAttrs};
 use tokio_postgres::tls::MakeTlsConnect;
@@ -12,8 +13,8 @@ use super::tls;
 use crate::config::{DatabaseUrl, Demand, PgHost};
 use crate::error::Result;
 use crate::limits::{
-    CONNECT_TIMEOUT, IDLE_IN_TRANSACTION_TIMEOUT, KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, KEEPALIVE_RETRIES,
-    LOCK_TIMEOUT, RATE_LIMIT_SHARING_TIMEOUT, STATEMENT_TIMEOUT, TCP_USER_TIMEOUT,
+    ANSWER_SLACK, CONNECT_TIMEOUT, IDLE_IN_TRANSACTION_TIMEOUT, KEEPALIVE_IDLE, KEEPALIVE_INTERVAL,
+    KEEPALIVE_RETRIES, LOCK_TIMEOUT, RATE_LIMIT_SHARING_TIMEOUT, STATEMENT_TIMEOUT, TCP_USER_TIMEOUT,
 };
 
 /// A server, and how sessions with it are opened.
@@ -90,15 +91,24 @@ fn add_host(config: &mut Config, host: &PgHost) {
 }
 
 impl Server {
-    /// Opens a connection, with TLS if the address asks for it.
+    /// Opens a connection outside of any pool, with TLS if the address asks for it.
     pub(super) async fn connect(
         &self,
     ) -> std::result::Result<(Client, Connection<Socket, Stream>), tokio_postgres::Error> {
         self.config.connect(self.tls.clone()).await
     }
 
-    pub(super) fn config(&self) -> &Config {
-        &self.config
+    /// Returns what opens the connections of a pool, and checks them without a round trip.
+    pub(super) fn driver(&self) -> Manager {
+        let check = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        Manager::from_config(self.config.clone(), self.tls.clone(), check)
+    }
+
+    /// Returns how long opening a session may take.
+    ///
+    /// The driver's own limit covers only the TCP connection, not what the server sends then.
+    pub(super) fn opening_limit(&self) -> Duration {
+        self.config.get_connect_timeout().copied().unwrap_or(CONNECT_TIMEOUT).saturating_add(ANSWER_SLACK)
     }
 
     /// Returns the same server, with sessions that have no time limits for statements.
@@ -171,7 +181,7 @@ pub(super) fn silent_server() -> (std::net::TcpListener, Server) {
 mod tests {
     use tokio_postgres::config::Host;
 
-    use super::super::{PgConn, server_for_tests, session::opening_limit};
+    use super::super::{PgConn, server_for_tests};
     use super::*;
     use crate::error::{Code, Error};
     use crate::store::Database;
@@ -292,6 +302,6 @@ mod tests {
         let begun = clock.monotonic();
         let error = PgConn::open(&server).err().unwrap();
         assert_eq!(error.code(), Code::Unavailable);
-        assert!(clock.monotonic().since(begun) < opening_limit(&server) + Duration::from_secs(2));
+        assert!(clock.monotonic().since(begun) < server.opening_limit() + Duration::from_secs(2));
     }
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
+
 use super::SqliteConn;
 use super::errors::failed;
 use super::timeouts::BUSY_TIMEOUT;
@@ -17,6 +19,12 @@ const TRUNCATE_TIMEOUT: Duration = Duration::from_millis(20);
 const FULL_TIMEOUT: Duration = Duration::from_millis(500);
 
 impl SqliteConn {
+    /// Sets whether the write-ahead log is left as it is when the last connection to the file is this one.
+    pub(crate) fn keep_log(&self, keep: bool) -> Result<()> {
+        let config = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
+        self.conn.set_db_config(config, keep).map(drop).map_err(failed)
+    }
+
     /// Writes to the write-ahead log where a commit has failed, so that no recovery finds that commit.
     ///
     /// On a full disk it first moves the log into the file, so that more log does not use up the space that

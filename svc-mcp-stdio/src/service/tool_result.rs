@@ -5,20 +5,20 @@ use serde_json::json;
 use svc_core::Error;
 use svc_core::op::{Table, mcp};
 
-use crate::answered::{Answered, push_as_string};
-use crate::asked::Asked;
+use crate::request_context::RequestContext;
+use crate::response::{Response, push_as_string};
 use crate::revision::Revision;
 
 /// Returns the result of a call with the output of its operation, as text and as structured content.
 ///
 /// The output is JSON, and is not parsed. The result says what to do next only with tools that are shown.
-pub(super) fn output(tool: &str, output: &[u8], asked: &Asked, table: &Table) -> Answered {
-    let hint = hint(tool, output).filter(|hint| asked.view.shows_named(hint, table));
-    output_with_hint(output, hint, asked.revision)
+pub(super) fn output(tool: &str, output: &[u8], context: &RequestContext, table: &Table) -> Response {
+    let hint = hint(tool, output).filter(|hint| context.view.shows_named(hint, table));
+    output_with_hint(output, hint, context.revision)
 }
 
 /// Returns the same with a hint for the next step.
-pub(super) fn output_with_hint(output: &[u8], hint: Option<&str>, revision: Revision) -> Answered {
+pub(super) fn output_with_hint(output: &[u8], hint: Option<&str>, revision: Revision) -> Response {
     let mut members = Vec::with_capacity(2 * output.len() + output.len() / 4 + 128);
     members.extend_from_slice(br#""content":[{"type":"text","text":"#);
     push_as_string(&mut members, output);
@@ -42,7 +42,7 @@ pub(super) fn output_with_hint(output: &[u8], hint: Option<&str>, revision: Revi
         }
     }
     members.extend_from_slice(br#","isError":false"#);
-    Answered::raw(members)
+    Response::raw(members)
 }
 
 /// The output of a wait whose time is over.
@@ -71,7 +71,7 @@ fn hint(tool: &str, output: &[u8]) -> Option<&'static str> {
 ///
 /// The problem is not structured content, which would have to match the tool's output schema: clients reject
 /// a result that does not.
-pub(super) fn refusal(tool: &str, error: &Error) -> Answered {
+pub(super) fn refusal(tool: &str, error: &Error) -> Response {
     let result = CallToolResult::error(vec![ContentBlock::text(mcp::refusal_text(tool, error))]);
-    Answered::of(&result).with_meta(mcp::PROBLEM, json!(mcp::problem(error))).repeated(error.is_repeated())
+    Response::of(&result).with_meta(mcp::PROBLEM, json!(mcp::problem(error))).repeated(error.is_repeated())
 }

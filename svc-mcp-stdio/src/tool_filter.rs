@@ -39,7 +39,7 @@ An error says what was rejected, with a stable code in brackets, why, and what t
 
 /// A selection of tools.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct View {
+pub struct ToolFilter {
     profile: Option<Profile>,
     /// The names of the chosen tools; `None` for all tools.
     chosen: Option<Arc<BTreeSet<&'static str>>>,
@@ -62,7 +62,7 @@ pub struct Choice {
     pub reads_only: bool,
 }
 
-impl View {
+impl ToolFilter {
     /// Returns the view of a profile.
     pub fn of(profile: Profile) -> Self {
         Self { profile: Some(profile), is_of_path: true, ..Self::default() }
@@ -196,7 +196,7 @@ mod tests {
 
     fn shown(choice: &Choice) -> Vec<&'static str> {
         let table = operation_table().unwrap();
-        let view = View::chosen(&table, choice).unwrap();
+        let view = ToolFilter::chosen(&table, choice).unwrap();
         let mut names: Vec<_> =
             tools(&table).filter(|operation| view.shows(operation)).map(Operation::name).collect();
         names.sort_unstable();
@@ -231,7 +231,7 @@ mod tests {
             of(None, Some("whoami")),
         ];
         let instructed = views.map(|choice| {
-            let view = View::chosen(&table, &choice).unwrap();
+            let view = ToolFilter::chosen(&table, &choice).unwrap();
             for word in view.instructions().split('`').skip(1).step_by(2) {
                 let operation = table.operation(word);
                 assert!(operation.is_none_or(|operation| view.shows(operation)), "{choice:?}: {word}");
@@ -240,14 +240,14 @@ mod tests {
         });
         assert_eq!(instructed[1], Profile::Worker.instructions());
         assert_eq!(instructed[2..], [INSTRUCTIONS_OF_SOME; 4]);
-        let within = |choice| View::within(Profile::Reviewer, &choice);
+        let within = |choice| ToolFilter::within(Profile::Reviewer, &choice);
         assert!(within(of(Some("claims"), None)).is_err() && within(of(Some(""), None)).is_ok());
     }
 
     #[test]
     fn an_unknown_word_is_told_with_the_nearest() {
         let table = operation_table().unwrap();
-        let refused = |choice: Choice| View::chosen(&table, &choice).unwrap_err();
+        let refused = |choice: Choice| ToolFilter::chosen(&table, &choice).unwrap_err();
         assert_eq!(refused(of(Some("claim"), None)), "there is no toolset claim; did you mean claims?");
         let tool = of(None, Some("clam_thread"));
         assert_eq!(refused(tool), "there is no tool clam_thread; did you mean claim_thread?");

@@ -28,7 +28,7 @@ pub enum Scope {
 
 /// The result of a request.
 #[derive(Clone, Debug, Default)]
-pub struct Answered {
+pub struct Response {
     /// Its members except those below, encoded, without the braces around them.
     members: Bytes,
     /// Its last member, encoded, with all braces up to the end of the response: bytes that many responses
@@ -39,7 +39,7 @@ pub struct Answered {
     cache: Option<(u64, Scope)>,
 }
 
-impl Answered {
+impl Response {
     /// Creates a result of encoded members, separated by commas.
     pub fn raw(members: impl Into<Bytes>) -> Self {
         Self { members: members.into(), ..Self::default() }
@@ -201,14 +201,14 @@ pub(crate) fn push_as_string(out: &mut Vec<u8>, text: &[u8]) {
 mod tests {
     use super::*;
 
-    fn read(answered: Answered, revision: Revision) -> Value {
+    fn read(answered: Response, revision: Revision) -> Value {
         let response = answered.response(&RequestId::String("a\"b".into()), revision, r#"{"name":"svc"}"#);
         serde_json::from_slice(&response.joined()).unwrap()
     }
 
     #[test]
     fn a_result_has_what_its_revision_adds() {
-        let result = || Answered::of(&json!({"tools": [1], "ttlMs": 0, "_meta": {"own": {"n": 1}}}));
+        let result = || Response::of(&json!({"tools": [1], "ttlMs": 0, "_meta": {"own": {"n": 1}}}));
         let old = read(result().cached(7, Scope::Private), Revision::V20251125);
         assert_eq!(
             old,
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn an_empty_result_is_an_object() {
-        for empty in [Answered::of(&json!({})), Answered::raw(Vec::new())] {
+        for empty in [Response::of(&json!({})), Response::raw(Vec::new())] {
             assert_eq!(read(empty.clone(), Revision::V20241105)["result"], json!({}));
             assert_eq!(read(empty, Revision::V20260728)["result"]["resultType"], "complete");
         }
@@ -238,7 +238,7 @@ mod tests {
         for revision in Revision::ALL {
             let shared = Bytes::from_static(br#""tools":[1]}}"#);
             let response =
-                Answered::shared(shared.clone()).with_meta("own", json!(1)).cached(7, Scope::Public);
+                Response::shared(shared.clone()).with_meta("own", json!(1)).cached(7, Scope::Public);
             let response = response.response(&RequestId::Number(1), revision, "{}");
             assert_eq!(response.rest.as_ptr(), shared.as_ptr(), "it is not copied");
             assert_eq!(response.size(), response.clone().joined().len());

@@ -14,7 +14,7 @@ use crate::log_level::LogLevel;
 use crate::principal::Principal;
 use crate::refusal::{Fault, Refusal};
 use crate::revision::Revision;
-use crate::view::View;
+use crate::tool_filter::ToolFilter;
 use crate::wire::{self, Members, Message};
 
 const PROTOCOL_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -101,11 +101,11 @@ impl Agreement {
 
 /// A request's sender and context.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct RequestContext {
     /// The caller.
     pub principal: Principal,
     /// The tools that are shown.
-    pub view: View,
+    pub view: ToolFilter,
     /// The revision of the request.
     pub revision: Revision,
     /// The declared capabilities of the client.
@@ -120,17 +120,22 @@ pub struct Asked {
     pub connection: Option<Arc<Connection>>,
 }
 
-impl Asked {
+impl RequestContext {
     /// Reads the `_meta` of a message, in addition to the earlier agreement.
     ///
     /// Members that determine how it is answered must follow the protocol. Members that only decorate the
     /// answer, such as a token for progress, are ignored if they do not.
-    pub fn of(message: &Message, agreed: &Agreed, principal: Principal, view: View) -> Result<Self, Refusal> {
+    pub fn of(
+        message: &Message,
+        agreed: &Agreed,
+        principal: Principal,
+        view: ToolFilter,
+    ) -> Result<Self, Refusal> {
         let meta = message.params.members("_meta").map_err(|_| {
             malformed("_meta", "an object of at most 64 members, none of which appears twice")
         })?;
         let revision = stated(&meta, agreed, &message.method)?;
-        let mut asked = Self {
+        let mut context = Self {
             principal,
             view,
             revision,
@@ -140,15 +145,15 @@ impl Asked {
             key: meta.text(IDEMPOTENCY_KEY).map(Box::from),
             connection: None,
         };
-        asked.progress = meta.text(PROGRESS_TOKEN).and_then(wire::request_id).map(ProgressToken);
+        context.progress = meta.text(PROGRESS_TOKEN).and_then(wire::request_id).map(ProgressToken);
         if revision.is_stateless() {
             let value =
                 |name: &str| meta.text(name).and_then(|text| serde_json::from_str::<Value>(text).ok());
-            asked.declared =
+            context.declared =
                 Declared::of(&value(CLIENT_CAPABILITIES).ok_or_else(|| missing(CLIENT_CAPABILITIES))?);
-            asked.log_level = value(LOG_LEVEL).and_then(|level| LogLevel::deserialize(level).ok());
+            context.log_level = value(LOG_LEVEL).and_then(|level| LogLevel::deserialize(level).ok());
         }
-        Ok(asked)
+        Ok(context)
     }
 
     /// Returns the idempotency key of the request, if it has one.
@@ -202,11 +207,12 @@ mod tests {
     use super::*;
     use crate::wire::Payload;
 
-    fn asked(meta: &Value, agreed: Revision) -> Result<Asked, Fault> {
+    fn context(meta: &Value, agreed: Revision) -> Result<RequestContext, Fault> {
         let message = json!({"jsonrpc": "2.0", "id": 1, "method": "x", "params": {"_meta": meta}});
         let Ok(Payload::One(message)) = wire::read(&Bytes::from(message.to_string())) else { panic!() };
         let principal = Principal::new(RequestHead::default());
-        Asked::of(&message, &Agreed::on(agreed), principal, View::default()).map_err(|refusal| refusal.fault)
+        RequestContext::of(&message, &Agreed::on(agreed), principal, ToolFilter::default())
+            .map_err(|refusal| refusal.fault)
     }
 
     fn modern(more: &Value) -> Value {
@@ -217,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_request_states_its_revision_or_is_of_the_agreed_one() {
-        let revision = |meta: Value, agreed| asked(&meta, agreed).map(|asked| asked.revision);
+        let revision = |meta: Value, agreed| context(&meta, agreed).map(|context| context.revision);
         assert_eq!(revision(Value::Null, Revision::V20250618), Ok(Revision::V20250618));
         assert_eq!(revision(modern(&json!({})), Revision::UNSTATED), Ok(Revision::V20260728));
         assert_eq!(revision(json!({}), Revision::V20260728), Err(Fault::Meta));
@@ -234,7 +240,7 @@ mod tests {
             json!({PROTOCOL_VERSION: ["2026-07-28"]}),
         ];
         for meta in rejected {
-            assert_eq!(asked(&meta, Revision::UNSTATED).map(drop), Err(Fault::Meta), "{meta}");
+            assert_eq!(context(&meta, Revision::UNSTATED).map(drop), Err(Fault::Meta), "{meta}");
         }
         const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
         for meta in [
@@ -252,16 +258,16 @@ mod tests {
             modern(&json!({LOG_LEVEL: "loud"})),
             modern(&json!({LOG_LEVEL: ["info"]})),
         ] {
-            let asked = asked(&meta, Revision::UNSTATED).unwrap();
-            assert_eq!((asked.declared, asked.progress, asked.log_level), Default::default(), "{meta}");
+            let context = context(&meta, Revision::UNSTATED).unwrap();
+            assert_eq!((context.declared, context.progress, context.log_level), Default::default(), "{meta}");
         }
     }
 
     #[test]
     fn log_messages_are_wanted_from_a_level_on() {
-        let quiet = asked(&modern(&json!({})), Revision::UNSTATED).unwrap();
+        let quiet = context(&modern(&json!({})), Revision::UNSTATED).unwrap();
         assert!(!quiet.logs(LogLevel::Emergency));
-        let warned = asked(&modern(&json!({LOG_LEVEL: "warning"})), Revision::UNSTATED).unwrap();
+        let warned = context(&modern(&json!({LOG_LEVEL: "warning"})), Revision::UNSTATED).unwrap();
         assert!(warned.logs(LogLevel::Warning) && warned.logs(LogLevel::Error));
         assert!(!warned.logs(LogLevel::Debug));
     }
@@ -269,8 +275,8 @@ mod tests {
     #[test]
     fn cards_are_for_clients_that_declare_them() {
         let ui = json!({CLIENT_CAPABILITIES: {"extensions": {UI_EXTENSION: {"mimeTypes": []}}}});
-        assert!(asked(&modern(&ui), Revision::UNSTATED).unwrap().declared.cards);
-        assert!(!asked(&modern(&json!({})), Revision::UNSTATED).unwrap().declared.cards);
+        assert!(context(&modern(&ui), Revision::UNSTATED).unwrap().declared.cards);
+        assert!(!context(&modern(&json!({})), Revision::UNSTATED).unwrap().declared.cards);
         assert!(Agreed::on(Revision::V20250618).showing_cards().declared.cards);
     }
 }

@@ -15,12 +15,12 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use svc_core::json::not_a_character;
 
-use crate::answered::{Answered, Encoded, LONG_TTL_MS, Scope};
-use crate::asked::{Agreed, Agreement, Asked, Declared};
+use crate::handler::{Call, CallProperties, Handler, Outcome};
 use crate::log_level::LogLevel;
-use crate::offer::{Call, Manner, Offer, Outcome};
-use crate::outlet::Outlet;
+use crate::notifier::Notifier;
 use crate::refusal::Refusal;
+use crate::request_context::{Agreed, Agreement, Declared, RequestContext};
+use crate::response::{Encoded, LONG_TTL_MS, Response, Scope};
 use crate::revision::Revision;
 use crate::wire::{Kind, Message};
 
@@ -37,23 +37,23 @@ pub struct Answer {
 
 /// The router over one handler. Clones share it.
 #[derive(Clone)]
-pub struct Layer {
-    offer: Arc<dyn Offer>,
+pub struct Router {
+    offer: Arc<dyn Handler>,
     /// The description of the server, as JSON.
     server_info: Arc<str>,
 }
 
 /// A result, and its agreement for the rest of the connection.
-type Step = Result<(Answered, Option<Agreement>), Refusal>;
+type Step = Result<(Response, Option<Agreement>), Refusal>;
 
-impl Layer {
+impl Router {
     /// Creates the router over a handler.
-    pub fn new(offer: Arc<dyn Offer>) -> Self {
+    pub fn new(offer: Arc<dyn Handler>) -> Self {
         Self { offer, server_info: json!(server_info()).to_string().into() }
     }
 
     /// Returns how to treat a message.
-    pub fn manner(&self, message: &Message) -> Manner {
+    pub fn manner(&self, message: &Message) -> CallProperties {
         match message.method.as_str() {
             "tools/call" => {
                 let manner = |tool: Cow<'_, str>| match message.params.text("requestState") {
@@ -62,8 +62,8 @@ impl Layer {
                 };
                 called_tool(message).map(manner).unwrap_or_default()
             }
-            "subscriptions/listen" => Manner { waits: true, changes: false },
-            _ => Manner::default(),
+            "subscriptions/listen" => CallProperties { waits: true, changes: false },
+            _ => CallProperties::default(),
         }
     }
 
@@ -76,15 +76,20 @@ impl Layer {
     ///
     /// Dropping the future cancels the request: a wait ends, queued work is not run, and work that has begun
     /// continues.
-    pub async fn answer(&self, asked: &Asked, message: &Arc<Message>, outlet: &Outlet) -> Option<Answer> {
+    pub async fn answer(
+        &self,
+        context: &RequestContext,
+        message: &Arc<Message>,
+        notifier: &Notifier,
+    ) -> Option<Answer> {
         let id = message.id.as_ref().filter(|_| message.kind == Kind::Request)?;
-        let step = match self.step(asked, id, message, outlet).await {
-            Err(refusal) if refusal.error.is_none() => Err(self.offer.refuse(asked, refusal).await),
+        let step = match self.step(context, id, message, notifier).await {
+            Err(refusal) if refusal.error.is_none() => Err(self.offer.refuse(context, refusal).await),
             step => step,
         };
         Some(match step {
             Ok((answered, agreed)) => {
-                let bytes = answered.response(id, asked.revision, &self.server_info);
+                let bytes = answered.response(id, context.revision, &self.server_info);
                 Answer { bytes, refusal: None, agreed }
             }
             Err(refusal) => {
@@ -94,96 +99,102 @@ impl Layer {
     }
 
     /// Answers a request that is refused before it reaches a method.
-    pub async fn refuse(&self, asked: &Asked, id: Option<&RequestId>, refusal: Refusal) -> Answer {
+    pub async fn refuse(&self, context: &RequestContext, id: Option<&RequestId>, refusal: Refusal) -> Answer {
         let refusal = match refusal.error {
-            None => self.offer.refuse(asked, refusal).await,
+            None => self.offer.refuse(context, refusal).await,
             Some(_) => refusal,
         };
         Answer { bytes: refusal.response(id).into(), refusal: Some(refusal), agreed: None }
     }
 
     /// Returns the answer to a request that has listened until the server ends it.
-    pub fn heard_out(&self, asked: &Asked, id: &RequestId) -> Answer {
-        let bytes = Answered::listened(id).response(id, asked.revision, &self.server_info);
+    pub fn heard_out(&self, context: &RequestContext, id: &RequestId) -> Answer {
+        let bytes = Response::listened(id).response(id, context.revision, &self.server_info);
         Answer { bytes, refusal: None, agreed: None }
     }
 
-    async fn step(&self, asked: &Asked, id: &RequestId, message: &Arc<Message>, outlet: &Outlet) -> Step {
-        let (offer, revision) = (&self.offer, asked.revision);
+    async fn step(
+        &self,
+        context: &RequestContext,
+        id: &RequestId,
+        message: &Arc<Message>,
+        notifier: &Notifier,
+    ) -> Step {
+        let (offer, revision) = (&self.offer, context.revision);
         let plain = |outcome: Outcome| outcome.map(|answered| (answered, None));
         if message.method == "tools/call" {
-            return plain(offer.call(asked, call(message)?, outlet).await);
+            return plain(offer.call(context, call(message)?, notifier).await);
         }
-        let declared = offer.declares(asked);
+        let declared = offer.declares(context);
         match message.method.as_str() {
             "tools/list" => {
                 self.one_page(message)?;
-                plain(offer.tools(asked).await)
+                plain(offer.tools(context).await)
             }
-            "initialize" if revision.has_handshake() => self.initialize(asked, message),
-            "ping" if revision.has_handshake() => Ok((Answered::default(), None)),
+            "initialize" if revision.has_handshake() => self.initialize(context, message),
+            "ping" if revision.has_handshake() => Ok((Response::default(), None)),
             "logging/setLevel" if revision.has_handshake() && declared.logging.is_some() => {
                 let Level { level } = params(message, &["level"])?;
-                Ok((Answered::default(), Some(Agreement::Level(level))))
+                Ok((Response::default(), Some(Agreement::Level(level))))
             }
-            "server/discover" if revision.is_stateless() => Ok((self.discover(asked, declared), None)),
+            "server/discover" if revision.is_stateless() => Ok((self.discover(context, declared), None)),
             "resources/list" if declared.resources.is_some() => {
                 self.one_page(message)?;
-                plain(offer.resources(asked).await)
+                plain(offer.resources(context).await)
             }
             "resources/templates/list" if declared.resources.is_some() => {
                 self.one_page(message)?;
-                plain(offer.templates(asked).await)
+                plain(offer.templates(context).await)
             }
             "resources/read" if declared.resources.is_some() => {
-                plain(offer.read(asked, params::<Uri>(message, &["uri"])?.uri).await)
+                plain(offer.read(context, params::<Uri>(message, &["uri"])?.uri).await)
             }
             method @ ("resources/subscribe" | "resources/unsubscribe")
                 if revision.has_handshake() && has_subscriptions(&declared) =>
             {
                 let uri = params::<Uri>(message, &["uri"])?.uri;
-                plain(offer.subscribe(asked, uri, method == "resources/subscribe").await)
+                plain(offer.subscribe(context, uri, method == "resources/subscribe").await)
             }
             "prompts/list" if declared.prompts.is_some() => {
                 self.one_page(message)?;
-                plain(offer.prompts(asked).await)
+                plain(offer.prompts(context).await)
             }
             "prompts/get" if declared.prompts.is_some() => {
                 // Malformed answers to questions count as absent.
                 let wanted: GetPromptRequestParams =
                     params(message, &["name", "arguments", "inputResponses", "requestState"])
                         .or_else(|_| params(message, &["name", "arguments"]))?;
-                plain(offer.prompt(asked, wanted).await)
+                plain(offer.prompt(context, wanted).await)
             }
             "completion/complete" if declared.completions.is_some() => {
                 let Completed { of, argument } = params(message, &["ref", "argument"])?;
-                plain(offer.complete(asked, CompleteRequestParams::new(of.reference()?, argument)).await)
+                plain(offer.complete(context, CompleteRequestParams::new(of.reference()?, argument)).await)
             }
             "subscriptions/listen" if revision.is_stateless() => {
                 let Listen { notifications } = params(message, &["notifications"])?;
-                plain(offer.listen(asked, id, notifications, outlet).await)
+                plain(offer.listen(context, id, notifications, notifier).await)
             }
             method => Err(Refusal::method(method)),
         }
     }
 
-    fn initialize(&self, asked: &Asked, message: &Message) -> Step {
+    fn initialize(&self, context: &RequestContext, message: &Message) -> Step {
         // A client that requests an unknown revision gets one that the server has.
         let revision = Revision::agreed(&message.params.string("protocolVersion").unwrap_or_default());
         let capabilities: Value = message.params.read("capabilities").ok().flatten().unwrap_or_default();
-        let asked = Asked { revision, declared: Declared::of(&capabilities), ..asked.clone() };
-        let result = InitializeResult::new(declared_in(revision, self.offer.declares(&asked)))
+        let context = RequestContext { revision, declared: Declared::of(&capabilities), ..context.clone() };
+        let result = InitializeResult::new(declared_in(revision, self.offer.declares(&context)))
             .with_protocol_version(revision.version())
             .with_server_info(server_info())
-            .with_instructions(self.offer.instructions(&asked));
-        let agreed = Agreed { revision, declared: asked.declared, log_level: asked.log_level };
-        Ok((Answered::of(&result), Some(Agreement::Handshake(agreed))))
+            .with_instructions(self.offer.instructions(&context));
+        let agreed = Agreed { revision, declared: context.declared, log_level: context.log_level };
+        Ok((Response::of(&result), Some(Agreement::Handshake(agreed))))
     }
 
-    fn discover(&self, asked: &Asked, declared: ServerCapabilities) -> Answered {
+    fn discover(&self, context: &RequestContext, declared: ServerCapabilities) -> Response {
         let mut result = DiscoverResult::new(Revision::ALL.map(Revision::version).to_vec(), declared);
-        result.instructions = Some(self.offer.instructions(asked).to_owned());
-        Answered::of(&result).cached(LONG_TTL_MS, Scope::Public)
+        result.instructions = Some(self.offer.instructions(context).to_owned());
+        Response::of(&result).cached(LONG_TTL_MS, Scope::Public)
     }
 
     /// Checks that a list is requested from its start: each has one page.

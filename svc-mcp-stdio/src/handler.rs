@@ -13,14 +13,14 @@ use rmcp::model::{
 use svc_core::limits::WAIT_INPUT_MAX_BYTES;
 use svc_core::{Code, Error};
 
-use crate::answered::Answered;
-use crate::asked::Asked;
-use crate::outlet::Outlet;
+use crate::notifier::Notifier;
 use crate::refusal::Refusal;
+use crate::request_context::RequestContext;
+use crate::response::Response;
 use crate::wire::Message;
 
 /// The outcome of a request.
-pub type Outcome = Result<Answered, Refusal>;
+pub type Outcome = Result<Response, Refusal>;
 
 /// A call of a tool.
 #[derive(Clone, Debug)]
@@ -35,7 +35,7 @@ pub struct Call {
 
 /// How a transport must treat a call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Manner {
+pub struct CallProperties {
     /// The call may be parked.
     pub waits: bool,
     /// The call may change data, so it must not run twice.
@@ -45,7 +45,7 @@ pub struct Manner {
 /// Limit on the bytes of a message that listens, which names up to 100 addresses.
 const LISTEN_MAX_BYTES: usize = 16 << 10;
 
-impl Manner {
+impl CallProperties {
     /// Checks the size of a message, which is kept while it waits.
     pub fn check_size(self, message: &Message) -> svc_core::Result<()> {
         let most = if message.method == "tools/call" { WAIT_INPUT_MAX_BYTES } else { LISTEN_MAX_BYTES };
@@ -60,18 +60,18 @@ impl Manner {
 /// The handler of a server's methods.
 ///
 /// A method of an undeclared capability is never called.
-pub trait Offer: Send + Sync {
+pub trait Handler: Send + Sync {
     /// Returns the declared capabilities.
-    fn declares(&self, asked: &Asked) -> ServerCapabilities;
+    fn declares(&self, context: &RequestContext) -> ServerCapabilities;
 
     /// Returns the server's instructions for agents.
-    fn instructions(&self, asked: &Asked) -> &'static str;
+    fn instructions(&self, context: &RequestContext) -> &'static str;
 
     /// Returns how to treat a call of this tool.
-    fn manner(&self, tool: &str) -> Manner;
+    fn manner(&self, tool: &str) -> CallProperties;
 
     /// Returns how to treat a call that continues one which was answered by asking for input.
-    fn manner_of_next(&self, tool: &str) -> Manner {
+    fn manner_of_next(&self, tool: &str) -> CallProperties {
         self.manner(tool)
     }
 
@@ -79,41 +79,59 @@ pub trait Offer: Send + Sync {
     fn input_schema(&self, tool: &str) -> Option<&serde_json::Value>;
 
     /// Lists the tools.
-    fn tools<'a>(&'a self, asked: &'a Asked) -> BoxFuture<'a, Outcome>;
+    fn tools<'a>(&'a self, context: &'a RequestContext) -> BoxFuture<'a, Outcome>;
 
     /// Calls a tool.
-    fn call<'a>(&'a self, asked: &'a Asked, call: Call, outlet: &'a Outlet) -> BoxFuture<'a, Outcome>;
+    fn call<'a>(
+        &'a self,
+        context: &'a RequestContext,
+        call: Call,
+        notifier: &'a Notifier,
+    ) -> BoxFuture<'a, Outcome>;
 
     /// Lists the resources.
-    fn resources<'a>(&'a self, asked: &'a Asked) -> BoxFuture<'a, Outcome>;
+    fn resources<'a>(&'a self, context: &'a RequestContext) -> BoxFuture<'a, Outcome>;
 
     /// Lists the templates of resources.
-    fn templates<'a>(&'a self, asked: &'a Asked) -> BoxFuture<'a, Outcome>;
+    fn templates<'a>(&'a self, context: &'a RequestContext) -> BoxFuture<'a, Outcome>;
 
     /// Reads a resource.
-    fn read<'a>(&'a self, asked: &'a Asked, uri: String) -> BoxFuture<'a, Outcome>;
+    fn read<'a>(&'a self, context: &'a RequestContext, uri: String) -> BoxFuture<'a, Outcome>;
 
     /// Lists the prompts.
-    fn prompts<'a>(&'a self, asked: &'a Asked) -> BoxFuture<'a, Outcome>;
+    fn prompts<'a>(&'a self, context: &'a RequestContext) -> BoxFuture<'a, Outcome>;
 
     /// Returns a prompt.
-    fn prompt<'a>(&'a self, asked: &'a Asked, params: GetPromptRequestParams) -> BoxFuture<'a, Outcome>;
+    fn prompt<'a>(
+        &'a self,
+        context: &'a RequestContext,
+        params: GetPromptRequestParams,
+    ) -> BoxFuture<'a, Outcome>;
 
     /// Completes an argument of a prompt or a template.
-    fn complete<'a>(&'a self, asked: &'a Asked, params: CompleteRequestParams) -> BoxFuture<'a, Outcome>;
+    fn complete<'a>(
+        &'a self,
+        context: &'a RequestContext,
+        params: CompleteRequestParams,
+    ) -> BoxFuture<'a, Outcome>;
 
     /// Subscribes to a resource, or ends the subscription.
-    fn subscribe<'a>(&'a self, asked: &'a Asked, uri: String, is_wanted: bool) -> BoxFuture<'a, Outcome>;
+    fn subscribe<'a>(
+        &'a self,
+        context: &'a RequestContext,
+        uri: String,
+        is_wanted: bool,
+    ) -> BoxFuture<'a, Outcome>;
 
     /// Sends notifications of changes until the client leaves: the subscription `id` of revision 2026-07-28.
     fn listen<'a>(
         &'a self,
-        asked: &'a Asked,
+        context: &'a RequestContext,
         id: &'a RequestId,
         filter: SubscriptionFilter,
-        outlet: &'a Outlet,
+        notifier: &'a Notifier,
     ) -> BoxFuture<'a, Outcome>;
 
     /// Returns the refusal of a request that has reached no operation; the caller's credential may change it.
-    fn refuse<'a>(&'a self, asked: &'a Asked, refusal: Refusal) -> BoxFuture<'a, Refusal>;
+    fn refuse<'a>(&'a self, context: &'a RequestContext, refusal: Refusal) -> BoxFuture<'a, Refusal>;
 }

@@ -16,9 +16,9 @@ const QUEUE_MAX: usize = 16;
 ///
 /// If the transport cannot send any, they are dropped.
 #[derive(Clone, Debug, Default)]
-pub struct Outlet(Option<mpsc::Sender<Bytes>>);
+pub struct Notifier(Option<mpsc::Sender<Bytes>>);
 
-impl Outlet {
+impl Notifier {
     /// Creates a sender, and the receiver for the transport.
     pub fn new() -> (Self, mpsc::Receiver<Bytes>) {
         let (sender, receiver) = mpsc::channel(QUEUE_MAX);
