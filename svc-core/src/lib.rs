@@ -67,7 +67,6 @@ mod host;
 
 pub use audit::state::{Compared, Difference, DifferenceKind, StateReport, TableCounts};
 pub use coordination::claims::{ClaimEnd, end_all};
-pub use coordination::left_out::parts as claim_engine_parts;
 pub use coordination::notices::{NewNotice, post_notice};
 pub use error::{Code, EXIT_CODES, Error, PROBLEM_BASE, Problem, ProblemType, Result};
 pub use host::features::{operation_table, verify_export, verify_state};
@@ -75,7 +74,7 @@ pub use host::rewrap::Rewrap;
 pub use host::service::{Options, Service};
 pub use host::{ops, service, setup};
 pub use log::bus::EventFilter;
-pub use log::cache::Cached;
+pub use log::cache::{Cached, Lifetime};
 pub use log::event::{Attribution, Event, EventKind, Invalidates, Recorded, Subject};
 pub use log::replay::Replayed;
 pub use log::{chain, key_tree, note, seal, verify};

@@ -58,8 +58,6 @@ pub struct Setup {
     pub clock: Clock,
     /// The rate limits; unlimited by default.
     pub rates: RateSettings,
-    /// The part of the claim engine that is disabled.
-    pub left_out: Option<&'static str>,
     /// Whether a SQLite database is kept in memory, where writing takes no time, if the machine can do that.
     pub in_memory: bool,
     /// Whether the service gives land advice; true by default.
@@ -103,7 +101,6 @@ impl Default for Setup {
             features: Vec::new,
             clock: clock(),
             rates: unlimited::RATES,
-            left_out: None,
             in_memory: false,
             land_advice: true,
             first_admin: false,
@@ -176,7 +173,6 @@ fn open_service_at(address: Database, setup: Setup) -> Service {
     options.settings.first_admin = setup.first_admin;
     options.settings.oidc_link_email = setup.link_email;
     options.settings.oidc_auto_provision = setup.auto_provision;
-    options.settings.left_out = setup.left_out;
     options.settings.replay_max = setup.replay_max.unwrap_or(options.settings.replay_max);
     options.settings.public_url = setup.public_url;
     let mail = MailSettings { delay: MAIL_DELAY, public_url: ORIGIN.to_owned() };

@@ -15,13 +15,10 @@ use uuid::Uuid;
 use crate::Result;
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
-use crate::log::cache::Cached;
+use crate::log::cache::{Cached, Lifetime};
 use crate::log::event::Invalidates;
 use crate::op::{Read, Sight};
 use crate::store::{Engine, FromRow, columns};
-
-/// The table of channel memberships.
-pub(crate) const CHANNEL_MEMBERS: &str = "channel_members";
 
 /// The condition that the caller sees the channel row called `$c`.
 ///
@@ -165,7 +162,7 @@ columns! {
 struct SeenChannel(ChannelPlace);
 
 impl Cached for SeenChannel {
-    const ENDED_BY: Option<Invalidates> = Some(Invalidates::Access);
+    const LIFETIME: Lifetime = Lifetime::Epoch(Invalidates::Access);
 }
 
 /// The place of a thread that a member sees, as a connection caches it.
@@ -173,7 +170,7 @@ impl Cached for SeenChannel {
 struct SeenThread(ThreadPlace);
 
 impl Cached for SeenThread {
-    const ENDED_BY: Option<Invalidates> = Some(Invalidates::Access);
+    const LIFETIME: Lifetime = Lifetime::Epoch(Invalidates::Access);
 }
 
 /// Loads the channel, if the caller may see it.

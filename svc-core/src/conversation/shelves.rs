@@ -11,8 +11,7 @@ use super::scrub;
 use crate::Result;
 use crate::error::{Code, Error};
 use crate::id::WorkspaceId;
-use crate::log::cache::Cached;
-use crate::log::event::Invalidates;
+use crate::log::cache::{Cached, Lifetime};
 use crate::log::key_tree::{KeyTree, LEAVES, Leaf, shelf_of};
 use crate::log::seal::Unopened;
 use crate::log::tree_cache::Slot;
@@ -250,7 +249,7 @@ struct CachedSlot(Arc<Slot>);
 
 impl Cached for CachedSlot {
     /// A leaf never changes, and a slot empties itself.
-    const ENDED_BY: Option<Invalidates> = None;
+    const LIFETIME: Lifetime = Lifetime::Connection;
 }
 
 fn slot_key(workspace: WorkspaceId, shelf: i64) -> [u8; 32] {

@@ -12,7 +12,6 @@ use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
 use crate::conversation::places::visible;
 use crate::coordination::budget::{self, Limit};
-use crate::coordination::left_out;
 use crate::coordination::thread::{Held, Thread, visible_thread};
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, DeadLetterId, LeaseId, MemberId, ThreadId};
@@ -215,7 +214,7 @@ pub(in crate::coordination) fn add(
         failed_at: cx.now(),
         lsn: recorded.lsn,
     }))?;
-    cx.execute(1, SET_DEAD, &[&thread.id, &!cx.leaves_out(left_out::FAILED_LEAVES)])?;
+    cx.execute(1, SET_DEAD, &[&thread.id, &true])?;
     Ok(recorded)
 }
 

@@ -15,12 +15,12 @@ use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
 use crate::conversation::places::{self, visible};
 use crate::coordination::rules::is_claimable;
-use crate::coordination::thread::{Thread, ThreadState, visible_thread};
+use crate::coordination::thread::{Thread, ThreadState, threads_of_workspace, visible_thread};
 use crate::coordination::{blocked, queue};
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, ThreadId};
 use crate::limits::{DEPENDENCIES_MAX, DEPENDENCY_WALK_MAX, DEPENDENTS_MAX};
-use crate::log::event::{Event, EventKind, Subject};
+use crate::log::event::{Event, EventKind};
 use crate::log::replay::Replayed;
 use crate::op::{Feature, Read, Records, Sample, Write, destructive, idempotent, read};
 use crate::page::{Cursor, Page};
@@ -457,11 +457,13 @@ pub(crate) fn unblock_dependents(cx: &mut Write<'_>, finished: &Thread, announce
     if cx.change(UNBLOCK_ALL, &[&finished.id])? == 0 {
         return Ok(());
     }
-    for (thread_id, channel_id) in cx.query::<(ThreadId, ChannelId)>(FREED, &[&finished.id])? {
+    let freed: Vec<(ThreadId,)> = cx.query(FREED, &[&finished.id])?;
+    let freed: Vec<ThreadId> = freed.into_iter().map(|(thread,)| thread).collect();
+    for thread in threads_of_workspace(cx, &freed)? {
         if announce {
-            cx.emit(Subject::thread(channel_id, thread_id), &ThreadReady { thread_id })?;
+            cx.emit(thread.place(), &ThreadReady { thread_id: thread.id })?;
         } else {
-            queue::refresh(cx, thread_id)?;
+            queue::refresh(cx, &thread)?;
         }
     }
     Ok(())
@@ -473,7 +475,7 @@ const UNBLOCK_ALL: &str = "
 
 /// The dependents that can be claimed now, which only this thread blocked.
 const FREED: &str = concat!(
-    "select t.id, t.channel_id from thread_dependencies d join threads t on t.id = d.thread_id
+    "select t.id from thread_dependencies d join threads t on t.id = d.thread_id
      where d.depends_on_id = $1 and ",
     is_claimable!(),
     " order by t.lsn"
@@ -484,10 +486,9 @@ pub(crate) fn block_dependents(cx: &mut Write<'_>, reopened: &Thread) -> Result<
     if cx.change(BLOCK_ALL, &[&reopened.id])? == 0 {
         return Ok(());
     }
-    for (thread_id,) in cx.query::<(ThreadId,)>(HELD_UP, &[&reopened.id])? {
-        queue::refresh(cx, thread_id)?;
-    }
-    Ok(())
+    let held_up: Vec<(ThreadId,)> = cx.query(HELD_UP, &[&reopened.id])?;
+    let held_up: Vec<ThreadId> = held_up.into_iter().map(|(thread,)| thread).collect();
+    threads_of_workspace(cx, &held_up)?.iter().try_for_each(|thread| queue::refresh(cx, thread))
 }
 
 const BLOCK_ALL: &str = "

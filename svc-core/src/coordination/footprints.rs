@@ -11,7 +11,6 @@ use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
 use crate::coordination::claims::{expire_first, no_longer_touch};
 use crate::coordination::footprint::{self, Footprint, Item, Mode, Repo};
-use crate::coordination::left_out;
 use crate::coordination::obstacles::{self, Conflict};
 use crate::coordination::rules::live;
 use crate::coordination::thread::visible_thread;
@@ -140,7 +139,7 @@ fn set_thread_footprint(cx: &mut Write<'_>, input: &SetThreadFootprint) -> Resul
         let id = footprint::intern(cx, wanted.as_ref())?;
         cx.execute(1, SET_FOOTPRINT, &[&thread.id, &id])?;
         if is_live && let Some(touched) = &thread.footprint {
-            no_longer_touch(cx, thread.id, touched, left_out::FREES_FOOTPRINT)?;
+            no_longer_touch(cx, thread.id, touched)?;
         }
         if let Some(touched) = wanted.as_ref().filter(|_| is_live) {
             obstacles::begin(cx, thread.id, touched)?;

@@ -3,7 +3,6 @@
 //! Only this layer changes a thread's rows. One projector keeps the ready queue up to date, from the events
 //! of each job.
 
-pub(crate) mod left_out;
 mod skill_sets;
 mod footprint;
 pub(crate) mod thread;

@@ -9,7 +9,6 @@ use serde_json::{Value as Json, json};
 use crate::Result;
 use crate::capability::Capability::{TokenAdmin, WorkspaceRead};
 use crate::coordination::footprint::{Repo, RepoKey};
-use crate::coordination::left_out;
 use crate::coordination::obstacles::Obstacle;
 use crate::coordination::queue;
 use crate::error::{Code, Error};
@@ -269,7 +268,7 @@ fn resume_repo(cx: &mut Write<'_>, input: &ResumeRepo) -> Result<RepoPause> {
     cx.execute(1, RESUME, &[&workspace, &repo_key])?;
     cx.emit(Subject::WORKSPACE, &RepoResumed { repo: &pause.repo })?;
     cx.audit("repo.resume", json!({"repo": pause.repo}))?;
-    queue::free(cx, Obstacle::pause(workspace, &repo_key), left_out::FREES_RESUME)?;
+    queue::free(cx, Obstacle::pause(workspace, &repo_key))?;
     Ok(pause)
 }
 

@@ -16,6 +16,7 @@ use crate::coordination::lifecycle::transition::ThreadStateChanged;
 use crate::coordination::lifecycle::{ThreadCreated, ThreadPriorityChanged, ThreadSkillsChanged};
 use crate::coordination::queue::{move_pool, refresh, refresh_anywhere, refresh_channel};
 use crate::coordination::results::ThreadResultSet;
+use crate::coordination::thread::threads_of_workspace;
 use crate::id::{ChannelId, ThreadId};
 use crate::log::event::{Event, Recorded};
 use crate::op::{Feature, Records, Write};
@@ -74,9 +75,10 @@ fn refresh_threads(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
             *threads.entry(thread).or_default() |= event.kind == ThreadFootprintChanged::KIND;
         }
     }
-    threads.into_iter().try_for_each(|(thread, has_another_footprint)| match has_another_footprint {
-        true => refresh_anywhere(cx, thread),
-        false => refresh(cx, thread),
+    let ids: Vec<ThreadId> = threads.keys().copied().collect();
+    threads_of_workspace(cx, &ids)?.iter().try_for_each(|thread| match threads.get(&thread.id) {
+        Some(true) => refresh_anywhere(cx, thread.id),
+        _ => refresh(cx, thread),
     })
 }
 

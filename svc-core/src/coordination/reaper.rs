@@ -14,7 +14,7 @@ use super::claims::{ClaimEnd, end_claim};
 use crate::Result;
 use crate::conversation::follows;
 use crate::conversation::inbox::InboxReason;
-use crate::coordination::thread::{Thread, expect, thread_of_workspace};
+use crate::coordination::thread::{Thread, threads_of_workspace};
 use crate::error::Error;
 use crate::id::{LeaseId, MemberId, ThreadId, WorkspaceId};
 use crate::identity::workspaces::is_live;
@@ -175,9 +175,7 @@ const DUE: &str = concat!(
 /// Reaps what is still due among `threads` of the caller's workspace, and returns how many those were.
 fn reap(cx: &mut Write<'_>, threads: &[ThreadId]) -> Result<i64> {
     let mut reaped: i64 = 0;
-    expect(cx, threads.iter().copied());
-    for id in threads {
-        let Some(thread) = thread_of_workspace(cx, *id)? else { continue };
+    for thread in threads_of_workspace(cx, threads)? {
         if thread.has_lapsed(cx.now()) {
             end_claim(cx, &thread, ClaimEnd::Expired)?;
         } else if !remind(cx, &thread)? {

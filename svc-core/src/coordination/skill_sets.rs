@@ -11,8 +11,7 @@ use crate::Result;
 use crate::error::Error;
 use crate::hash::sha256;
 use crate::limits::{SKILL_MAX, SKILL_SETS_MAX};
-use crate::log::cache::Cached;
-use crate::log::event::Invalidates;
+use crate::log::cache::{Cached, Lifetime};
 use crate::log::replay::Replayed;
 use crate::op::{Read, Write};
 use crate::store::{FromValue, Value, new_row};
@@ -108,7 +107,7 @@ pub(crate) struct Sets {
 }
 
 impl Cached for Sets {
-    const ENDED_BY: Option<Invalidates> = None;
+    const LIFETIME: Lifetime = Lifetime::Connection;
 }
 
 impl Sets {
@@ -150,10 +149,10 @@ pub(crate) fn sets(cx: &Read<'_>) -> Result<Sets> {
 
 /// Returns every set of the caller's workspace, reading those that are not cached.
 pub(crate) fn newer_sets(cx: &Read<'_>) -> Result<Sets> {
-    cx.extended(&ONLY, |known: &mut Sets| {
+    cx.with_cached(&ONLY, |known: &mut Sets| {
         let newer = cx.query(SETS_AFTER, &[&cx.caller().workspace_id, &known.newest()])?;
         known.extend(newer);
-        Ok(())
+        Ok(known.clone())
     })
 }
 

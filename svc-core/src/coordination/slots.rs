@@ -12,7 +12,6 @@ use serde_json::json;
 use crate::Result;
 use crate::capability::Capability::{TokenAdmin, WorkspaceRead};
 use crate::coordination::footprint::{SlotName, slot_key};
-use crate::coordination::left_out;
 use crate::coordination::obstacles::{self, Obstacle};
 use crate::coordination::queue;
 use crate::error::{Code, Error};
@@ -176,7 +175,7 @@ fn set_slot_capacity(cx: &mut Write<'_>, input: &SetSlotCapacity) -> Result<Slot
         }
         Some((stored_key, slot, _)) => {
             cx.execute(1, SET, &[&workspace_id, &stored_key, &capacity])?;
-            free_former(cx, workspace_id, (&stored_key, &slot_key), left_out::FREES_CAPACITY)?;
+            free_former(cx, workspace_id, (&stored_key, &slot_key))?;
             slot
         }
         None => {
@@ -193,7 +192,7 @@ fn set_slot_capacity(cx: &mut Write<'_>, input: &SetSlotCapacity) -> Result<Slot
     };
     cx.emit(Subject::WORKSPACE, &SlotCapacitySet { slot: &slot, capacity })?;
     cx.audit("slot.capacity.set", json!({"slot": slot, "capacity": capacity}))?;
-    queue::free(cx, obstacle, left_out::FREES_CAPACITY)?;
+    queue::free(cx, obstacle)?;
     Ok(SlotCapacity { workspace_id, slot, capacity: Some(capacity) })
 }
 
@@ -256,8 +255,8 @@ fn clear_slot_capacity(cx: &mut Write<'_>, input: &ClearSlotCapacity) -> Result<
     cx.execute(1, CLEAR, &[&workspace, &stored_key])?;
     cx.emit(Subject::WORKSPACE, &SlotCapacityCleared { slot: &slot })?;
     cx.audit("slot.capacity.clear", json!({"slot": slot}))?;
-    free_former(cx, workspace, (&stored_key, &slot_key), left_out::FREES_NO_CAPACITY)?;
-    queue::free(cx, Obstacle::slot(workspace, &slot_key), left_out::FREES_NO_CAPACITY)?;
+    free_former(cx, workspace, (&stored_key, &slot_key))?;
+    queue::free(cx, Obstacle::slot(workspace, &slot_key))?;
     Ok(SlotCapacity { workspace_id: workspace, slot, capacity: None })
 }
 
@@ -277,13 +276,8 @@ impl Answer<ClearSlotCapacity> for SlotCapacity {
 
 /// Frees the threads that were parked behind a slot under the key that it has been stored with, if that is
 /// another one than today's.
-fn free_former(
-    cx: &mut Write<'_>,
-    workspace: WorkspaceId,
-    (stored, key): (&str, &str),
-    part: &'static str,
-) -> Result<()> {
-    if stored == key { Ok(()) } else { queue::free(cx, Obstacle::slot(workspace, stored), part) }
+fn free_former(cx: &mut Write<'_>, workspace: WorkspaceId, (stored, key): (&str, &str)) -> Result<()> {
+    if stored == key { Ok(()) } else { queue::free(cx, Obstacle::slot(workspace, stored)) }
 }
 
 const CLEAR: &str = "delete from slots where workspace_id = $1 and slot_key = $2";

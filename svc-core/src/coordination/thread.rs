@@ -4,7 +4,7 @@
 //! in the files of this folder that use this one: each keeps the thread's columns up to date and records its
 //! changes by an event at the thread's place, from which the ready queue follows.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::BTreeSet;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -17,11 +17,11 @@ use crate::coordination::footprint::{Footprint, Mode, Repo, StoredItems};
 use crate::coordination::skill_sets::SkillSet;
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, LeaseId, MemberId, ThreadId, WorkspaceId};
-use crate::log::batch::BatchMemo;
+use crate::log::cache::{Cached, Lifetime};
 use crate::log::event::Subject;
 use crate::op::{Answer, Read, Write};
 use crate::page::Rows;
-use crate::store::{Engine, RowWrite, ToParam, columns, named_enum};
+use crate::store::{Engine, ToParam, columns, named_enum};
 use crate::time::Time;
 
 named_enum! {
@@ -251,11 +251,6 @@ impl Thread {
         }
     }
 
-    /// Whether it takes little memory. Footprints, tools and many skills are large.
-    fn is_small(&self) -> bool {
-        self.footprint_id == 0 && self.tools.is_empty() && self.required_skills.len() <= SMALL_SKILLS_MAX
-    }
-
     /// Whether the claim in its row has lapsed.
     pub fn has_lapsed(&self, now: Time) -> bool {
         self.held.is_some_and(|held| !held.is_live(now))
@@ -289,123 +284,57 @@ impl Thread {
     }
 }
 
-/// The threads that the jobs of a batch have read.
-#[derive(Default)]
-struct ReadThreads {
-    rows: HashMap<ThreadId, Stored>,
-    /// Those without a footprint, whatever else has changed.
-    plain: HashSet<ThreadId>,
-    /// Those that jobs of the batch will read, as far as is known.
-    expected: BTreeSet<ThreadId>,
-    /// Whether the batch was asked for them.
-    has_asked: bool,
-    /// How many that later batches will read are read along.
-    ahead: usize,
-    /// Whether the batch has changed others than it can tell.
-    is_cut: bool,
-}
-
-/// Most skills of a thread that is known after a batch.
-const SMALL_SKILLS_MAX: usize = 8;
-
-/// Most threads that are known after a batch.
-const KNOWN_MAX: usize = 1024;
-
-/// How many threads are read for later batches once what one has read was of use to the next.
-///
-/// It doubles with each batch: where other servers write to the workspace too, all is soon read in vain.
-const AHEAD_MIN: usize = 8;
-const AHEAD_MAX: usize = 64;
-
-impl BatchMemo for ReadThreads {
-    const TABLES: &'static [&'static str] = &["threads"];
-
-    fn changed(&mut self) {
-        self.rows.clear();
-        self.plain.clear();
-        (self.ahead, self.is_cut) = (0, true);
-    }
-
-    fn row_changed(&mut self, _: &'static RowWrite, key: Uuid) {
-        self.rows.remove(&ThreadId::from(key));
-    }
-
-    fn committed(&mut self) {
-        (self.has_asked, self.expected) = (false, BTreeSet::new());
-        self.rows.retain(|_, Stored(thread)| thread.is_small());
-        if self.rows.len() > KNOWN_MAX || self.plain.len() > KNOWN_MAX {
-            self.changed();
-        }
-        if !std::mem::take(&mut self.is_cut) {
-            self.ahead = self.ahead.saturating_mul(2).clamp(AHEAD_MIN, AHEAD_MAX);
-        }
-    }
-}
-
-impl ReadThreads {
-    fn add(&mut self, stored: Stored) {
-        let Stored(thread) = &stored;
-        if thread.footprint_id == 0 {
-            self.plain.insert(thread.id);
-        }
-        self.rows.insert(thread.id, stored);
-    }
-
-    /// Returns a thread and those that are expected, which are read together once.
-    fn take_expected(&mut self, of_batch: Vec<ThreadId>, id: ThreadId) -> Vec<Uuid> {
-        if !self.has_asked {
-            self.has_asked = true;
-            self.expected.extend(of_batch);
-        }
-        self.expected.insert(id);
-        let expected = std::mem::take(&mut self.expected).into_iter();
-        expected.filter(|id| !self.rows.contains_key(id)).map(ThreadId::uuid).collect()
-    }
-}
-
-/// Announces threads that this job or others of its batch will read.
-pub(in crate::coordination) fn expect(cx: &Read<'_>, threads: impl IntoIterator<Item = ThreadId>) {
-    let _: Option<()> = cx.memo(|read: &mut ReadThreads| read.expected.extend(threads));
-}
-
-/// Announces the threads that are taken from a queue next, of which `upcoming` returns so many more than the
-/// batch takes as are worth reading along.
-pub(in crate::coordination) fn expect_next(cx: &Read<'_>, upcoming: impl FnOnce(usize) -> Vec<ThreadId>) {
-    let ahead = cx.memo(|read: &mut ReadThreads| read.ahead).unwrap_or_default();
-    expect(cx, upcoming(ahead));
-}
-
-/// Records what a change of a thread's row, and nothing else, has made of the thread.
-pub(in crate::coordination) fn known_as(cx: &Read<'_>, thread: &Thread) {
-    let _: Option<()> = cx.memo(|read: &mut ReadThreads| read.add(Stored(thread.clone())));
-}
-
-/// Whether this batch has read that a thread has no footprint.
-pub(in crate::coordination) fn is_known_plain(cx: &Read<'_>, id: ThreadId) -> bool {
-    cx.memo(|read: &mut ReadThreads| read.plain.contains(&id)).unwrap_or(false)
+impl Cached for Stored {
+    const LIFETIME: Lifetime = Lifetime::Transaction;
 }
 
 /// Loads the thread `id` for the service itself, which sees those of private channels too.
-///
-/// Each is read once in a batch unless it changes. On Postgres all that the jobs of a batch name are read
-/// together.
 pub(in crate::coordination) fn thread_of_workspace(cx: &Read<'_>, id: ThreadId) -> Result<Option<Thread>> {
-    let workspace = cx.caller().workspace_id;
-    let known = cx.memo(|read: &mut ReadThreads| read.rows.get(&id).cloned()).flatten();
-    if let Some(stored) = known.filter(|Stored(thread)| thread.workspace_id == workspace) {
-        return Ok(Some(stored.at(cx.now())));
+    match cx.cached::<Stored>(&(id, cx.caller().workspace_id)) {
+        Some(stored) => Ok(Some(stored.at(cx.now()))),
+        None => Ok(threads_of_workspace(cx, &[id])?.pop()),
     }
-    let found: Vec<Stored> = match cx.engine() {
-        Engine::Sqlite => cx.query(BY_ID, &[&id, &workspace])?,
-        Engine::Postgres => {
-            let expected = cx.expected_threads();
-            let ids = cx.memo(|read: &mut ReadThreads| read.take_expected(expected, id));
-            cx.query(BY_IDS, &[&ids.unwrap_or_else(|| vec![id.uuid()]), &workspace])?
-        }
-    };
-    let own = found.iter().find(|Stored(thread)| thread.id == id).cloned();
-    let _: Option<()> = cx.memo(|read: &mut ReadThreads| found.into_iter().for_each(|row| read.add(row)));
-    Ok(own.map(|stored| stored.at(cx.now())))
+}
+
+/// Loads the threads with these ids for the service itself, in their order, without those that do not exist.
+///
+/// On Postgres one statement loads them together, and with the first of a batch all that its jobs name.
+pub(in crate::coordination) fn threads_of_workspace(cx: &Read<'_>, ids: &[ThreadId]) -> Result<Vec<Thread>> {
+    let workspace = cx.caller().workspace_id;
+    let is_missing = |id: &ThreadId| cx.cached::<Stored>(&(*id, workspace)).is_none();
+    let mut missing: BTreeSet<ThreadId> = ids.iter().copied().filter(is_missing).collect();
+    if !missing.is_empty() {
+        let found: Vec<Stored> = match cx.engine() {
+            Engine::Sqlite => {
+                let found = missing.iter().map(|id| cx.one(BY_ID, &[id, &workspace]));
+                found.filter_map(Result::transpose).collect::<Result<_>>()?
+            }
+            Engine::Postgres => {
+                missing.extend(cx.take_named_threads().into_iter().filter(is_missing));
+                let missing: Vec<Uuid> = missing.into_iter().map(ThreadId::uuid).collect();
+                cx.query(BY_IDS, &[&missing, &workspace])?
+            }
+        };
+        found.into_iter().for_each(|stored| cx.keep(&(stored.0.id, workspace), stored));
+    }
+    let found = ids.iter().filter_map(|id| cx.cached::<Stored>(&(*id, workspace)));
+    Ok(found.map(|stored| stored.at(cx.now())).collect())
+}
+
+/// Saves a change of the row of the thread `id`, which `change` makes of the loaded thread too.
+pub(in crate::coordination) fn save(
+    cx: &mut Write<'_>,
+    id: ThreadId,
+    sql: &'static str,
+    params: &[&dyn ToParam],
+    change: impl FnOnce(Thread) -> Thread,
+) -> Result<()> {
+    cx.save(1, sql, params)?;
+    let key = (id, cx.caller().workspace_id);
+    if let Some(Stored(thread)) = cx.cached(&key) {
+        cx.keep(&key, Stored(change(thread)));
+    }
+    Ok(())
 }
 
 /// Loads the thread `id`, if the caller may see it.
@@ -439,13 +368,11 @@ fn as_hidden_thread(error: Error) -> Error {
 /// Inserts the row of a new thread.
 pub(in crate::coordination) fn insert(cx: &mut Write<'_>, thread: &Thread) -> Result<()> {
     thread.with_new_row(|row| cx.insert(row))?;
-    if thread.footprint_id == 0 {
-        let _: Option<bool> = cx.memo(|read: &mut ReadThreads| read.plain.insert(thread.id));
+    if !thread.tools.is_empty() {
+        cx.execute(1, SET_TOOLS, &[&thread.id, &json!(thread.tools).to_string()])?;
     }
-    if thread.tools.is_empty() {
-        return Ok(());
-    }
-    cx.execute(1, SET_TOOLS, &[&thread.id, &json!(thread.tools).to_string()])
+    cx.keep(&(thread.id, thread.workspace_id), Stored(thread.clone()));
+    Ok(())
 }
 
 const SET_TOOLS: &str = "update threads set tools = $2 where id = $1";
@@ -508,40 +435,6 @@ mod tests {
         assert_eq!((lapsed.assignee_id, lapsed.assignment_expires_at), (None, None));
         assert_eq!((lapsed.claim_lease_id, lapsed.acknowledged_at), (None, None));
         assert_eq!(lapsed.held, held, "whoever ends it still finds it");
-    }
-
-    #[test]
-    fn only_small_threads_are_known_after_a_batch() {
-        let thread = |n| Thread { id: uuid::Uuid::from_u128(n).into(), ..untouched() };
-        let skills = |count| vec!["rust".to_owned(); count];
-        let table = [
-            (thread(1), true),
-            (Thread { footprint_id: 1, ..thread(2) }, false),
-            (Thread { tools: vec!["cargo".to_owned()], ..thread(3) }, false),
-            (Thread { required_skills: skills(SMALL_SKILLS_MAX), ..thread(4) }, true),
-            (Thread { required_skills: skills(SMALL_SKILLS_MAX + 1), ..thread(5) }, false),
-        ];
-        let mut read = ReadThreads::default();
-        table.iter().for_each(|(thread, _)| read.add(Stored(thread.clone())));
-        read.committed();
-        for (thread, is_known) in &table {
-            assert_eq!(read.rows.contains_key(&thread.id), *is_known, "{thread:?}");
-        }
-    }
-
-    #[test]
-    fn more_threads_are_read_along_the_longer_they_are_of_use() {
-        let mut read = ReadThreads::default();
-        let mut ahead_after = |cut: bool| {
-            if cut {
-                read.changed();
-            }
-            read.committed();
-            read.ahead
-        };
-        let grown = [false; 5].map(&mut ahead_after);
-        assert_eq!(grown, [AHEAD_MIN, 2 * AHEAD_MIN, 4 * AHEAD_MIN, AHEAD_MAX, AHEAD_MAX]);
-        assert_eq!([true, true, false].map(&mut ahead_after), [0, 0, AHEAD_MIN]);
     }
 
     #[test]

@@ -12,7 +12,6 @@ use crate::Result;
 use crate::id::{MemberId, ThreadId};
 use crate::log::replay::Replayed;
 use crate::op::{Read, Write};
-use crate::store::{BulkWrite, RowWrite, RowWriteKind};
 
 /// Records that the caller has worked on the thread, and that `holder` does from now on.
 ///
@@ -22,14 +21,14 @@ pub(super) fn add(cx: &mut Write<'_>, thread: ThreadId, lsn: i64, holder: Member
     let caller = cx.caller();
     let mut workers = BTreeSet::from([holder]);
     workers.extend(caller.member.into_iter().chain(caller.actor));
-    workers.into_iter().try_for_each(|worker| cx.write_row(&ADD, &[&thread, &worker, &lsn]))
+    workers.into_iter().try_for_each(|worker| cx.save_any(ADD, &[&thread, &worker, &lsn]))
 }
 
 /// Records that the caller has acted under a claim that the member as whom it acts holds: only a delegate was
 /// not recorded when that began. `lsn` is the position of the event.
 pub(super) fn add_delegate(cx: &mut Write<'_>, thread: ThreadId, lsn: i64) -> Result<()> {
     match delegate(cx) {
-        Some(delegate) => cx.write_row(&ADD, &[&thread, &delegate, &lsn]),
+        Some(delegate) => cx.save_any(ADD, &[&thread, &delegate, &lsn]),
         None => Ok(()),
     }
 }
@@ -47,16 +46,8 @@ fn delegate(cx: &Read<'_>) -> Option<MemberId> {
     cx.caller().actor.filter(|actor| cx.caller().member != Some(*actor))
 }
 
-static ADD: RowWrite = RowWrite {
-    table: "thread_workers",
-    statement: BulkWrite {
-        sqlite: "insert into thread_workers (thread_id, member_id, lsn) values ($1, $2, $3)
-                 on conflict do nothing",
-        postgres: "insert into thread_workers (thread_id, member_id, lsn)
-                   select * from unnest($1::uuid[], $2::uuid[], $3::bigint[]) on conflict do nothing",
-    },
-    kind: RowWriteKind::AddsIfMissing,
-};
+const ADD: &str =
+    "insert into thread_workers (thread_id, member_id, lsn) values ($1, $2, $3) on conflict do nothing";
 
 /// Adds the new holder that an event says, and who has acted.
 pub(super) fn replay(event: &Replayed<'_>, holder: Value) -> Result<()> {

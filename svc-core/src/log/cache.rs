@@ -1,7 +1,7 @@
-//! What a writer or a reader caches between transactions: token rows, channel access, skill sets.
+//! The cache of a connection: token rows, channel access, skill sets, and what its transaction has read.
 //!
-//! An entry's type determines which epoch of its workspace invalidates it; the epochs are read again inside
-//! each transaction, and an event whose kind says so raises one of them. An entry made from append-only rows
+//! An entry's type determines how long it lives. The epochs of a workspace are read again inside each
+//! transaction, and an event whose kind says so raises one of them. An entry made from append-only rows
 //! depends on none.
 
 use std::any::{Any, TypeId};
@@ -20,10 +20,24 @@ const ENTRIES_MAX: usize = 65_536;
 /// The key of an entry: its type, and which one it is.
 type Key = (TypeId, [u8; 32]);
 
-/// A type that can be cached between transactions.
+/// How long a cached entry lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lifetime {
+    /// Until the transaction ends, or changes anything other than by saving rows.
+    ///
+    /// That is a snapshot of a reader, or a batch of a writer. Who saves rows updates the entries made from
+    /// them.
+    Transaction,
+    /// Until an event raises this epoch of the workspace.
+    Epoch(Invalidates),
+    /// As long as the connection, for what stays true whatever is added later.
+    Connection,
+}
+
+/// A type that can be cached.
 pub trait Cached: Clone + Send + 'static {
-    /// What invalidates it; none for what stays true whatever is added later.
-    const ENDED_BY: Option<Invalidates>;
+    /// How long its entries live.
+    const LIFETIME: Lifetime;
 }
 
 /// The epochs of a workspace's cached entries: each rises when its entries are invalidated.
@@ -76,73 +90,83 @@ impl<A: Into<Uuid> + Copy, B: Into<Uuid> + Copy> CacheKey for (A, B) {
 
 type Entries = HashMap<Key, Box<dyn Any + Send>>;
 
+/// The entries of a workspace that outlive a transaction.
 #[derive(Default)]
 struct WorkspaceCache {
     epochs: Epochs,
     access: Entries,
     rules: Entries,
-    lasting: Entries,
-}
-
-impl WorkspaceCache {
-    fn entries(&self, ended_by: Option<Invalidates>) -> &Entries {
-        match ended_by {
-            Some(Invalidates::Access) => &self.access,
-            Some(Invalidates::Rules) => &self.rules,
-            None => &self.lasting,
-        }
-    }
-
-    fn entries_mut(&mut self, ended_by: Option<Invalidates>) -> &mut Entries {
-        match ended_by {
-            Some(Invalidates::Access) => &mut self.access,
-            Some(Invalidates::Rules) => &mut self.rules,
-            None => &mut self.lasting,
-        }
-    }
+    connection: Entries,
 }
 
 /// The cached entries of all workspaces that one connection serves.
 #[derive(Default)]
 pub(crate) struct Cache {
     workspaces: HashMap<WorkspaceId, WorkspaceCache>,
+    transaction: HashMap<WorkspaceId, Entries>,
     /// What the running job has invalidated.
     ///
     /// It may continue to change rows, so none of them is cached until it is over.
     suspended: Vec<(WorkspaceId, Invalidates)>,
-    /// Entries put since the cache was last empty.
+    /// Entries that outlive a transaction, put since the cache was last empty.
     put: usize,
 }
 
 impl Cache {
     /// Returns the cached entry, if there is one.
     pub fn get<T: Cached>(&self, workspace: WorkspaceId, key: &impl CacheKey) -> Option<T> {
-        let entries = self.workspaces.get(&workspace)?.entries(T::ENDED_BY);
+        let lasting = || self.workspaces.get(&workspace);
+        let entries = match T::LIFETIME {
+            Lifetime::Transaction => self.transaction.get(&workspace)?,
+            Lifetime::Epoch(Invalidates::Access) => &lasting()?.access,
+            Lifetime::Epoch(Invalidates::Rules) => &lasting()?.rules,
+            Lifetime::Connection => &lasting()?.connection,
+        };
         entries.get(&(TypeId::of::<T>(), key.cache_key()))?.downcast_ref::<T>().cloned()
     }
 
     /// Removes the cached entry and returns it.
     pub fn take<T: Cached>(&mut self, workspace: WorkspaceId, key: &impl CacheKey) -> Option<T> {
-        let entries = self.workspaces.get_mut(&workspace)?.entries_mut(T::ENDED_BY);
-        let entry = entries.remove(&(TypeId::of::<T>(), key.cache_key()))?;
+        let entry = self.entries(workspace, T::LIFETIME).remove(&(TypeId::of::<T>(), key.cache_key()))?;
         entry.downcast::<T>().ok().map(|entry| *entry)
     }
 
-    /// Keeps an entry until an event invalidates it; once there are too many, all are dropped.
+    /// Keeps an entry as long as its type says; once too many outlive a transaction, all are dropped.
     pub fn put<T: Cached>(&mut self, workspace: WorkspaceId, key: &impl CacheKey, entry: T) {
-        if T::ENDED_BY.is_some_and(|cached| self.suspended.contains(&(workspace, cached))) {
+        if let Lifetime::Epoch(epoch) = T::LIFETIME
+            && self.suspended.contains(&(workspace, epoch))
+        {
             return;
         }
-        if self.put >= ENTRIES_MAX {
-            self.workspaces.values_mut().for_each(|workspace_cache| {
-                *workspace_cache =
-                    WorkspaceCache { epochs: workspace_cache.epochs, ..WorkspaceCache::default() };
-            });
-            self.put = 0;
+        if T::LIFETIME != Lifetime::Transaction {
+            if self.put >= ENTRIES_MAX {
+                self.workspaces.values_mut().for_each(|workspace_cache| {
+                    *workspace_cache =
+                        WorkspaceCache { epochs: workspace_cache.epochs, ..WorkspaceCache::default() };
+                });
+                self.put = 0;
+            }
+            self.put += 1;
         }
-        self.put += 1;
-        let entries = self.workspaces.entry(workspace).or_default().entries_mut(T::ENDED_BY);
-        entries.insert((TypeId::of::<T>(), key.cache_key()), Box::new(entry));
+        let key = (TypeId::of::<T>(), key.cache_key());
+        self.entries(workspace, T::LIFETIME).insert(key, Box::new(entry));
+    }
+
+    fn entries(&mut self, workspace: WorkspaceId, lifetime: Lifetime) -> &mut Entries {
+        if lifetime == Lifetime::Transaction {
+            return self.transaction.entry(workspace).or_default();
+        }
+        let lasting = self.workspaces.entry(workspace).or_default();
+        match lifetime {
+            Lifetime::Epoch(Invalidates::Access) => &mut lasting.access,
+            Lifetime::Epoch(Invalidates::Rules) => &mut lasting.rules,
+            Lifetime::Transaction | Lifetime::Connection => &mut lasting.connection,
+        }
+    }
+
+    /// Removes the entries of the transaction: it has ended or changed something.
+    pub fn end_transaction(&mut self) {
+        self.transaction.clear();
     }
 
     /// Keeps a workspace's entries only if they were made under these epochs.
@@ -176,26 +200,22 @@ impl Cache {
     /// Removes everything: after a rollback, or when another process wrote to the file.
     pub fn clear(&mut self) {
         self.workspaces.clear();
+        self.transaction.clear();
         self.put = 0;
     }
 }
 
-/// The cache of a reader: entries, and until its transaction ends the positions of the logs it has read and
-/// what was found in its snapshot.
+/// The cache of a reader: entries, and until its transaction ends the positions of the logs it has read.
 #[derive(Default)]
 pub(crate) struct ReaderCache {
     pub entries: Cache,
     lsns: HashMap<WorkspaceId, i64>,
-    findings: HashMap<(WorkspaceId, TypeId), Box<dyn Any + Send>>,
 }
-
-/// What reads of one workspace find in one snapshot, and share: many waits are polled in one transaction.
-pub trait Findings: Default + Send + 'static {}
 
 impl executor::ReaderState for ReaderCache {
     fn begin(&mut self) {
         self.lsns.clear();
-        self.findings.clear();
+        self.entries.end_transaction();
     }
 }
 
@@ -203,17 +223,6 @@ impl ReaderCache {
     /// Returns how far a workspace's log reaches in this transaction, if that has been read.
     pub fn cached_lsn(&self, workspace: WorkspaceId) -> Option<i64> {
         self.lsns.get(&workspace).copied()
-    }
-
-    /// Takes what reads of this transaction have found.
-    pub fn take_findings<T: Findings>(&mut self, workspace: WorkspaceId) -> T {
-        let found = self.findings.remove(&(workspace, TypeId::of::<T>()));
-        found.and_then(|found| found.downcast().ok()).map_or_else(T::default, |found| *found)
-    }
-
-    /// Keeps what reads have found until the transaction ends.
-    pub fn put_findings<T: Findings>(&mut self, workspace: WorkspaceId, found: T) {
-        self.findings.insert((workspace, TypeId::of::<T>()), Box::new(found));
     }
 
     /// Caches how far a workspace's log reaches.
@@ -236,21 +245,21 @@ mod tests {
     struct Right(u8);
 
     impl Cached for Right {
-        const ENDED_BY: Option<Invalidates> = Some(Invalidates::Access);
+        const LIFETIME: Lifetime = Lifetime::Epoch(Invalidates::Access);
     }
 
     #[derive(Clone, Debug, PartialEq)]
     struct Rule(u8);
 
     impl Cached for Rule {
-        const ENDED_BY: Option<Invalidates> = Some(Invalidates::Rules);
+        const LIFETIME: Lifetime = Lifetime::Epoch(Invalidates::Rules);
     }
 
     #[derive(Clone, Debug, PartialEq)]
     struct Fact(u8);
 
     impl Cached for Fact {
-        const ENDED_BY: Option<Invalidates> = None;
+        const LIFETIME: Lifetime = Lifetime::Connection;
     }
 
     fn filled() -> Cache {
@@ -298,21 +307,27 @@ mod tests {
         assert_eq!(cache.get::<Right>(WORKSPACE, &KEY), Some(Right(6)));
     }
 
-    #[derive(Default)]
-    struct Counted(u32);
+    #[derive(Clone, Debug, PartialEq)]
+    struct Read(u8);
 
-    impl Findings for Counted {}
+    impl Cached for Read {
+        const LIFETIME: Lifetime = Lifetime::Transaction;
+    }
 
     #[test]
-    fn what_was_found_in_a_snapshot_ends_with_it() {
-        let mut cache = ReaderCache::default();
-        assert_eq!(cache.take_findings::<Counted>(WORKSPACE).0, 0);
-        cache.put_findings(WORKSPACE, Counted(3));
-        assert_eq!(cache.take_findings::<Counted>(Uuid::from_u128(7).into()).0, 0);
-        assert_eq!(cache.take_findings::<Counted>(WORKSPACE).0, 3);
-        cache.put_findings(WORKSPACE, Counted(4));
-        executor::ReaderState::begin(&mut cache);
-        assert_eq!(cache.take_findings::<Counted>(WORKSPACE).0, 0);
+    fn what_a_transaction_has_read_ends_with_it() {
+        let mut cache = filled();
+        cache.put(WORKSPACE, &KEY, Read(3));
+        cache.check(WORKSPACE, Epochs { access: 2, rules: 2 });
+        assert_eq!(cache.get(Uuid::from_u128(7).into(), &KEY), None::<Read>);
+        assert_eq!(cache.get(WORKSPACE, &KEY), Some(Read(3)));
+        cache.end_transaction();
+        assert_eq!(cache.get(WORKSPACE, &KEY), None::<Read>);
+        assert_eq!(found(&cache), (false, false, true));
+        let mut reader = ReaderCache::default();
+        reader.entries.put(WORKSPACE, &KEY, Read(4));
+        executor::ReaderState::begin(&mut reader);
+        assert_eq!(reader.entries.get(WORKSPACE, &KEY), None::<Read>);
     }
 
     #[test]

@@ -14,12 +14,12 @@ use secrecy::SecretString;
 use tempfile::TempDir;
 use uuid::Uuid;
 
+use super::bulk_write::BulkWrite;
 use super::conn::Conn;
 use super::engine::{Engine, Failure};
 use super::executor::{Executor, Open, Opens, Readers, Source, Tally, Task, WriteTask};
 use super::hostile::HostileConn;
 use super::postgres::{PgConn, parse_url, pool, server_for_tests};
-use super::row_write::BulkWrite;
 use super::sqlite::{Role, SqliteConn};
 use super::value::Param;
 use crate::error::{Code, Error, Result};
@@ -115,16 +115,8 @@ fn numbers(conn: &Conn, sql: &'static str) -> Vec<i64> {
     conn.query(sql, &[]).unwrap().iter_mut().map(|row| row.take().unwrap()).collect()
 }
 
-/// Returns two connections to an empty schema on Postgres, if a server is configured.
-pub(crate) fn postgres_for_tests() -> Option<(Schema, [Conn; 2])> {
-    let schema = Schema::new()?;
-    let config = parse_url(&SecretString::from(schema.url.clone())).unwrap();
-    let conns = [(); 2].map(|()| PgConn::open(&config).map(Conn::Postgres).unwrap());
-    Some((schema, conns))
-}
-
 /// A schema of its own on the test server, with all its contents.
-pub(crate) struct Schema {
+struct Schema {
     name: String,
     server: String,
     url: String,

@@ -9,16 +9,16 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::budget::{Budget, Interrupt};
+use super::bulk_write::{BulkWrite, JointWrite};
 use super::disk::Disk;
 use super::engine::{Engine, Failure, StatementCounts, WalCut, check_rows};
 use super::postgres::PgConn;
 use super::row::{Row, Visitor};
-use super::row_write::{BulkWrite, JointWrite, RowWrite};
 use super::scan::Scan;
 use super::sqlite::SqliteConn;
 use super::value::{Param, ToParam};
 use super::watch::Watcher;
-use crate::error::{Error, Result};
+use crate::error::Result;
 
 /// A connection to one of the engines.
 pub enum Conn {
@@ -199,20 +199,6 @@ impl Conn {
         }
     }
 
-    /// Changes a row: now, or together with others before anything that reads its table.
-    pub(crate) fn write_row(&self, write: &'static RowWrite, params: &[&dyn ToParam]) -> Result<()> {
-        let params = bound(params);
-        match self {
-            Self::Postgres(conn) => conn.write_row(write, &params),
-            Self::Sqlite(conn) => {
-                let sql = write.statement.sqlite;
-                check_rows(write.kind.touched(1), conn.execute(sql, &params)?, sql)
-            }
-            #[cfg(test)]
-            Self::Hostile(conn) => conn.defer(write.kind.touched(1), write.statement.sqlite, &params),
-        }
-    }
-
     /// Inserts rows given as lists of columns.
     pub(crate) fn insert_many(&self, insert: &BulkWrite, rows: &[Vec<Param<'_>>]) -> Result<()> {
         match self {
@@ -237,16 +223,6 @@ impl Conn {
                 conn.write_many(joint.postgres, &parts)
             }
             _ => parts.into_iter().try_for_each(|((sql, _), rows)| self.write_each(sql, rows)),
-        }
-    }
-
-    /// Locks rows, given as lists of columns, now or together with the next statements, on Postgres.
-    ///
-    /// The transaction has been overtaken if any of them is not there or another holds it.
-    pub(crate) fn lock_many(&self, sql: &'static str, rows: &[Vec<Param<'_>>]) -> Result<()> {
-        match self {
-            Self::Postgres(conn) => conn.lock_many(sql, rows),
-            _ => Err(Error::internal("only rows of a server are locked")),
         }
     }
 

@@ -78,8 +78,6 @@ pub(crate) enum Failure {
     Silent,
     /// The server aborted this transaction to resolve a deadlock or a serialization conflict.
     Conflict,
-    /// What was assumed of locked rows does not hold, or they could not be locked.
-    Overtaken,
     /// A lock was not granted in time.
     LockTimeout,
     /// The statement itself failed, and has aborted the transaction.

@@ -14,7 +14,7 @@ mod value;
 mod row;
 mod columns;
 mod named;
-mod row_write;
+mod bulk_write;
 mod scan;
 mod watch;
 mod postgres;
@@ -31,13 +31,10 @@ pub(crate) mod rate_windows;
 pub(crate) mod scrubber;
 mod scratch;
 
+pub(crate) use bulk_write::{BulkWrite, JointWrite};
 pub(crate) use columns::{NewRow, columns, new_row};
-#[cfg(test)]
-pub(crate) use conform::postgres_for_tests;
 pub use conn::Conn;
 pub use database::{Database, OpenMode};
-#[cfg(test)]
-pub(crate) use engine::Failure;
 pub use engine::{Engine, StatementCounts};
 pub(crate) use engine::{WalCut, is_duplicate};
 pub(crate) use migrate::{is_older, schema_version};
@@ -45,8 +42,6 @@ pub(crate) use named::named_enum;
 pub(crate) use opener::Opener;
 pub(crate) use row::{Columns, Visitor};
 pub use row::{FromRow, Row};
-pub use row_write::RowWrite;
-pub(crate) use row_write::{BulkWrite, JointWrite, RowWriteKind, names_any};
 pub(crate) use scan::{Scan, interned};
 pub(crate) use scratch::Scratch;
 pub use value::{FromValue, Param, ToParam, Value};

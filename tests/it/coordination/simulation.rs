@@ -2,7 +2,7 @@
 //!
 //! `SVC_TEST_SIM_STEPS` is the number of steps on SQLite, `SVC_TEST_SIM_SEED` the first seed.
 
-use svc_core::{Engine, claim_engine_parts};
+use svc_core::Engine;
 use svc_tests::database::engines;
 use svc_tests::in_parallel;
 use svc_tests::simulation::{Course, courses};
@@ -36,36 +36,4 @@ fn claims_are_those_of_the_model_for_two_services_on_postgres() {
     if engines().contains(&Engine::Postgres) {
         simulate(&courses(Engine::Postgres, number(SEED, 11), 2000, &[2]));
     }
-}
-
-/// A model that agrees with an engine from which a part is missing proves nothing about that part.
-#[test]
-fn whatever_part_of_the_engine_is_left_out_is_missed() {
-    let parts = claim_engine_parts();
-    let found: Vec<Vec<String>> = in_parallel(2, |half| {
-        let parts = parts.iter().skip(half).step_by(2);
-        parts.filter(|part| !is_missed(part)).map(|part| (*part).to_owned()).collect()
-    });
-    assert_eq!(found.concat(), Vec::<String>::new(), "left out and not missed");
-}
-
-/// Steps within which a missing part must be detected: those of a run outside of CI.
-const MISSED_WITHIN: usize = 10_000;
-
-fn is_missed(part: &'static str) -> bool {
-    let mut taken = 0;
-    for course in courses(Engine::Sqlite, number(SEED, 11), MISSED_WITHIN, &[1]) {
-        match (Course { left_out: Some(part), ..course }).run() {
-            Ok(_) => taken += course.steps,
-            Err(found) => {
-                println!("without {part:?}, after {} steps: {}", taken + found.step, first_line(&found.what));
-                return true;
-            }
-        }
-    }
-    false
-}
-
-fn first_line(text: &str) -> &str {
-    text.lines().next().unwrap_or_default()
 }

@@ -270,22 +270,6 @@ fn nothing_is_left_undone() {
     none(findings);
 }
 
-/// A program that can disable a rule of claiming lacks that rule.
-#[test]
-fn only_tests_leave_parts_of_the_claim_engine_out() {
-    let may = |path: &str| {
-        is_test(path)
-            || path.starts_with("svc-core/src/coordination/")
-            || path == "svc-core/src/lib.rs"
-            || ["context", "settings"].iter().any(|name| path == format!("svc-core/src/op/run/{name}.rs"))
-    };
-    let mut findings = Vec::new();
-    for source in sources().iter().filter(|source| !may(&source.path)) {
-        findings.extend(source.lines_with_code("left_out").map(|line| format!("{}:{line}", source.path)));
-    }
-    none(findings);
-}
-
 fn is_sql(literal: &str) -> bool {
     let words = literal.split_whitespace().collect::<Vec<_>>().join(" ");
     words.starts_with("insert into ")

@@ -2,7 +2,7 @@
 //!
 //! The faults are of disk, network and process.
 
-mod assumed;
+mod shared;
 mod certificates;
 mod contention;
 mod crash;

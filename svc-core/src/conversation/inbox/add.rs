@@ -3,19 +3,18 @@
 //! The statement that adds the items reads everything that decides about it.
 
 use std::collections::BTreeSet;
-use std::sync::LazyLock;
 
 use uuid::Uuid;
 
 use super::{About, InboxReason, To};
 use crate::Result;
-use crate::conversation::places::{CHANNEL_MEMBERS, members_in, seen_by};
+use crate::conversation::places::{members_in, seen_by};
 use crate::conversation::presence::{online, online_since};
 use crate::error::Error;
 use crate::id::MemberId;
 use crate::log::event::Recorded;
 use crate::op::Write;
-use crate::store::{BulkWrite, Engine, RowWrite, RowWriteKind, ToParam, interned};
+use crate::store::{Engine, ToParam};
 
 pub(super) fn add(
     cx: &mut Write<'_>,
@@ -48,7 +47,7 @@ pub(super) fn add(
         let members: BTreeSet<&MemberId> = listed.iter().collect();
         return members.into_iter().try_for_each(|member| {
             let params: Vec<&dyn ToParam> = params.iter().copied().chain([member as &dyn ToParam]).collect();
-            cx.write_row(&ADD_ITEM, &params)
+            cx.save_any(ADD_ITEM, &params)
         });
     }
     let [raise, insert] = match (is_listed, cx.engine()) {
@@ -63,9 +62,9 @@ pub(super) fn add(
         params.extend([&is_here as &dyn ToParam, &since]);
     }
     if may_be_told {
-        cx.execute_any(raise, &params)?;
+        cx.save_any(raise, &params)?;
     }
-    cx.execute_any(insert, &params)
+    cx.save_any(insert, &params)
 }
 
 /// The members `m` in `$who` who are notified of something in channel `$1`, without the actor.
@@ -271,28 +270,10 @@ const LISTED_SQLITE: [&str; 2] =
 const LISTED_POSTGRES: [&str; 2] =
     notify!("cast($2 as uuid)", "cast($3 as uuid)", "cast($7 as uuid)", "m.id = any($10)");
 
-/// Adds the item of an event for one member.
-static ADD_ITEM: LazyLock<RowWrite> = LazyLock::new(|| RowWrite {
-    table: "inbox",
-    statement: BulkWrite {
-        sqlite: concat!(add_items!(), items!("$2", "$3", "$7", "m.id = $10"), unless_there!()),
-        postgres: interned(format!(
-            "{}select item.* from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::bigint[], $5::bigint[],
-                $6::bigint[], $7::uuid[], $8::bigint[], $9::bigint[], $10::uuid[])
-                as n (p1, p2, p3, p4, p5, p6, p7, p8, p9, p10) cross join lateral ({}) item{}",
-            add_items!(),
-            items!("$2", "$3", "$7", "m.id = $10").replace('$', "n.p"),
-            unless_there!()
-        )),
-    },
-    kind: RowWriteKind::AddsBy(&TOLD_BY),
-});
+/// Adds the item of an event for one member. Postgres plans it once, and a statement for a list each time.
+const ADD_ITEM: &str = concat!(add_items!(), items!("$2", "$3", "$7", "m.id = $10"), unless_there!());
 
-/// The tables that decide who is notified, and how.
-const TOLD_BY: [&str; 7] =
-    ["channels", "members", CHANNEL_MEMBERS, "mutes", "inbox_rules", "delivery_addresses", "web_push"];
-
-/// Maximum members to notify one by one, with items added together with those of other changes.
+/// Maximum members to notify one by one.
 const FEW: usize = 8;
 
 /// The condition that the member `m` is in the channel, and online if `$10` says so.
@@ -312,20 +293,3 @@ const GROUP_SQLITE: [&str; 2] = notify!("$2", "$3", "$7", of_group!());
 
 const GROUP_POSTGRES: [&str; 2] =
     notify!("cast($2 as uuid)", "cast($3 as uuid)", "cast($7 as uuid)", of_group!());
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_item_is_added_before_any_table_changes_that_decides_about_it() {
-        let RowWrite { statement, kind, .. } = &*ADD_ITEM;
-        let is_name = |word: &&str| word.chars().all(|c| c.is_ascii_lowercase() || c == '_');
-        for sql in [statement.sqlite, statement.postgres] {
-            let words: Vec<&str> = sql.split_whitespace().filter(|word| *word != "lateral").collect();
-            let read = words.windows(2).filter(|pair| matches!(pair[0], "from" | "join"));
-            let tables: BTreeSet<&str> = read.map(|pair| pair[1]).filter(is_name).collect();
-            assert_eq!(tables, kind.reads().iter().copied().collect());
-        }
-    }
-}

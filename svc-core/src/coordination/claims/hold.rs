@@ -6,16 +6,14 @@ use serde_json::{Value, json};
 
 use super::fence::check_disposes;
 use super::{
-    ClaimEnd, ClaimedThread, LeaseSecs, check_holder, end_claim, expire_first, hand_over, lapse, lease_end,
-    taken,
+    ClaimEnd, ClaimedThread, LeaseSecs, check_holder, end_claim, expire_first, hand_over, lease_end, taken,
 };
 use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
 use crate::coordination::budget::{self, Budget};
 use crate::coordination::checkpoint::{self, NewCheckpoint};
-use crate::coordination::left_out;
 use crate::coordination::rules::{check_receiver, live};
-use crate::coordination::thread::{Held, Thread, visible_thread};
+use crate::coordination::thread::{self, Held, Thread, visible_thread};
 use crate::coordination::workers;
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, LeaseId, MemberId, ThreadId};
@@ -23,7 +21,7 @@ use crate::log::event::Event;
 use crate::log::replay::Replayed;
 use crate::op::{Answer, Operation, Read, Write, destructive, idempotent, read, write};
 use crate::schema::brief;
-use crate::store::{BulkWrite, RowWrite, RowWriteKind, columns};
+use crate::store::columns;
 use crate::time::Time;
 
 pub(super) fn operations() -> Vec<Operation> {
@@ -240,7 +238,8 @@ pub(in crate::coordination) fn acknowledge(
     held: Held,
 ) -> Result<()> {
     let now = cx.now();
-    cx.write_row(&ACKNOWLEDGE, &[&thread.id, &held.lease_id, &now])?;
+    let acknowledge = |thread| Thread { acknowledged_at: Some(now), ..thread };
+    thread::save(cx, thread.id, ACKNOWLEDGE, &[&thread.id, &held.lease_id, &now], acknowledge)?;
     let acknowledged =
         ClaimAcknowledged { thread_id: thread.id, member_id: held.holder, claim_lease_id: held.lease_id };
     let lsn = cx.emit(thread.place().about(held.holder), &acknowledged)?.lsn;
@@ -249,19 +248,8 @@ pub(in crate::coordination) fn acknowledge(
     Ok(())
 }
 
-static ACKNOWLEDGE: RowWrite = RowWrite {
-    table: "threads",
-    statement: BulkWrite {
-        sqlite: "
-            update threads set acknowledged_at = $3, acknowledge_by = null
-            where id = $1 and claim_lease_id = $2",
-        postgres: "
-            update threads t set acknowledged_at = n.at, acknowledge_by = null
-            from unnest($1::uuid[], $2::uuid[], $3::bigint[]) as n (id, lease_id, at)
-            where t.id = n.id and t.claim_lease_id = n.lease_id",
-    },
-    kind: RowWriteKind::Changes,
-};
+const ACKNOWLEDGE: &str = "
+    update threads set acknowledged_at = $3, acknowledge_by = null where id = $1 and claim_lease_id = $2";
 
 /// The lease of a claim was renewed, or shortened to what a new budget leaves.
 #[derive(Serialize, JsonSchema)]
@@ -320,8 +308,7 @@ struct RenewClaim {
 fn renew_claim(cx: &mut Write<'_>, input: &RenewClaim) -> Result<Claim> {
     let thread = unfinished_thread(cx, input.thread_id)?;
     let held = own_claim(cx, &thread, input.claim_lease_id)?;
-    let is_unchecked = cx.leaves_out(left_out::RENEWED_WITHIN);
-    let limited = if is_unchecked { budget::of(cx, &thread)? } else { budget::check_left(cx, &thread)? };
+    let limited = budget::check_left(cx, &thread)?;
     checkpoint::leave(cx, &thread, input.checkpoint.as_ref())?;
     let renewed = Held { until: lease_end(cx, input.lease_secs, limited.as_ref()), ..held };
     // At the end of the wall time there is nothing to add, but a delegate has worked all the same.
@@ -337,8 +324,8 @@ fn renew_claim(cx: &mut Write<'_>, input: &RenewClaim) -> Result<Claim> {
 
 /// Sets the end of the lease of a claim to that of `changed`, and returns the position of the event.
 fn set_lease_end(cx: &mut Write<'_>, thread: &Thread, changed: Held, shortened: bool) -> Result<i64> {
-    cx.write_row(&RENEW, &[&thread.id, &changed.lease_id, &changed.until])?;
-    lapse::lapses_at(cx, changed.until);
+    let renew = |thread| Thread { held: Some(changed), ..thread };
+    thread::save(cx, thread.id, RENEW, &[&thread.id, &changed.lease_id, &changed.until], renew)?;
     let event = ClaimRenewed {
         thread_id: thread.id,
         member_id: changed.holder,
@@ -364,18 +351,7 @@ pub(in crate::coordination) fn shorten_lease(
     }
 }
 
-static RENEW: RowWrite = RowWrite {
-    table: "threads",
-    statement: BulkWrite {
-        sqlite: "
-            update threads set assignment_expires_at = $3 where id = $1 and claim_lease_id = $2",
-        postgres: "
-            update threads t set assignment_expires_at = n.until
-            from unnest($1::uuid[], $2::uuid[], $3::bigint[]) as n (id, lease_id, until)
-            where t.id = n.id and t.claim_lease_id = n.lease_id",
-    },
-    kind: RowWriteKind::Changes,
-};
+const RENEW: &str = "update threads set assignment_expires_at = $3 where id = $1 and claim_lease_id = $2";
 
 /// Releases the claim that you hold, and returns the thread, which others can claim at once.
 ///

@@ -4,39 +4,26 @@
 
 use std::time::Duration;
 
-use uuid::Uuid;
-
 use crate::Result;
 use crate::id::ThreadId;
-use crate::log::batch::BatchMemo;
-use crate::op::{Read, Write};
-use crate::store::RowWrite;
+use crate::log::cache::{Cached, Lifetime};
+use crate::op::Read;
 use crate::time::Time;
 
-/// Until when no claim of the workspace lapses, as far as is known.
-#[derive(Default)]
-struct NoneBefore(Option<Time>);
+/// Until when no claim of the workspace lapses. One that a batch begins or renews outlasts the batch.
+#[derive(Clone, Copy)]
+struct NoneBefore(Time);
 
-impl BatchMemo for NoneBefore {
-    const TABLES: &'static [&'static str] = &["threads"];
-
-    fn changed(&mut self) {
-        self.0 = None;
-    }
-
-    /// A claim that ends lapses no more, and each new lease is [reported](lapses_at).
-    fn row_changed(&mut self, _: &'static RowWrite, _: Uuid) {}
+impl Cached for NoneBefore {
+    const LIFETIME: Lifetime = Lifetime::Transaction;
 }
 
-/// Reports when the claim lapses that has begun or got another lease.
-pub(super) fn lapses_at(cx: &Write<'_>, until: Time) {
-    let _: Option<()> = cx.memo(|next: &mut NoneBefore| next.0 = next.0.map(|next| next.min(until)));
-}
+/// The cache key of a workspace's only entry.
+const ONLY: [u8; 32] = [0; 32];
 
 /// Returns the first threads of the caller's workspace whose claims have lapsed; none if there are none.
 pub(super) fn lapsed(cx: &Read<'_>) -> Result<Vec<ThreadId>> {
-    let known = cx.memo(|next: &mut NoneBefore| next.0).flatten();
-    if known.is_some_and(|next| cx.now() < next) {
+    if cx.cached(&ONLY).is_some_and(|NoneBefore(next)| cx.now() < next) {
         return Ok(Vec::new());
     }
     let horizon = cx.now().plus(LOOK_AHEAD);
@@ -44,7 +31,7 @@ pub(super) fn lapsed(cx: &Read<'_>) -> Result<Vec<ThreadId>> {
     let (lapsed, live): (Vec<_>, Vec<_>) = ending.into_iter().partition(|(_, until)| *until <= cx.now());
     if lapsed.is_empty() {
         let next = live.first().map_or(horizon, |(_, until)| *until);
-        let _: Option<()> = cx.memo(|known: &mut NoneBefore| known.0 = Some(next));
+        cx.keep(&ONLY, NoneBefore(next));
     }
     Ok(lapsed.into_iter().map(|(thread, _)| thread).collect())
 }

@@ -4,8 +4,8 @@
 
 use super::{ClaimEnd, end_claim, lapse};
 use crate::Result;
-use crate::coordination::thread::{expect, thread_of_workspace};
-use crate::coordination::{left_out, queue};
+use crate::coordination::queue;
+use crate::coordination::thread::{thread_of_workspace, threads_of_workspace};
 use crate::id::{MemberId, ThreadId};
 use crate::op::{Read, Write};
 
@@ -58,13 +58,11 @@ pub(in crate::coordination) fn end_some(
 ) -> Result<Ended> {
     let mut live: i64 = 0;
     let held: Vec<(ThreadId,)> = cx.query(HELD_BY, &[&cx.caller().workspace_id, &member, &ENDED_MAX])?;
-    expect(cx, held.iter().map(|(id,)| *id));
-    for (id,) in &held {
-        if let Some(thread) = thread_of_workspace(cx, *id)? {
-            let is_live = thread.held.is_some_and(|held| held.is_live(cx.now()));
-            live = live.saturating_add(i64::from(is_live));
-            end_claim(cx, &thread, end)?;
-        }
+    let held: Vec<ThreadId> = held.into_iter().map(|(id,)| id).collect();
+    for thread in threads_of_workspace(cx, &held)? {
+        let is_live = thread.held.is_some_and(|held| held.is_live(cx.now()));
+        live = live.saturating_add(i64::from(is_live));
+        end_claim(cx, &thread, end)?;
     }
     Ok(Ended { live, more: i64::try_from(held.len()).unwrap_or(i64::MAX) >= ENDED_MAX })
 }
@@ -92,16 +90,12 @@ pub(in crate::coordination) fn expire_first(cx: &mut Write<'_>) -> Result<bool> 
 
 /// Ends some of them. Returns whether there may be more.
 fn expire_some(cx: &mut Write<'_>) -> Result<bool> {
-    if cx.leaves_out(left_out::EXPIRE) {
-        return Ok(false);
-    }
     let lapsed = lapse::lapsed(cx)?;
-    expect(cx, lapsed.iter().copied());
-    for id in &lapsed {
-        if let Some(thread) = thread_of_workspace(cx, *id)? {
-            end_claim(cx, &thread, ClaimEnd::Expired)?;
-            // The claim that is about to begin may be of this thread: the projector would be too late.
-            queue::refresh(cx, *id)?;
+    for thread in threads_of_workspace(cx, &lapsed)? {
+        end_claim(cx, &thread, ClaimEnd::Expired)?;
+        // The claim that is about to begin may be of this thread: the projector would be too late.
+        if let Some(ended) = thread_of_workspace(cx, thread.id)? {
+            queue::refresh(cx, &ended)?;
         }
     }
     Ok(!lapsed.is_empty())

@@ -16,7 +16,6 @@ mod resume;
 mod lists;
 
 use std::borrow::Cow;
-use std::sync::LazyLock;
 use std::time::Duration;
 
 use schemars::transform::Transform;
@@ -31,8 +30,8 @@ use crate::conversation::inbox::{self, InboxReason, To};
 use crate::coordination::budget::{self, Budget};
 use crate::coordination::checkpoint::{self, Checkpoint};
 use crate::coordination::footprint::Footprint;
-use crate::coordination::thread::{Held, Thread, known_as};
-use crate::coordination::{dead_letters, left_out, obstacles, queue};
+use crate::coordination::thread::{self, Held, Thread};
+use crate::coordination::{dead_letters, obstacles, queue};
 use crate::hash::hash_text;
 use crate::id::{LeaseId, MemberId, ThreadId};
 use crate::limits::{LEASE_DEFAULT_SECS, LEASE_MAX_SECS, LEASE_MIN_SECS};
@@ -40,7 +39,7 @@ use crate::log::event::{Event, EventKind, Recorded};
 use crate::log::replay::Replayed;
 use crate::op::{Feature, Read, Sample, Write};
 use crate::schema::brief;
-use crate::store::{BulkWrite, RowWrite, RowWriteKind};
+use crate::store::ToParam;
 use crate::text::{Count, described};
 use crate::time::Time;
 pub(in crate::coordination) use expired::ClaimExpired;
@@ -185,19 +184,6 @@ impl ClaimEnd {
             Self::Result(_) | Self::Closed | Self::Cancelled => false,
         }
     }
-
-    /// The names of the end and of what it frees, for the test that leaves them out.
-    fn parts(self) -> [&'static str; 2] {
-        match self {
-            Self::Released => left_out::RELEASED,
-            Self::Result(_) => left_out::RESULT,
-            Self::Closed => left_out::CLOSED,
-            Self::Cancelled => left_out::CANCELLED,
-            Self::Expired => left_out::EXPIRED,
-            Self::Frozen => left_out::FROZEN,
-            Self::Deactivated => left_out::DEACTIVATED,
-        }
-    }
 }
 
 impl From<ClaimEnd> for Reason {
@@ -287,34 +273,21 @@ pub(in crate::coordination) fn begin(
     let (now, terms) = (cx.now(), Terms::new(cx, holder, lease, limited.as_ref())?);
     let Terms { lease_id, until, acknowledge_by, .. } = &terms;
     let recorded = record_assignment(cx, &thread, &terms, Reason::Claimed)?;
-    cx.write_row(&BEGIN, &[&thread.id, &holder, lease_id, &now, until, acknowledge_by, &recorded.lsn])?;
-    lapse::lapses_at(cx, terms.until);
-    queue::leaves(cx, thread.id);
+    let params: [&dyn ToParam; 7] =
+        [&thread.id, &holder, lease_id, &now, until, acknowledge_by, &recorded.lsn];
+    let held = Some(Held { holder, lease_id: *lease_id, until: *until });
+    let begin = |thread| Thread { held, acknowledged_at: None, ..thread };
+    thread::save(cx, thread.id, BEGIN, &params, begin)?;
     if let Some(touched) = &thread.footprint {
         obstacles::begin(cx, thread.id, touched)?;
     }
-    let claimed = assigned(cx, thread, &terms, &recorded)?;
-    known_as(cx, &claimed.thread);
-    Ok(claimed)
+    assigned(cx, thread, &terms, &recorded)
 }
 
-static BEGIN: RowWrite = RowWrite {
-    table: "threads",
-    statement: BulkWrite {
-        sqlite: "
-            update threads set assignee_id = $2, claim_lease_id = $3, claimed_at = $4,
-                assignment_expires_at = $5, acknowledged_at = null, acknowledge_by = $6, claim_lsn = $7
-            where id = $1 and assignee_id is null",
-        postgres: "
-            update threads t set assignee_id = n.holder, claim_lease_id = n.lease_id, claimed_at = n.at,
-                assignment_expires_at = n.until, acknowledged_at = null, acknowledge_by = n.acknowledge_by,
-                claim_lsn = n.lsn
-            from unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::bigint[], $5::bigint[], $6::bigint[],
-                $7::bigint[]) as n (id, holder, lease_id, at, until, acknowledge_by, lsn)
-            where t.id = n.id and t.assignee_id is null",
-    },
-    kind: RowWriteKind::Changes,
-};
+const BEGIN: &str = "
+    update threads set assignee_id = $2, claim_lease_id = $3, claimed_at = $4,
+        assignment_expires_at = $5, acknowledged_at = null, acknowledge_by = $6, claim_lsn = $7
+    where id = $1 and assignee_id is null";
 
 /// Gives a thread with a live claim to another holder, with a new claim.
 fn hand_over(
@@ -327,15 +300,10 @@ fn hand_over(
     let (now, terms) = (cx.now(), Terms::new(cx, to, lease, limited.as_ref())?);
     let old = thread.held.map(|held| held.lease_id);
     let recorded = record_assignment(cx, &thread, &terms, Reason::HandedOff)?;
-    if !cx.leaves_out(left_out::HAND_OVER) {
-        let charges_again = cx.leaves_out(left_out::CHARGED_ONCE);
-        let Terms { lease_id, until, acknowledge_by, .. } = &terms;
-        cx.execute(
-            1,
-            if charges_again { &HAND_OVER_CHARGING_AGAIN } else { HAND_OVER },
-            &[&thread.id, &to, lease_id, &now, until, acknowledge_by, &old, &recorded.lsn],
-        )?;
-    }
+    let Terms { lease_id, until, acknowledge_by, .. } = &terms;
+    let params: [&dyn ToParam; 8] =
+        [&thread.id, &to, lease_id, &now, until, acknowledge_by, &old, &recorded.lsn];
+    cx.execute(1, HAND_OVER, &params)?;
     if let Some(budget) = &limited {
         budget::follow(cx, &thread, budget)?;
     }
@@ -349,11 +317,6 @@ const HAND_OVER: &str = "
         claimed_at = $4, assignment_expires_at = $5, acknowledged_at = null, acknowledge_by = $6,
         claim_lsn = $8
     where id = $1 and claim_lease_id = $7";
-
-/// The same as if the new holder had held the claim all the time, for the test that misses that.
-static HAND_OVER_CHARGING_AGAIN: LazyLock<String> = LazyLock::new(|| HAND_OVER.replace(CLAIMED_NOW, ""));
-
-const CLAIMED_NOW: &str = "claimed_at = $4, ";
 
 /// Records that the thread has a new holder.
 fn record_assignment(cx: &mut Write<'_>, thread: &Thread, terms: &Terms, reason: Reason) -> Result<Recorded> {
@@ -399,11 +362,7 @@ fn assigned(cx: &Read<'_>, thread: Thread, terms: &Terms, recorded: &Recorded) -
 pub(crate) fn end_claim(cx: &mut Write<'_>, thread: &Thread, end: ClaimEnd) -> Result<()> {
     let Some(held) = thread.held else { return Ok(()) };
     let end = if held.is_live(cx.now()) { end } else { ClaimEnd::Expired };
-    let [ends, frees] = end.parts();
-    if cx.leaves_out(ends) {
-        return Ok(());
-    }
-    let is_attempt = end.is_attempt() && !cx.leaves_out(left_out::ATTEMPT);
+    let is_attempt = end.is_attempt();
     let mut budget = budget::of(cx, thread)?;
     if is_attempt {
         budget = budget.map(Budget::with_attempt);
@@ -412,11 +371,15 @@ pub(crate) fn end_claim(cx: &mut Write<'_>, thread: &Thread, end: ClaimEnd) -> R
     // was set back, the time worked is zero.
     let worked_until = cx.now().min(held.until);
     let result = end.result();
-    cx.write_row(&END, &[&thread.id, &held.lease_id, &worked_until, &i64::from(is_attempt), &result])?;
-    if result.is_some() {
-        // The claim has kept it from being ready, and now the result does.
-        queue::stays_away(cx, thread.id);
-    }
+    let params: [&dyn ToParam; 5] =
+        [&thread.id, &held.lease_id, &worked_until, &i64::from(is_attempt), &result];
+    thread::save(cx, thread.id, END, &params, |thread| Thread {
+        held: None,
+        acknowledged_at: None,
+        has_result: thread.has_result || result.is_some(),
+        judged_from: result.unwrap_or(thread.judged_from),
+        ..thread
+    })?;
     let exceeded = budget.as_ref().filter(|_| is_attempt).map(Budget::exceeded).unwrap_or_default();
     let is_expired = end == ClaimEnd::Expired;
     let ended = match (exceeded.is_empty(), is_expired) {
@@ -442,63 +405,36 @@ pub(crate) fn end_claim(cx: &mut Write<'_>, thread: &Thread, end: ClaimEnd) -> R
     };
     cx.emit(thread.place().about(held.holder), &changed)?;
     if let Some(touched) = &thread.footprint {
-        no_longer_touch(cx, thread.id, touched, frees)?;
+        no_longer_touch(cx, thread.id, touched)?;
     }
     budget.map_or(Ok(()), |budget| budget::follow(cx, thread, &budget))
 }
 
-/// Ends what a thread's claim touches, so that others can touch it. `part` names that for a test.
-pub(super) fn no_longer_touch(
-    cx: &mut Write<'_>,
-    thread: ThreadId,
-    touched: &Footprint,
-    part: &str,
-) -> Result<()> {
+/// Ends what a thread's claim touches, so that others can touch it.
+pub(super) fn no_longer_touch(cx: &mut Write<'_>, thread: ThreadId, touched: &Footprint) -> Result<()> {
     // A few are dealt with one by one sooner than it is found out what is waited for.
     let waited_for =
         if touched.items.len() > FEW_ITEMS { Some(queue::waited_for(cx, thread)?) } else { None };
     let mut freed = obstacles::end(cx, thread, touched)?;
     freed.retain(|obstacle| waited_for.as_ref().is_none_or(|waited_for| waited_for.contains(obstacle)));
-    freed.into_iter().try_for_each(|obstacle| queue::free(cx, obstacle, part))
+    freed.into_iter().try_for_each(|obstacle| queue::free(cx, obstacle))
 }
 
 const FEW_ITEMS: usize = 4;
 
-static END: RowWrite = RowWrite {
-    table: "threads",
-    statement: BulkWrite {
-        sqlite: "
-            update threads set
-                worked_micros = worked_micros + case when $3 > claimed_at then $3 - claimed_at else 0 end,
-                assignee_id = null, claim_lease_id = null, claimed_at = null, assignment_expires_at = null,
-                acknowledged_at = null, acknowledge_by = null, claim_lsn = null, attempts = attempts + $4,
-                has_result = has_result or $5 is not null, judged_from = coalesce($5, judged_from)
-            where id = $1 and claim_lease_id = $2",
-        postgres: "
-            update threads t set
-                worked_micros = t.worked_micros + greatest(n.worked_until - t.claimed_at, 0),
-                assignee_id = null, claim_lease_id = null, claimed_at = null, assignment_expires_at = null,
-                acknowledged_at = null, acknowledge_by = null, claim_lsn = null,
-                attempts = t.attempts + n.attempts,
-                has_result = t.has_result or n.result is not null,
-                judged_from = coalesce(n.result, t.judged_from)
-            from unnest($1::uuid[], $2::uuid[], $3::bigint[], $4::bigint[], $5::bigint[])
-                as n (id, lease_id, worked_until, attempts, result)
-            where t.id = n.id and t.claim_lease_id = n.lease_id",
-    },
-    kind: RowWriteKind::Changes,
-};
+const END: &str = "
+    update threads set
+        worked_micros = worked_micros + case when $3 > claimed_at then $3 - claimed_at else 0 end,
+        assignee_id = null, claim_lease_id = null, claimed_at = null, assignment_expires_at = null,
+        acknowledged_at = null, acknowledge_by = null, claim_lsn = null, attempts = attempts + $4,
+        has_result = has_result or cast($5 as bigint) is not null, judged_from = coalesce($5, judged_from)
+    where id = $1 and claim_lease_id = $2";
 
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn the_time_of_a_claim_that_is_handed_off_is_left_out_of_the_statement() {
-        assert_eq!(HAND_OVER_CHARGING_AGAIN.len() + CLAIMED_NOW.len(), HAND_OVER.len());
-    }
 
     #[test]
     fn an_ended_claim_states_its_reason() {

@@ -9,7 +9,7 @@ use super::{Blocked, Conflict, ConflictReason, Obstacle};
 use crate::Result;
 use crate::coordination::footprint::{Footprint, RepoKey, slot_key};
 use crate::id::WorkspaceId;
-use crate::log::cache::Cached;
+use crate::log::cache::{Cached, Lifetime};
 use crate::log::event::Invalidates;
 use crate::op::Read;
 
@@ -21,7 +21,7 @@ pub(super) struct Limited {
 }
 
 impl Cached for Limited {
-    const ENDED_BY: Option<Invalidates> = Some(Invalidates::Rules);
+    const LIFETIME: Lifetime = Lifetime::Epoch(Invalidates::Rules);
 }
 
 impl Limited {

@@ -18,7 +18,6 @@ use uuid::Uuid;
 
 use crate::Result;
 use crate::coordination::footprint::{Extent, Footprint, Item, RepoKey, Space, all_extents};
-use crate::coordination::left_out;
 use crate::error::{Code, Error};
 use crate::hash::sha256;
 use crate::id::{MemberId, ThreadId, WorkspaceId};
@@ -157,16 +156,10 @@ pub(in crate::coordination) fn in_the_way(
 ) -> Result<Vec<Blocked>> {
     let limited = limited(cx)?;
     let mut found = Vec::new();
-    if !cx.leaves_out(left_out::PAUSES) {
-        found.extend(limited.pause_of(cx.caller().workspace_id, footprint));
-    }
-    if !cx.leaves_out(left_out::SLOTS) {
-        let full = FullSlots::find(cx, &[footprint], &limited, own)?;
-        found.extend(full.holders(cx, own, most)?.in_the_way(cx, footprint));
-    }
-    if !cx.leaves_out(left_out::OVERLAP) {
-        found.extend(probe::overlaps(cx, footprint, own, most)?);
-    }
+    found.extend(limited.pause_of(cx.caller().workspace_id, footprint));
+    let full = FullSlots::find(cx, &[footprint], &limited, own)?;
+    found.extend(full.holders(cx, own, most)?.in_the_way(cx, footprint));
+    found.extend(probe::overlaps(cx, footprint, own, most)?);
     found.truncate(usize::try_from(most).unwrap_or(usize::MAX));
     Ok(found)
 }

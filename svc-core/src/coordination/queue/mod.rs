@@ -11,26 +11,21 @@
 //! until somebody meets it there; then it is parked. If others of its footprint are parked already, it goes
 //! straight to them.
 
+mod probes;
 mod heads;
 mod parked;
-mod probes;
 mod returning;
 mod next;
 mod supply;
-
-use std::sync::LazyLock;
 
 use uuid::Uuid;
 
 use crate::Result;
 use crate::conversation::places::audience;
-use crate::coordination::left_out;
-use crate::coordination::rules::{self, is_ready};
-use crate::coordination::thread::is_known_plain;
+use crate::coordination::rules::is_ready;
+use crate::coordination::thread::Thread;
 use crate::id::{ChannelId, ThreadId};
-use crate::op::{Read, Write};
-use crate::store::{BulkWrite, RowWrite, RowWriteKind};
-use heads::Announced;
+use crate::op::Write;
 pub(in crate::coordination) use heads::NextThread;
 pub(in crate::coordination) use next::{Scope, Wanted, count, first, next};
 pub(in crate::coordination) use parked::{free, park, waited_for};
@@ -38,21 +33,21 @@ pub(in crate::coordination) use supply::supply;
 
 /// Removes a thread from the queue and adds it where it belongs now, if it is ready.
 ///
-/// Its footprint has not changed: one that is known to have none waits behind nothing.
-pub(in crate::coordination) fn refresh(cx: &mut Write<'_>, thread: ThreadId) -> Result<()> {
-    let announced = heads::take_announced(cx, thread);
-    // A test that leaves something out leaves it out of the statements of the other path.
-    if !is_known_plain(cx, thread) || cx.settings().left_out.is_some() {
-        return refresh_anywhere(cx, thread);
+/// Its footprint has not changed: one that has none waits behind nothing.
+pub(in crate::coordination) fn refresh(cx: &mut Write<'_>, thread: &Thread) -> Result<()> {
+    if thread.footprint_id != 0 {
+        return refresh_anywhere(cx, thread.id);
     }
-    match announced {
-        Some(Announced::StaysAway) => Ok(()),
-        Some(Announced::Leaves) => cx.write_row(&LEAVE, &[&thread]),
-        None => {
-            cx.write_row(&LEAVE, &[&thread])?;
-            cx.write_row(&ENTER, &[&thread])
-        }
+    if thread.has_result {
+        // Its claim has kept it from being ready, and now the result does.
+        return Ok(());
     }
+    cx.save_any(REMOVE_THREAD, &[&thread.id])?;
+    if thread.held.is_some() {
+        return heads::remove(cx, thread.id);
+    }
+    heads::forget(cx);
+    cx.save_any(ADD_THREAD, &[&thread.id])
 }
 
 /// Does the same for a thread that may have waited behind something, or come from there.
@@ -60,7 +55,7 @@ pub(in crate::coordination) fn refresh_anywhere(cx: &mut Write<'_>, thread: Thre
     parked::follow(cx, thread)?;
     parked::remove(cx, thread)?;
     cx.execute_any(REMOVE_THREAD, &[&thread])?;
-    cx.execute_any(kept(cx, ADD_THREAD), &[&thread])?;
+    cx.execute_any(ADD_THREAD, &[&thread])?;
     parked::join(cx, thread)
 }
 
@@ -68,27 +63,7 @@ pub(in crate::coordination) fn refresh_anywhere(cx: &mut Write<'_>, thread: Thre
 pub(in crate::coordination) fn refresh_channel(cx: &mut Write<'_>, channel: ChannelId) -> Result<()> {
     cx.execute_any(REMOVE_CHANNEL, &[&channel])?;
     cx.execute_any(REMOVE_PARKED, &[&channel])?;
-    cx.execute_any(kept(cx, ADD_CHANNEL), &[&channel])
-}
-
-/// Returns a statement of the queue without the condition of a rule that a test leaves out.
-fn kept(cx: &Read<'_>, sql: &'static str) -> &'static str {
-    let mut changed = cx.settings().left_out.map(|_| &*CHANGED).into_iter().flatten();
-    changed.find(|(part, from, _)| cx.leaves_out(part) && *from == sql).map_or(sql, |(.., text)| text)
-}
-
-/// The statements that add to the queue, each without one of the conditions.
-static CHANGED: LazyLock<Vec<(&str, &str, String)>> = LazyLock::new(|| {
-    let without = |(part, condition): (&'static str, &str)| {
-        [ADD_THREAD, ADD_CHANNEL].map(|sql| (part, sql, sql.replace(condition, "true")))
-    };
-    parts().flat_map(without).collect()
-});
-
-/// What can be left out of the queue, as a test names it, and its condition.
-fn parts() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let of_queue_alone = [(left_out::NOT_EXHAUSTED, "not t.exhausted"), (left_out::NOT_DEAD, "not t.dead")];
-    rules::conditions().chain(of_queue_alone)
+    cx.execute_any(ADD_CHANNEL, &[&channel])
 }
 
 /// Moves the rows of a channel to the pool that matches its privacy.
@@ -104,16 +79,6 @@ pub(in crate::coordination) fn move_pool(cx: &mut Write<'_>, channel: ChannelId)
         cx.execute_any(MOVE_PARKED, &[&channel, &wanted])?;
     }
     Ok(())
-}
-
-/// Announces that a thread is not ready when this job ends, so that it need not be looked at again.
-pub(in crate::coordination) fn leaves(cx: &Read<'_>, thread: ThreadId) {
-    heads::announce(cx, thread, Announced::Leaves);
-}
-
-/// Announces the same of a thread that was not ready before the job either.
-pub(in crate::coordination) fn stays_away(cx: &Read<'_>, thread: ThreadId) {
-    heads::announce(cx, thread, Announced::StaysAway);
 }
 
 /// A statement that adds the ready ones among the threads `t` that a condition selects.
@@ -133,21 +98,6 @@ macro_rules! add_ready {
         )
     };
 }
-
-static LEAVE: RowWrite = RowWrite {
-    table: "ready",
-    statement: BulkWrite {
-        sqlite: REMOVE_THREAD,
-        postgres: "delete from ready where thread_id = any($1::uuid[])",
-    },
-    kind: RowWriteKind::Derives,
-};
-
-static ENTER: RowWrite = RowWrite {
-    table: "ready",
-    statement: BulkWrite { sqlite: ADD_THREAD, postgres: add_ready!("t.id = any($1::uuid[])") },
-    kind: RowWriteKind::Derives,
-};
 
 const REMOVE_THREAD: &str = "delete from ready where thread_id = $1";
 
@@ -169,16 +119,3 @@ const POOLS: &str = concat!(
 const MOVE_READY: &str = "update ready set pool = $2 where channel_id = $1";
 
 const MOVE_PARKED: &str = "update parked set pool = $2 where channel_id = $1";
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_rule_that_is_left_out_is_left_out_of_each_statement() {
-        assert_eq!(CHANGED.len(), 2 * parts().count());
-        for (rule, sql, changed) in CHANGED.iter() {
-            assert_ne!(sql, changed, "{rule}");
-        }
-    }
-}

@@ -8,19 +8,18 @@ use uuid::Uuid;
 
 use super::heads::{self, NextThread, Sought};
 use super::parked::{self, Standing};
-use super::probes::{IN_CHANNELS, IN_POOLS, OF_REPO_IN_CHANNELS, OF_REPO_IN_POOLS, Probes, WINDOW};
+use super::probes::{IN_CHANNELS, IN_POOLS, OF_REPO_IN_CHANNELS, OF_REPO_IN_POOLS, Probes};
 use super::returning;
 use crate::Result;
 use crate::conversation::places;
 use crate::coordination::footprint::{self, RepoKey};
-use crate::coordination::left_out;
 use crate::coordination::obstacles;
 use crate::coordination::skill_sets::{self, Sets};
-use crate::coordination::thread::expect_next;
+use crate::coordination::thread::threads_of_workspace;
 use crate::error::Error;
 use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
 use crate::identity::members;
-use crate::log::cache::{Cached, Findings};
+use crate::log::cache::{Cached, Lifetime};
 use crate::log::event::Invalidates;
 use crate::op::Read;
 use crate::store::{Engine, ToParam};
@@ -52,7 +51,7 @@ const CHECKED_MAX: usize = 100;
 /// will leave is found too.
 pub(in crate::coordination) fn next(cx: &Read<'_>, wanted: &Wanted) -> Result<Option<NextThread>> {
     let eligible = Eligibility::of_caller(cx, wanted)?;
-    cx.with_findings(|found: &mut QueueFindings| {
+    cx.with_cached(&ONLY, |found: &mut QueueFindings| {
         if let Some((_, next)) = found.next.iter().find(|(of, _)| *of == eligible) {
             return Ok(*next);
         }
@@ -63,7 +62,7 @@ pub(in crate::coordination) fn next(cx: &Read<'_>, wanted: &Wanted) -> Result<Op
 }
 
 /// What one snapshot says of the queue. Waits of equals are polled in one: they all would be given the same.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct QueueFindings {
     /// Which footprints nothing is in the way of.
     pub free: HashMap<i64, bool>,
@@ -75,7 +74,12 @@ pub(super) struct QueueFindings {
     pub left_by_lapsed: Option<i64>,
 }
 
-impl Findings for QueueFindings {}
+impl Cached for QueueFindings {
+    const LIFETIME: Lifetime = Lifetime::Transaction;
+}
+
+/// The cache key of a workspace's only entry.
+pub(super) const ONLY: [u8; 32] = [0; 32];
 
 fn best(cx: &Read<'_>, eligible: &Eligibility, checks: &mut Checks<'_>) -> Result<Option<NextThread>> {
     let wanted = &eligible.wanted;
@@ -109,7 +113,7 @@ pub(in crate::coordination) fn count(cx: &Read<'_>, most: i64) -> Result<i64> {
     };
     let found: Option<(i64,)> = cx.one(sql, &[&pools, &most])?;
     let mut total = found.map_or(0, |(count,)| count);
-    cx.with_findings(|found: &mut QueueFindings| {
+    cx.with_cached(&ONLY, |found: &mut QueueFindings| {
         let mut checks = Checks::beginning(&mut found.free);
         for group in returning::once_lapsed_claims_end(cx, |standing| pools.contains(&standing.pool))? {
             total = total.saturating_add(i64::from(first_free(cx, group, &mut checks)?.is_some()));
@@ -159,7 +163,7 @@ impl<'f> Checks<'f> {
 }
 
 /// What a caller may be given, wherever it stands in the queue or would stand there.
-#[derive(PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 struct Eligibility {
     wanted: Wanted,
     /// The pools in which that is.
@@ -253,9 +257,8 @@ fn first_at(cx: &Read<'_>, places: &[Uuid], wanted: &Wanted, passed: &[i64]) -> 
         let sought =
             Sought { places: places.to_vec(), eligible: Arc::clone(&eligible), repo: wanted.repo.clone() };
         if passed.is_empty()
-            && let Some(known) = heads::known(cx, &sought)
+            && let Some(known) = heads::known(cx, &sought)?
         {
-            expect_next(cx, |ahead| heads::upcoming(cx, &sought, ahead));
             return Ok(known);
         }
         let query = Query { probes, places, eligible: &eligible, repo: &wanted.repo, passed };
@@ -264,11 +267,9 @@ fn first_at(cx: &Read<'_>, places: &[Uuid], wanted: &Wanted, passed: &[i64]) -> 
             Engine::Postgres => query.on_postgres(cx, sets.newest())?,
         };
         match found {
-            Found::Threads { first, most } => {
-                if passed.is_empty() {
-                    heads::keep(cx, sought.clone(), &first, most);
-                    expect_next(cx, |ahead| heads::upcoming(cx, &sought, ahead));
-                }
+            Found::First(first) => return Ok(first),
+            Found::Heads(first) => {
+                heads::keep(cx, sought, &first);
                 return Ok(first.first().copied());
             }
             Found::UnknownSets => sets = skill_sets::newer_sets(cx)?,
@@ -287,8 +288,10 @@ struct Query<'q> {
 
 /// The result of a query of the queue.
 enum Found {
-    /// The first threads, in order, and how many they are at most.
-    Threads { first: Vec<NextThread>, most: usize },
+    /// The first thread.
+    First(Option<NextThread>),
+    /// The first threads, in order, as many as one statement reads ahead.
+    Heads(Vec<NextThread>),
     /// There are sets that the connection has not cached.
     UnknownSets,
 }
@@ -313,7 +316,7 @@ struct Eligible {
 }
 
 impl Cached for Eligible {
-    const ENDED_BY: Option<Invalidates> = Some(Invalidates::Rules);
+    const LIFETIME: Lifetime = Lifetime::Epoch(Invalidates::Rules);
 }
 
 fn eligible_sets(cx: &Read<'_>, sets: &Sets) -> Result<Arc<Vec<i64>>> {
@@ -324,20 +327,16 @@ fn eligible_sets(cx: &Read<'_>, sets: &Sets) -> Result<Arc<Vec<i64>>> {
     {
         return Ok(known.sets);
     }
-    let extended = cx.extended(&key, |eligible: &mut Eligible| {
+    cx.with_cached(&key, |eligible: &mut Eligible| {
         let own = match eligible.own.take() {
             Some(own) => own,
             None => Arc::new(members::skills_of(cx, member)?.into_iter().collect()),
         };
-        let newer = sets.after(eligible.newest);
-        let all = || newer.iter().map(|(id, _)| *id).collect();
-        let covered = if cx.leaves_out(left_out::SKILLS) { all() } else { covered(&own, newer) };
-        Arc::make_mut(&mut eligible.sets).extend(covered);
+        Arc::make_mut(&mut eligible.sets).extend(covered(&own, sets.after(eligible.newest)));
         eligible.newest = sets.newest();
         eligible.own = Some(own);
-        Ok(())
-    })?;
-    Ok(extended.sets)
+        Ok(Arc::clone(&eligible.sets))
+    })
 }
 
 /// Returns the ids of the sets that `own` covers.
@@ -377,7 +376,7 @@ impl Query<'_> {
             })?;
             best = best.into_iter().chain(candidate).min();
         }
-        Ok(Found::Threads { first: best.map(Candidate::thread).into_iter().collect(), most: 1 })
+        Ok(Found::First(best.map(Candidate::thread)))
     }
 
     /// Returns the first candidate at a place whose skill set is `skill_set` or a later one.
@@ -405,11 +404,12 @@ impl Query<'_> {
 
     fn on_postgres(&self, cx: &Read<'_>, newest: i64) -> Result<Found> {
         let parts = self.places.len().saturating_mul(self.eligible.len());
-        let reads_ahead = cx.expected_takes() > 1 && self.passed.is_empty() && parts <= WINDOW_PARTS_MAX;
-        let (sql, most) = match parts {
-            _ if reads_ahead => (self.probes.window_postgres, WINDOW),
-            0..=CANDIDATES_MAX => (self.probes.first_postgres, 1),
-            _ => (self.probes.walk_postgres, 1),
+        let may_read_ahead = self.passed.is_empty() && parts <= WINDOW_PARTS_MAX;
+        let takes = if may_read_ahead { cx.take_takes() } else { 0 };
+        let sql = match parts {
+            _ if takes > 1 => self.probes.window_postgres,
+            0..=CANDIDATES_MAX => self.probes.first_postgres,
+            _ => self.probes.walk_postgres,
         };
         let mut params: Vec<&dyn ToParam> =
             vec![&self.places, &self.eligible, &cx.caller().workspace_id, &newest, &self.passed];
@@ -429,7 +429,13 @@ impl Query<'_> {
                 footprint: footprint?,
             })
         };
-        Ok(Found::Threads { first: found.into_iter().filter_map(next).collect(), most })
+        let first: Vec<NextThread> = found.into_iter().filter_map(next).collect();
+        if takes <= 1 {
+            return Ok(Found::First(first.first().copied()));
+        }
+        let taken: Vec<ThreadId> = first.iter().take(takes).map(|next| next.thread_id).collect();
+        threads_of_workspace(cx, &taken)?;
+        Ok(Found::Heads(first))
     }
 }
 

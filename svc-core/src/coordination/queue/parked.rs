@@ -13,7 +13,6 @@ use uuid::Uuid;
 use super::REMOVE_THREAD;
 use super::heads::NextThread;
 use crate::Result;
-use crate::coordination::left_out;
 use crate::coordination::obstacles::{Blocked, Obstacle, uses};
 use crate::id::{ChannelId, ThreadId};
 use crate::op::{Read, Write};
@@ -261,9 +260,6 @@ const FOLLOWING: &str = concat!(
 /// The thread's row is still in the queue. Neither statement says that the thread came from somewhere: an
 /// engine that has no statistics yet would look through all that did.
 pub(super) fn follow(cx: &mut Write<'_>, thread: ThreadId) -> Result<()> {
-    if cx.leaves_out(left_out::FREES_NEXT) {
-        return Ok(());
-    }
     cx.execute_any(FOLLOW, &[&thread])?;
     cx.execute_any(UNPARK_FOLLOWER, &[&thread])
 }
@@ -288,11 +284,7 @@ const UNPARK_FOLLOWER: &str = "
 /// Unless one is in the queue already that would be given out before it: since that one returned, a more
 /// urgent thread may have been parked.
 /// Called when a claim of it has ended, or a capacity or pause has changed.
-/// `part` names that for the test that leaves it out.
-pub(in crate::coordination) fn free(cx: &mut Write<'_>, obstacle: Obstacle, part: &str) -> Result<()> {
-    if cx.leaves_out(part) {
-        return Ok(());
-    }
+pub(in crate::coordination) fn free(cx: &mut Write<'_>, obstacle: Obstacle) -> Result<()> {
     cx.execute_any(FIRST_OF_GROUPS, &[&obstacle])?;
     cx.execute_any(UNPARK, &[&obstacle])
 }

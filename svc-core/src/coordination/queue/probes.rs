@@ -65,7 +65,7 @@ macro_rules! first_postgres {
 }
 
 /// How many threads one statement reads ahead for the jobs of a batch.
-pub(super) const WINDOW: usize = 256;
+pub(super) const WINDOW: usize = 64;
 
 /// The statements of one order. `$of_repo` restricts it, on SQLite with parameter 3 and on Postgres with 6;
 /// `$passed` is the number of SQLite's last parameter.
@@ -89,7 +89,7 @@ macro_rules! probes {
                 ")) order by skill_set, urgency, lsn limit 1"
             ),
             first_postgres: first_postgres!($place, $of_repo_postgres, "1"),
-            window_postgres: first_postgres!($place, $of_repo_postgres, "256"),
+            window_postgres: first_postgres!($place, $of_repo_postgres, "64"),
             walk_postgres: concat!(
                 "with recursive walk (place, skill_set) as (
                      select wanted.place, (

@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use super::next::{Checks, QueueFindings, first_free};
+use super::next::{Checks, ONLY, QueueFindings, first_free};
 use super::{parked, returning};
 use crate::Result;
 use crate::conversation::places::audience;
@@ -39,7 +39,7 @@ fn once(
     place: fn(&mut QueueFindings) -> &mut Option<i64>,
     count: fn(&Read<'_>, &mut Checks<'_>) -> Result<i64>,
 ) -> Result<i64> {
-    cx.with_findings(|found: &mut QueueFindings| {
+    cx.with_cached(&ONLY, |found: &mut QueueFindings| {
         if let Some(known) = place(found) {
             return Ok(*known);
         }

@@ -36,7 +36,7 @@ use crate::op::{
 };
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::schema::brief;
-use crate::store::{BulkWrite, RowWrite, RowWriteKind, columns};
+use crate::store::columns;
 use crate::time::Time;
 use kind::ResultKind;
 
@@ -295,7 +295,7 @@ fn set_thread_result(cx: &mut Write<'_>, input: &SetThreadResult, stored: &Store
     let awaiting: Vec<MemberId> = thread.owner_id.into_iter().chain(thread.created_by).collect();
     inbox::notify(cx, &recorded, InboxReason::Result, None, To::Members(&awaiting))?;
     let kind = &input.result_kind;
-    cx.write_row(&ADD, &[&thread.id, &lsn, &thread.workspace_id, kind, &stored.text, &worker, &now])?;
+    cx.save(1, ADD, &[&thread.id, &lsn, &thread.workspace_id, kind, &stored.text, &worker, &now])?;
     workers::add_delegate(cx, thread.id, lsn)?;
     end_claim(cx, &thread, ClaimEnd::Result(lsn))?;
     let state = match action {
@@ -317,19 +317,9 @@ fn set_thread_result(cx: &mut Write<'_>, input: &SetThreadResult, stored: &Store
     Ok(NewResult { set, state })
 }
 
-static ADD: RowWrite = RowWrite {
-    table: "results",
-    statement: BulkWrite {
-        sqlite: "insert into results
-                     (thread_id, lsn, workspace_id, result_kind, result, produced_by, produced_at)
-                 values ($1, $2, $3, $4, $5, $6, $7)",
-        postgres: "insert into results
-                       (thread_id, lsn, workspace_id, result_kind, result, produced_by, produced_at)
-                   select * from unnest($1::uuid[], $2::bigint[], $3::uuid[], $4::text[], $5::text[],
-                       $6::uuid[], $7::bigint[])",
-    },
-    kind: RowWriteKind::Adds,
-};
+const ADD: &str = "
+    insert into results (thread_id, lsn, workspace_id, result_kind, result, produced_by, produced_at)
+    values ($1, $2, $3, $4, $5, $6, $7)";
 
 /// Removes the words of the results that were purged up to a position, as the event of the purge says.
 pub(crate) fn replay_purged(event: &Replayed<'_>, up_to: i64) -> Result<()> {

@@ -20,8 +20,6 @@ pub(crate) struct Head {
     pub(super) touched: bool,
     /// The position in the stored row; none while there is no row.
     pub(super) stored: Option<i64>,
-    /// How many batches in a row have found it as the last one had left it.
-    pub(super) unmoved: u32,
 }
 
 impl Head {
@@ -36,7 +34,6 @@ impl Head {
             epochs: Epochs::default(),
             touched: true,
             stored: None,
-            unmoved: 0,
         }
     }
 
@@ -44,7 +41,7 @@ impl Head {
     pub(super) fn imported(head: &ImportedHead) -> Self {
         let ImportedHead { lsn, hash, at, audit_seq, epoch, .. } = *head;
         let epochs = Epochs { access: epoch, rules: epoch };
-        Self { lsn, hash, at, audit_seq, epochs, touched: false, stored: Some(lsn), unmoved: 0 }
+        Self { lsn, hash, at, audit_seq, epochs, touched: false, stored: Some(lsn) }
     }
 
     pub(super) fn take(row: &mut Row) -> Result<Self> {
@@ -57,16 +54,7 @@ impl Head {
             epochs: Epochs::take(row)?,
             touched: false,
             stored: Some(lsn),
-            unmoved: 0,
         })
-    }
-
-    /// Whether nobody has appended to the logs between the two: [`LOCK_ASSUMED_HEADS`] compares the same.
-    ///
-    /// [`LOCK_ASSUMED_HEADS`]: super::locks::LOCK_ASSUMED_HEADS
-    pub(super) fn is_same(&self, other: &Self) -> bool {
-        let position = |head: &Self| (head.lsn, head.hash, head.audit_seq, head.epochs);
-        position(self) == position(other)
     }
 
     /// Returns the head as it is once the batch has been committed.

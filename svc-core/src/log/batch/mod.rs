@@ -5,7 +5,6 @@
 
 mod head;
 mod locks;
-mod memo;
 mod records;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -14,7 +13,7 @@ use std::sync::Arc;
 use crate::Result;
 use crate::error::Error;
 use crate::hash::sha256;
-use crate::id::{ChannelId, WorkspaceId};
+use crate::id::{ChannelId, ThreadId, WorkspaceId};
 use crate::log::bus::Bus;
 use crate::log::cache::{Cache, ReaderCache};
 use crate::log::canonical;
@@ -22,11 +21,9 @@ use crate::log::chain::Link;
 use crate::log::event::{Attribution, Event, Invalidates, Recorded, Subject};
 use crate::store::executor::{BatchState, Held};
 use crate::store::{Conn, Engine, Param, ToParam};
-use crate::time::{Clock, Monotonic, Time};
+use crate::time::{Clock, Time};
 use head::{HEAD, IMPORTED_HEAD, INSERT_HEADS, head_columns};
 pub(crate) use head::{Head, ImportedHead, newest_time};
-pub use memo::BatchMemo;
-pub(crate) use memo::{Expected, Memos};
 pub(crate) use records::AuditEntry;
 use records::{AuditRow, RECORDS, audit_columns, event_columns};
 
@@ -41,12 +38,7 @@ pub(crate) struct Mark {
 pub(crate) struct Batch {
     pub cache: Cache,
     clock: Clock,
-    /// When the time of the database was last read, on Postgres.
-    time_read_at: Option<Monotonic>,
     heads: HashMap<WorkspaceId, Head>,
-    /// The heads of workspaces with memos as they were after the last commit, on Postgres, where others may
-    /// have moved them since.
-    committed: HashMap<WorkspaceId, Head>,
     /// The workspaces named by the tasks of the batch: only their logs are written to.
     named: BTreeSet<WorkspaceId>,
     /// The heads that the running job has touched, as they were before it; none if the job creates the log.
@@ -61,10 +53,10 @@ pub(crate) struct Batch {
     pub discreet: bool,
     /// Whether the running job has said that it changes nothing of note.
     pub unchanged: bool,
-    /// What its jobs have read.
-    pub memos: Memos,
-    /// What its jobs will read.
-    pub expected: Expected,
+    /// The threads that its jobs name, each with the workspace of its caller, until they are loaded together.
+    pub named_threads: Vec<(WorkspaceId, ThreadId)>,
+    /// How many of its jobs take the next thread of a queue, until the heads of the queue are read.
+    pub takes: usize,
     bus: Arc<Bus>,
 }
 
@@ -73,9 +65,7 @@ impl Batch {
         Self {
             cache: Cache::default(),
             clock,
-            time_read_at: None,
             heads: HashMap::new(),
-            committed: HashMap::new(),
             named: BTreeSet::new(),
             undo: Vec::new(),
             events: Vec::new(),
@@ -84,8 +74,8 @@ impl Batch {
             loaded: None,
             discreet: false,
             unchanged: false,
-            memos: Memos::default(),
-            expected: Expected::default(),
+            named_threads: Vec::new(),
+            takes: 0,
             bus,
         }
     }
@@ -267,20 +257,17 @@ impl BatchState for Batch {
         held: Held,
     ) -> Result<BTreeSet<WorkspaceId>> {
         self.named.clone_from(workspaces);
-        self.expected = Expected::default();
+        self.named_threads.clear();
+        self.takes = 0;
+        self.cache.end_transaction();
         if others_wrote {
             self.cache.clear();
-            self.memos.clear();
             self.heads.clear();
         }
         match conn.engine() {
             Engine::Sqlite => Ok(BTreeSet::new()),
             Engine::Postgres => {
-                self.committed.extend(self.heads.drain());
-                self.committed.retain(|workspace, _| self.memos.knows(*workspace));
-                if held == Held::Skip && self.assume_heads(conn, workspaces)? {
-                    return Ok(BTreeSet::new());
-                }
+                self.heads.clear();
                 self.lock_heads(conn, workspaces, held)
             }
         }
@@ -292,7 +279,6 @@ impl BatchState for Batch {
         self.discreet = false;
         self.unchanged = false;
         self.cache.begin_job();
-        self.memos.begin_job();
         self.job = Mark { events: self.events.len(), audit: self.audit.len() };
     }
 
@@ -305,7 +291,6 @@ impl BatchState for Batch {
                 None => self.heads.remove(&workspace),
             };
         }
-        self.memos.undo_job();
         self.cache.clear();
     }
 
@@ -339,16 +324,13 @@ impl BatchState for Batch {
         for head in self.heads.values_mut() {
             *head = head.committed();
         }
-        self.memos.committed();
     }
 
     fn rolled_back(&mut self) {
         self.events.clear();
         self.audit.clear();
         self.undo.clear();
-        self.memos.clear();
         self.heads.clear();
-        self.committed.clear();
         self.cache.clear();
     }
 }
@@ -358,7 +340,7 @@ mod tests {
     use super::*;
     use crate::log::probe::Probe;
     use crate::store::migrate::migrate;
-    use crate::store::{Failure, RowWrite, postgres_for_tests, sqlite_for_tests};
+    use crate::store::sqlite_for_tests;
 
     const HOME: WorkspaceId = WorkspaceId::INSTANCE;
 
@@ -428,78 +410,5 @@ mod tests {
         batch.flush(&conn).unwrap();
         conn.commit(&BTreeMap::new()).unwrap();
         assert_eq!(lsns(&conn), [0, 1]);
-    }
-
-    /// Something that is known of a workspace.
-    #[derive(Default)]
-    struct Known;
-
-    impl BatchMemo for Known {
-        const TABLES: &'static [&'static str] = &[];
-
-        fn changed(&mut self) {}
-
-        fn row_changed(&mut self, _: &'static RowWrite, _: uuid::Uuid) {}
-    }
-
-    /// Appends an event in a batch of its own, and returns its position.
-    fn append(batch: &mut Batch, conn: &Conn) -> Result<i64> {
-        conn.begin_write()?;
-        batch.begin(conn, &[HOME].into(), false, Held::Skip)?;
-        batch.begin_job();
-        batch.memos.with(HOME, |_: &mut Known| ());
-        let lsn = emit(batch, conn, HOME)?.lsn;
-        batch.flush(conn)?;
-        conn.flush()?;
-        conn.commit(&batch.committed_lsns())?;
-        batch.committed();
-        Ok(lsn)
-    }
-
-    #[test]
-    fn a_batch_that_has_assumed_another_head_is_lost() {
-        let Some((_schema, [conn, other])) = postgres_for_tests() else { return };
-        let mut batch = begun(&conn);
-        conn.rollback().unwrap();
-        batch.rolled_back();
-        let mut appended = 0;
-        let mut append_some = |batch: &mut Batch| {
-            (0..20).for_each(|_| {
-                appended += 1;
-                assert_eq!(append(batch, &conn).unwrap(), appended);
-            });
-            // It grows only while heads are read.
-            let unmoved = batch.heads[&HOME].unmoved;
-            assert_eq!(unmoved, locks::ASSUMED_AFTER, "the later batches have not waited for their locks");
-            appended
-        };
-        let lost = |batch: &mut Batch| {
-            assert!(append(batch, &conn).is_err());
-            assert_eq!(conn.failure(), Some(Failure::Overtaken));
-            conn.rollback().unwrap();
-            batch.rolled_back();
-        };
-        let last = append_some(&mut batch);
-        other.begin_write().unwrap();
-        other.execute("update heads set audit_seq = audit_seq + 1", &[]).unwrap();
-        lost(&mut batch);
-        assert!(append(&mut batch, &conn).is_err(), "the other holds it");
-        conn.rollback().unwrap();
-        batch.rolled_back();
-        other.commit(&BTreeMap::new()).unwrap();
-        assert_eq!((last, lsns(&conn)), (20, vec![20]), "nothing was written on a lost assumption");
-        append_some(&mut batch);
-        other.begin_write().unwrap();
-        other.execute("update heads set audit_seq = audit_seq + 1", &[]).unwrap();
-        other.commit(&BTreeMap::new()).unwrap();
-        lost(&mut batch);
-        append_some(&mut batch);
-        conn.batch("set lock_timeout = '20ms'").unwrap();
-        other.begin_write().unwrap();
-        other.batch("lock table heads in access exclusive mode").unwrap();
-        lost(&mut batch);
-        other.rollback().unwrap();
-        let found = append_some(&mut batch);
-        assert_eq!(lsns(&conn), [found]);
     }
 }

@@ -9,7 +9,7 @@ use crate::error::{Code, Error};
 use crate::id::{
     ChannelId, GrantId, InstallationId, MemberId, SessionId, ShareTicketId, TokenId, WorkspaceId,
 };
-use crate::log::cache::Cached;
+use crate::log::cache::{Cached, Lifetime};
 use crate::log::event::{Attribution, Invalidates};
 use crate::store::ToParam;
 use crate::time::Time;
@@ -149,7 +149,7 @@ pub struct Caller {
 }
 
 impl Cached for Caller {
-    const ENDED_BY: Option<Invalidates> = Some(Invalidates::Access);
+    const LIFETIME: Lifetime = Lifetime::Epoch(Invalidates::Access);
 }
 
 impl Caller {

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 
 use crate::entropy::Entropy;
 use crate::id::{ChannelId, Id, ThreadId, WorkspaceId};
-use crate::log::batch::{AuditEntry, Batch, BatchMemo, ImportedHead};
-use crate::log::cache::{Cache, CacheKey, Cached, Findings, ReaderCache};
+use crate::log::batch::{AuditEntry, Batch, ImportedHead};
+use crate::log::cache::{Cache, CacheKey, Cached, ReaderCache};
 use crate::log::event::{Event, Invalidates, Recorded, Subject};
 use crate::log::seal::Sealer;
 use crate::op::call::caller::{Caller, Via};
@@ -26,7 +26,7 @@ use crate::op::declare::table::Table;
 use crate::op::run::settings::{Settings, Shared};
 use crate::page::{Horizon, Rows, ends_now};
 use crate::store::executor::Reader;
-use crate::store::{Conn, Engine, FromRow, NewRow, Param, RowWrite, Scan, ToParam, Visitor};
+use crate::store::{Conn, Engine, FromRow, NewRow, Scan, ToParam, Visitor};
 use crate::time::Time;
 use crate::{Error, Result, limits};
 
@@ -40,7 +40,7 @@ pub struct Read<'a> {
     cache: CacheRef<'a>,
 }
 
-/// The cache that outlives the transaction.
+/// The cache of the connection.
 enum CacheRef<'a> {
     Reader(&'a RefCell<ReaderCache>),
     Writer(&'a RefCell<Batch>),
@@ -104,11 +104,6 @@ impl<'a> Read<'a> {
     /// Returns the limits that an operator can set.
     pub fn settings(&self) -> &Settings {
         &self.shared.settings
-    }
-
-    /// Returns whether a test disables this part of the claim engine.
-    pub(crate) fn leaves_out(&self, part: &str) -> bool {
-        cfg!(debug_assertions) && self.shared.settings.left_out == Some(part)
     }
 
     /// Returns every row of a statement.
@@ -236,59 +231,43 @@ impl<'a> Read<'a> {
             return Ok(found);
         }
         let loaded = load()?;
-        self.cache.with(|cache| cache.put(self.caller.workspace_id, key, loaded.clone()));
+        self.keep(key, loaded.clone());
         Ok(loaded)
     }
 
-    /// Returns the entry cached under `key` after `extend` has added the missing part.
+    /// Caches an entry under `key`.
+    pub(crate) fn keep<T: Cached>(&self, key: &impl CacheKey, entry: T) {
+        self.cache.with(|cache| cache.put(self.caller.workspace_id, key, entry));
+    }
+
+    /// Returns what `run` returns of the entry that is cached under `key`, which it may change.
     ///
-    /// If nothing is cached, it extends an empty entry. If `extend` fails, nothing is cached under the key.
-    pub fn extended<T: Cached + Default>(
+    /// If nothing is cached, it begins with an empty entry. If `run` fails, nothing is cached under the key.
+    pub fn with_cached<T: Cached + Default, R>(
         &self,
         key: &impl CacheKey,
-        extend: impl FnOnce(&mut T) -> Result<()>,
-    ) -> Result<T> {
+        run: impl FnOnce(&mut T) -> Result<R>,
+    ) -> Result<R> {
         let workspace = self.caller.workspace_id;
         let mut entry: T = self.cache.with(|cache| cache.take(workspace, key)).unwrap_or_default();
-        extend(&mut entry)?;
-        self.cache.with(|cache| cache.put(workspace, key, entry.clone()));
-        Ok(entry)
+        let returned = run(&mut entry)?;
+        self.keep(key, entry);
+        Ok(returned)
     }
 
-    /// Returns the result of `run`, which may use and extend the findings of others in this snapshot.
-    ///
-    /// A writer changes the data that findings rely on, so it begins without findings and stores none.
-    pub(crate) fn with_findings<T: Findings, R>(&self, run: impl FnOnce(&mut T) -> Result<R>) -> Result<R> {
-        let CacheRef::Reader(reader) = &self.cache else { return run(&mut T::default()) };
-        let workspace = self.caller.workspace_id;
-        let mut found: T = reader.borrow_mut().take_findings(workspace);
-        let outcome = run(&mut found)?;
-        reader.borrow_mut().put_findings(workspace, found);
-        Ok(outcome)
-    }
-
-    /// Returns the result of `run` on the data that the jobs of this batch have read, or `None` for a reader.
-    pub(crate) fn memo<T: BatchMemo, R>(&self, run: impl FnOnce(&mut T) -> R) -> Option<R> {
-        match &self.cache {
-            CacheRef::Reader(_) => None,
-            CacheRef::Writer(batch) => batch.borrow_mut().memos.with(self.caller.workspace_id, run),
-        }
-    }
-
-    /// Returns how many jobs of this batch take the next thread of a queue.
-    pub(crate) fn expected_takes(&self) -> usize {
+    /// Returns how many jobs of this batch take the next thread of a queue, for the first who asks.
+    pub(crate) fn take_takes(&self) -> usize {
         match &self.cache {
             CacheRef::Reader(_) => 0,
-            CacheRef::Writer(batch) => batch.borrow().expected.takes,
+            CacheRef::Writer(batch) => std::mem::take(&mut batch.borrow_mut().takes),
         }
     }
 
-    /// Returns the threads of the caller's workspace that jobs of this batch name.
-    pub(crate) fn expected_threads(&self) -> Vec<ThreadId> {
+    /// Returns the threads of the caller's workspace that jobs of this batch name, for the first who asks.
+    pub(crate) fn take_named_threads(&self) -> Vec<ThreadId> {
         let CacheRef::Writer(batch) = &self.cache else { return Vec::new() };
-        let batch = batch.borrow();
-        let named = batch.expected.threads.iter();
-        named.filter(|(at, _)| *at == self.caller.workspace_id).map(|(_, thread)| *thread).collect()
+        let named = &mut batch.borrow_mut().named_threads;
+        named.extract_if(.., |(at, _)| *at == self.caller.workspace_id).map(|(_, thread)| thread).collect()
     }
 
     /// Records that an object in this channel was loaded.
@@ -367,9 +346,10 @@ impl<'a> Write<'a> {
 
     /// Runs a change that must touch exactly `rows` rows.
     ///
-    /// It may be sent later, together with others of the batch, but before any query.
+    /// It may be sent later, together with others of the batch, but before anything that reads. It ends what
+    /// is cached for the transaction.
     pub fn execute(&mut self, rows: u64, sql: &'static str, params: &[&dyn ToParam]) -> Result<()> {
-        self.batch.borrow_mut().memos.after_statement(self.caller.workspace_id, sql);
+        self.end_cached();
         self.read.conn.defer(Some(rows), sql, params)
     }
 
@@ -382,22 +362,30 @@ impl<'a> Write<'a> {
     ///
     /// It is sent like [`Write::execute`].
     pub fn execute_any(&mut self, sql: &'static str, params: &[&dyn ToParam]) -> Result<()> {
-        self.batch.borrow_mut().memos.after_statement(self.caller.workspace_id, sql);
+        self.end_cached();
         self.read.conn.defer(None, sql, params)
-    }
-
-    /// Changes one row, now or together with others of the batch, but before any query of its table.
-    pub(crate) fn write_row(&mut self, write: &'static RowWrite, params: &[&dyn ToParam]) -> Result<()> {
-        if let Some(Param::Uuid(key)) = params.first().map(|param| param.param()) {
-            self.batch.borrow_mut().memos.after_row(self.caller.workspace_id, write, key);
-        }
-        self.read.conn.write_row(write, params)
     }
 
     /// Runs a change and returns how many rows it touched, for callers that depend on it.
     pub fn change(&mut self, sql: &'static str, params: &[&dyn ToParam]) -> Result<u64> {
-        self.batch.borrow_mut().memos.after_statement(self.caller.workspace_id, sql);
+        self.end_cached();
         self.read.conn.execute(sql, params)
+    }
+
+    /// Saves exactly `rows` rows. It is sent like [`Write::execute`].
+    ///
+    /// What is cached for the transaction stays: the caller updates what it has made from the rows.
+    pub(crate) fn save(&mut self, rows: u64, sql: &'static str, params: &[&dyn ToParam]) -> Result<()> {
+        self.read.conn.defer(Some(rows), sql, params)
+    }
+
+    /// Saves any number of rows, as [`Write::save`] does.
+    pub(crate) fn save_any(&mut self, sql: &'static str, params: &[&dyn ToParam]) -> Result<()> {
+        self.read.conn.defer(None, sql, params)
+    }
+
+    fn end_cached(&self) {
+        self.batch.borrow_mut().cache.end_transaction();
     }
 
     /// Returns a fresh id.

@@ -168,7 +168,7 @@ impl Keyed {
         let Some(mark) = self.marks.first() else { return Ok(()) };
         let Some((member, key)) = mark.of(&self.key, cx.caller())? else { return Ok(()) };
         let (lsn, until) = (cx.lsn()?, cx.now().plus(LASTS));
-        cx.execute_any(
+        cx.save_any(
             KEEP,
             &[
                 &key.as_slice(),

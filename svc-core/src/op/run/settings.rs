@@ -93,8 +93,6 @@ pub struct Settings {
     pub replay_max: usize,
     /// The time between rounds of the claim reaper; `None` leaves them to other processes.
     pub(crate) reap_tick: Option<Duration>,
-    /// The part of the claim engine that a test disables; a release build disables nothing.
-    pub left_out: Option<&'static str>,
 }
 
 impl Default for Settings {
@@ -121,7 +119,6 @@ impl Default for Settings {
             mail: None,
             replay_max: limits::REPLAY_MAX,
             reap_tick: Some(Duration::from_secs(limits::REAP_TICK_SECS.unsigned_abs())),
-            left_out: None,
         }
     }
 }

@@ -145,8 +145,8 @@ impl WriteTask<Batch> for WriteCall {
     }
 
     fn announce(&self, batch: &mut Batch) {
-        batch.expected.threads.extend(self.thread.map(|thread| (self.home(), thread)));
-        batch.expected.takes = batch.expected.takes.saturating_add(usize::from(self.wants.takes_next));
+        batch.named_threads.extend(self.thread.map(|thread| (self.home(), thread)));
+        batch.takes = batch.takes.saturating_add(usize::from(self.wants.takes_next));
     }
 
     fn run(&mut self, conn: &Conn, batch: &RefCell<Batch>) -> Result<()> {

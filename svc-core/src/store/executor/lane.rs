@@ -1,9 +1,9 @@
 //! A writer lane: one thread, one connection, one queue.
 //!
 //! Queued tasks are batched into one transaction. A failure to begin fails the whole batch at once; a task
-//! that fails is rolled back alone; a batch whose transaction was lost before its commit is run once more,
-//! and so is one that has assumed what does not hold. Tasks of a workspace that another server has locked are
-//! set aside, so that the others of the lane continue.
+//! that fails is rolled back alone; a batch whose transaction was lost before its commit is run once more.
+//! Tasks of a workspace that another server has locked are set aside, so that the others of the lane
+//! continue.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -177,32 +177,12 @@ enum Attempt {
     Failed(Error),
     /// Rolled back, because the connection broke or the server resolved a conflict.
     Lost(Error),
-    /// Rolled back, because something was assumed that does not hold. The next attempt assumes nothing.
-    Overtaken(Error),
     /// Rolled back because of the task at this index.
     Culprit(usize, Error),
     /// Rolled back because of an unknown task.
     Unclear(Error),
     /// It may or may not have been committed; it must not run again.
     Unknown(Error),
-}
-
-/// Which reruns a batch has had: one after it was lost, and one after it had assumed too much.
-#[derive(Default)]
-struct Reruns {
-    lost: bool,
-    overtaken: bool,
-}
-
-impl Reruns {
-    /// Returns whether the batch may run again after this attempt.
-    fn allow(&mut self, attempt: &Attempt) -> bool {
-        match attempt {
-            Attempt::Lost(_) => !std::mem::replace(&mut self.lost, true),
-            Attempt::Overtaken(_) => !std::mem::replace(&mut self.overtaken, true),
-            _ => false,
-        }
-    }
 }
 
 impl<S: BatchState> Writer<S> {
@@ -259,15 +239,14 @@ impl<S: BatchState> Writer<S> {
             return fail_all(batch, &error);
         }
         let mut alone = Vec::new();
-        let mut reruns = Reruns::default();
+        let mut was_lost = false;
         while self.keep_in_time(&mut batch) {
             match self.attempt(&mut batch, held) {
-                attempt if reruns.allow(&attempt) => {}
+                Attempt::Lost(_) if !std::mem::replace(&mut was_lost, true) => {}
                 Attempt::Committed(outcomes) => finish_all(batch.drain(..), outcomes),
-                Attempt::Failed(error)
-                | Attempt::Unknown(error)
-                | Attempt::Overtaken(error)
-                | Attempt::Lost(error) => fail_all(batch.drain(..), &error),
+                Attempt::Failed(error) | Attempt::Unknown(error) | Attempt::Lost(error) => {
+                    fail_all(batch.drain(..), &error);
+                }
                 Attempt::Culprit(_, error) | Attempt::Unclear(error) if batch.len() == 1 => {
                     fail_all(batch.drain(..), &error);
                 }
@@ -293,8 +272,7 @@ impl<S: BatchState> Writer<S> {
             }
             let workspaces = single.iter().flat_map(|waiting| waiting.task.workspaces()).collect();
             let mut attempt = self.attempt(&mut single, held);
-            let mut reruns = Reruns::default();
-            while reruns.allow(&attempt) {
+            if matches!(attempt, Attempt::Lost(_)) {
                 attempt = self.attempt(&mut single, held);
             }
             match attempt {
@@ -306,7 +284,6 @@ impl<S: BatchState> Writer<S> {
                 }
                 Attempt::Failed(error) => return fail_all(single.into_iter().chain(alone), &error),
                 Attempt::Lost(error)
-                | Attempt::Overtaken(error)
                 | Attempt::Culprit(_, error)
                 | Attempt::Unclear(error)
                 | Attempt::Unknown(error) => fail_all(single, &error),
@@ -334,7 +311,6 @@ impl<S: BatchState> Writer<S> {
                 self.roll_back();
                 return match failure {
                     Some(Failure::Broken | Failure::Conflict) => Attempt::Lost(error),
-                    Some(Failure::Overtaken) => Attempt::Overtaken(error),
                     Some(Failure::LockTimeout) => {
                         self.set_aside(batch, &workspaces);
                         Attempt::Failed(error)
@@ -388,7 +364,6 @@ impl<S: BatchState> Writer<S> {
         self.roll_back();
         match failure {
             Some(Failure::Broken | Failure::Conflict) => Attempt::Lost(error),
-            Some(Failure::Overtaken) => Attempt::Overtaken(error),
             // A caller that has waited that long is not made to wait again.
             Some(Failure::Silent) => Attempt::Failed(error),
             Some(Failure::LockTimeout | Failure::Statement) | None => blamed(error),

@@ -5,17 +5,13 @@ use tokio_postgres::types::ToSql;
 use super::super::engine::check_rows;
 use super::super::value::Param;
 use super::PgConn;
-use super::errors::{Failed, PgResult};
+use super::errors::Failed;
 use super::values::Owned;
 use crate::Result;
-
-/// What the server says of a statement: how many rows it has.
-type Answer = std::result::Result<u64, tokio_postgres::Error>;
 
 impl PgConn {
     pub fn defer(&self, rows: Option<u64>, sql: &'static str, params: &[Param<'_>]) -> Result<()> {
         self.wrote.set(true);
-        self.write_pending_of(sql)?;
         let owned: Vec<Owned> = params.iter().map(Owned::of).collect();
         self.push_change(rows, sql, owned)
     }
@@ -32,38 +28,15 @@ impl PgConn {
         self.push_change(Some(touched), sql, columns.collect())
     }
 
-    /// Locks rows that are given as lists of columns, before the next statement.
-    ///
-    /// The statement must fail if any is not there, or another has it locked: the transaction is lost then.
-    pub fn lock_many(&self, sql: &'static str, rows: &[Vec<Param<'_>>]) -> Result<()> {
-        let width = rows.first().map_or(0, Vec::len);
-        let columns = (0..width).map(|place| column(rows, place)).collect();
-        self.push(sql, columns, move |locked| {
-            locked.map(drop).map_err(|error| Failed::of_assumption(error, sql))
-        })
-    }
-
     /// Defers a change; it must touch as many rows, if that is known.
     pub(super) fn push_change(&self, rows: Option<u64>, sql: &'static str, params: Vec<Owned>) -> Result<()> {
-        self.push(sql, params, move |touched| {
-            let touched = touched.map_err(|error| Failed::of(error, sql))?;
-            check_rows(rows, touched, sql).map_err(Failed::defect)
-        })
-    }
-
-    /// Defers a statement, whose outcome follows from the server's answer.
-    fn push(
-        &self,
-        sql: &'static str,
-        params: Vec<Owned>,
-        outcome: impl FnOnce(Answer) -> PgResult<()> + Send + 'static,
-    ) -> Result<()> {
         self.watch_statement(sql, &params)?;
         let (client, statement) = self.prepared(sql)?;
         self.deferred.borrow_mut().push(Box::pin(async move {
             let bound = params.iter().map(|param| param as &(dyn ToSql + Sync));
             let bound: Vec<&(dyn ToSql + Sync)> = bound.collect();
-            outcome(client.execute(&statement, &bound).await)
+            let touched = client.execute(&statement, &bound).await.map_err(|error| Failed::of(error, sql))?;
+            check_rows(rows, touched, sql).map_err(Failed::defect)
         }));
         Ok(())
     }

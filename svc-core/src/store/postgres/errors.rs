@@ -49,16 +49,6 @@ impl Failed {
         Self { failure: Failure::Silent, error: broken("the server did not respond in time") }
     }
 
-    /// Creates the failure of a statement that locks rows as they are assumed to be: whatever keeps it from
-    /// that, the transaction can be run again without assuming anything.
-    pub fn of_assumption(error: tokio_postgres::Error, sql: &str) -> Self {
-        let Self { failure, error } = Self::of(error, sql);
-        match failure {
-            Failure::Broken | Failure::Silent => Self { failure, error },
-            _ => Self { failure: Failure::Overtaken, error: unavailable_for_now(error) },
-        }
-    }
-
     /// Creates the failure of a session that has ended before anything was sent.
     pub fn ended() -> Self {
         Self { failure: Failure::Broken, error: broken("the session has ended") }

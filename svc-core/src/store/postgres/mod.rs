@@ -14,7 +14,6 @@ mod session;
 mod listen;
 mod values;
 mod deferred;
-mod pending;
 mod reads;
 mod rewrite;
 mod watched;
@@ -44,7 +43,6 @@ use crate::error::{Error, Result};
 use crate::time::Clock;
 use errors::{Failed, PgResult, broken};
 pub(crate) use listen::listen;
-use pending::Pending;
 use reads::Reads;
 use session::{Form, Taken, first_text};
 pub(crate) use session::{Pool, pool};
@@ -63,7 +61,6 @@ pub struct PgConn {
     seen: Cell<Option<ObjectId>>,
     transaction: Transaction,
     deferred: RefCell<Vec<Deferred>>,
-    pending: RefCell<Pending>,
     wrote: Cell<bool>,
     budget: Budget,
     /// What limits its reads; `None` if it does not only read.
@@ -87,7 +84,6 @@ impl PgConn {
             seen: Cell::default(),
             transaction: Transaction::new(Failure::Broken)?,
             deferred: RefCell::default(),
-            pending: RefCell::default(),
             wrote: Cell::new(false),
             budget: Budget::new(&Clock::system()),
             reads: None,
@@ -122,7 +118,6 @@ impl PgConn {
         self.close();
         // What was deferred for the last session must not reach another.
         self.deferred.take();
-        self.pending.take();
         let session = session::take(&self.pool)?;
         let client = Arc::clone(&session.client);
         self.session.replace(Some(session));
@@ -248,7 +243,6 @@ impl PgConn {
     }
 
     fn fetch(&self, form: Form, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<tokio_postgres::Row>> {
-        self.write_pending_of(sql)?;
         self.watch_query(form, sql, params)?;
         let (client, statement) = self.prepared_as(form, sql)?;
         self.limit_next(&client)?;
@@ -261,7 +255,6 @@ impl PgConn {
 
     pub fn execute(&self, sql: &'static str, params: &[Param<'_>]) -> Result<u64> {
         self.wrote.set(true);
-        self.write_pending_of(sql)?;
         self.watch_query(Form::Whole, sql, params)?;
         let (client, statement) = self.prepared(sql)?;
         let bound: Vec<&(dyn ToSql + Sync)> =
@@ -274,7 +267,6 @@ impl PgConn {
     /// Waits for all deferred statements.
     pub fn flush(&self) -> Result<()> {
         self.check_transaction()?;
-        self.write_pending()?;
         self.after_deferred(async { Ok(()) })
     }
 
@@ -358,7 +350,6 @@ impl PgConn {
     /// If the rollback fails the session is closed, which has the same effect.
     pub fn rollback(&self) -> Result<()> {
         self.deferred.take();
-        self.pending.take();
         self.wrote.set(false);
         let begun = self.transaction.end();
         if let Some(client) = self.live_client().filter(|_| begun) {

@@ -31,13 +31,6 @@ impl Owned {
         })
     }
 
-    /// Adds a value to a list.
-    pub fn push(&mut self, value: Self) {
-        if let Self::List(values) = self {
-            values.push(value);
-        }
-    }
-
     fn borrowed(&self) -> Option<Param<'_>> {
         Some(match self {
             Self::One(value) => value.param(),
