@@ -66,7 +66,9 @@ fn give_to_group_of(path: &Path, other: &Path) -> io::Result<()> {
         return Ok(());
     }
     chown(path, None, Some(group)).map_err(|error| {
-        let (shown, word, own) = (other.display(), quoted(other), getegid().as_raw());
+        let shown = other.display();
+        let word = quoted(other);
+        let own = getegid().as_raw();
         io::Error::other(format!(
             "it cannot be given to group {group}, which {shown} belongs to ({error}): run this process with \
              that group as one of its own, or run `chgrp {own} {word}` as root"

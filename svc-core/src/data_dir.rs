@@ -76,7 +76,9 @@ const OF_FILE_SYSTEMS: &str = "lost+found";
 pub(crate) fn open_to_others(path: &Path, secrets: &[PathBuf], access: DataAccess) -> Result<Vec<PathBuf>> {
     let within = [KEYS, ENV_FILE, DATABASE, DATABASE_LOG].map(|name| path.join(name));
     let all = std::iter::once(path).chain(within.iter().chain(secrets).map(PathBuf::as_path));
-    let (mut writable, mut readable, mut of_another) = (Vec::new(), Vec::new(), Vec::new());
+    let mut writable = Vec::new();
+    let mut readable = Vec::new();
+    let mut of_another = Vec::new();
     let group = path.metadata().map(|folder| folder.gid()).ok();
     for file in all {
         let Ok(found) = file.metadata() else { continue };
@@ -265,7 +267,8 @@ impl DataDir {
 
     /// Returns the error for an empty folder that others can write, if this user may not change that.
     fn refuse_open(&self, access: DataAccess, before: &Permissions, error: &std::io::Error) -> Error {
-        let (shown, standing) = (self.path.display(), standing(&self.path).unwrap_or_default());
+        let shown = self.path.display();
+        let standing = standing(&self.path).unwrap_or_default();
         let (who, others) = match access {
             DataAccess::Owner => ("go", "users other than its owner"),
             DataAccess::Group => ("o", "users outside of its group"),
@@ -584,7 +587,8 @@ mod tests {
     #[test]
     fn the_address_of_a_server_is_found_while_it_runs() {
         let root = tempfile::tempdir().unwrap();
-        let (first, second) = ("127.0.0.1:1".parse().unwrap(), "[::1]:2".parse().unwrap());
+        let first = "127.0.0.1:1".parse().unwrap();
+        let second = "[::1]:2".parse().unwrap();
         assert_eq!(Listening::find(root.path()), None);
         let earlier = Listening::leave(root.path(), first).unwrap();
         assert_eq!(Listening::find(root.path()), Some(first));

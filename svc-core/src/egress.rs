@@ -136,7 +136,8 @@ mod tests {
     #[test]
     fn a_request_goes_over_tls_to_what_is_not_private_by_its_name() {
         let check = |egress: Egress, url: &str| egress.check(&Url::parse(url).unwrap());
-        let (closed, open) = (Egress::default(), Egress { is_open: true });
+        let closed = Egress::default();
+        let open = Egress { is_open: true };
         for url in ["https://push.example/", "https://1.1.1.1/", "https://[2606:4700::1111]:8443/a?b"] {
             assert_eq!((check(closed, url), check(open, url)), (Ok(()), Ok(())), "{url}");
         }

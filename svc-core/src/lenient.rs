@@ -212,7 +212,8 @@ fn substitute(text: &[u8], substitute: &[u8], written: &mut Vec<u8>) {
     };
     let mut at = 0_usize;
     while let Some(byte) = text.get(at) {
-        let (first, second) = (unit(at), unit(at.saturating_add(6)));
+        let first = unit(at);
+        let second = unit(at.saturating_add(6));
         let length = match (first, second) {
             (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => 12,
             (Some(0 | 0xd800..=0xdfff), _) => 6,

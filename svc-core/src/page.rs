@@ -177,7 +177,8 @@ pub fn rows_to_read(limit: Option<Limit>) -> i64 {
 
 /// Returns the first items, up to the one that reaches `most` bytes, for a list that is not a page.
 pub(crate) fn within<T: Serialize>(mut items: Vec<T>, most: usize) -> Result<Vec<T>> {
-    let (mut kept, mut bytes) = (0_usize, 0_usize);
+    let mut kept = 0_usize;
+    let mut bytes = 0_usize;
     for item in &items {
         if bytes >= most {
             break;
@@ -280,7 +281,8 @@ impl<T, K: Position> Page<T, K> {
     pub fn try_filter_map<U>(self, mut each: impl FnMut(T) -> Result<Option<U>>) -> Result<Page<U, K>> {
         let Self { items, mut next_cursor, positions, budget, mut is_late } = self;
         let last = positions.len().saturating_sub(1);
-        let (mut kept, mut kept_at) = (Vec::new(), Vec::new());
+        let mut kept = Vec::new();
+        let mut kept_at = Vec::new();
         for (place, item) in items.into_iter().enumerate() {
             let position = positions.get(place).copied();
             if let Some(item) = each(item)? {
@@ -319,7 +321,10 @@ impl<T, K: Position> Page<T, K> {
         mut each: impl FnMut(T) -> Result<U>,
     ) -> Result<Page<U, K>> {
         let Self { items, next_cursor, mut positions, budget, is_late } = self;
-        let (mut filled, mut bytes, mut rows, mut left) = (Vec::new(), 0_usize, 0_usize, items.into_iter());
+        let mut filled = Vec::new();
+        let mut bytes = 0_usize;
+        let mut rows = 0_usize;
+        let mut left = items.into_iter();
         let is_full = |bytes, rows| bytes >= PAGE_BYTES || rows >= rows_max;
         while !is_full(bytes, rows) && (filled.is_empty() || !budget.as_ref().is_some_and(ends_now)) {
             let Some(item) = left.next() else {

@@ -268,7 +268,8 @@ fn share_members(named: &mut Map<String, Value>) {
         let embedded = parents.iter().filter(|(other, parent)| other != name && embeds(schema, parent));
         let largest = embedded.max_by_key(|(_, parent)| members(parent).map_or(0, Map::len));
         let Some((other, parent)) = largest else { continue };
-        let (own, required) = (members(parent), required(parent));
+        let own = members(parent);
+        let required = required(parent);
         let Some(object) = schema.as_object_mut() else { continue };
         if let Some(Value::Object(properties)) = object.get_mut("properties") {
             properties.retain(|name, _| own.is_none_or(|own| !own.contains_key(name)));

@@ -460,7 +460,8 @@ pub(crate) fn shortened(message: Cow<'static, str>) -> Cow<'static, str> {
     if message.len() <= MESSAGE_MAX_BYTES {
         return message;
     }
-    let (beginning, end) = (message.floor_char_boundary(ECHO_MAX), message.len().saturating_sub(ECHO_MAX));
+    let beginning = message.floor_char_boundary(ECHO_MAX);
+    let end = message.len().saturating_sub(ECHO_MAX);
     let parts = message.get(..beginning).zip(message.get(message.ceil_char_boundary(end)..));
     parts.map(|(beginning, end)| format!("{beginning} ... {end}")).unwrap_or_default().into()
 }

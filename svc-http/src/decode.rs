@@ -46,7 +46,8 @@ pub(crate) fn unescape(raw: &str, plus: Plus) -> Result<String> {
         decoded.push(match byte {
             b'%' => {
                 let mut digit = || bytes.next().and_then(|byte| char::from(byte).to_digit(16));
-                let (high, low) = (digit(), digit());
+                let high = digit();
+                let low = digit();
                 let escaped = high.zip(low).and_then(|(high, low)| u8::try_from(high * 16 + low).ok());
                 escaped.ok_or_else(|| Error::malformed("the URL has an incomplete percent escape"))?
             }

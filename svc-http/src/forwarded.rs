@@ -82,7 +82,8 @@ fn before_opening(text: &[u8]) -> Option<&[u8]> {
 
 /// Returns the parameter `for` of an entry of `Forwarded`, or an empty value without one.
 fn sender_in(entry: &[u8]) -> &[u8] {
-    let (mut is_quoted, mut is_escaped) = (false, false);
+    let mut is_quoted = false;
+    let mut is_escaped = false;
     let parameters = entry.split(|byte| {
         let ends = *byte == b';' && !is_quoted;
         match byte {

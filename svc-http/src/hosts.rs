@@ -203,7 +203,9 @@ mod tests {
                 hosts.check(&uri, &headers).is_ok(),
             ]
         };
-        let (own, with_token, never) = ([true; 3], [true, true, false], [false; 3]);
+        let own = [true; 3];
+        let with_token = [true, true, false];
+        let never = [false; 3];
         for (origin, wanted) in [
             ("http://localhost:3000", own),
             ("https://LOCALHOST", own),

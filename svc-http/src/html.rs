@@ -62,7 +62,8 @@ const LOADS_NOTHING: &str = "default-src 'none'; base-uri 'none'; form-action 'n
 
 fn page(title: &str, reply: &Reply) -> Result<bytes::Bytes> {
     let output: Value = serde_json::from_slice(&reply.body()?).map_err(Error::internal)?;
-    let (title, mut body) = (escaped(title), String::new());
+    let title = escaped(title);
+    let mut body = String::new();
     write_value(&mut body, &output);
     Ok(format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>{title}</title>\n\

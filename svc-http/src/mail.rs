@@ -248,8 +248,10 @@ impl Failed {
 
 /// Returns the delivery result of a mail after this reply, and logs a permanent rejection.
 fn rejected(step: Step, reply: &Reply) -> Arrival {
-    let (verdict, detail) = (verdict(step, reply), reply.text(DETAIL_MAX));
-    let (code, status) = (reply.code, reply.status().map(|status| status.to_string()));
+    let verdict = verdict(step, reply);
+    let detail = reply.text(DETAIL_MAX);
+    let code = reply.code;
+    let status = reply.status().map(|status| status.to_string());
     match verdict {
         Verdict::Operator => {
             tracing::warn!(?step, code, status, "the mail server does not take mail from this service");

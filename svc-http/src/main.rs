@@ -168,8 +168,8 @@ fn signals(most: Duration) -> Result<oneshot::Receiver<()>> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::internal)?;
     let entered = runtime.enter();
-    let (mut interrupt, mut terminate) =
-        (listen_for(SignalKind::interrupt())?, listen_for(SignalKind::terminate())?);
+    let mut interrupt = listen_for(SignalKind::interrupt())?;
+    let mut terminate = listen_for(SignalKind::terminate())?;
     drop(entered);
     let (request_shutdown, shutdown_requested) = oneshot::channel();
     let body = move || {

@@ -191,7 +191,8 @@ impl Signer {
     }
 
     fn sign(&self, origin: &str, hour: i64) -> Result<HeaderValue> {
-        let (begin, life) = (hour.saturating_mul(HOUR.cast_signed()), TOKEN_LIFE.as_secs().cast_signed());
+        let begin = hour.saturating_mul(HOUR.cast_signed());
+        let life = TOKEN_LIFE.as_secs().cast_signed();
         let claims = Claims { aud: origin, exp: begin.saturating_add(life), sub: self.subject.as_deref() };
         let token = jsonwebtoken::encode(&Header::new(Algorithm::ES256), &claims, &self.key);
         let token = token.map_err(|error| Error::internal(error.to_string()))?;

@@ -104,7 +104,8 @@ pub async fn serve_layer(
                 Ok((stream, remote)) => match server.connections.take(Holder::at(remote.ip().into()), 1) {
                     Ok(slot) => {
                         let link = Link { remote: remote.ip(), pace: Pace::new(), slot: Arc::new(slot) };
-                        let (server, builder) = (Arc::clone(&server), Arc::clone(&builder));
+                        let server = Arc::clone(&server);
+                        let builder = Arc::clone(&builder);
                         connections.spawn(connection(server, builder, graceful.watcher(), stream, link));
                     }
                     Err(refusal) => reject(stream, &refusal),
@@ -186,7 +187,8 @@ async fn connection(
     if let Err(error) = SockRef::from(&stream).set_tcp_user_timeout(Some(WRITE_STALL_TIMEOUT)) {
         tracing::debug!(%error, "TCP_USER_TIMEOUT was not set");
     }
-    let (pace, link) = (link.pace.clone(), Arc::new(link));
+    let pace = link.pace.clone();
+    let link = Arc::new(link);
     let mut phase = server.state.phase.subscribe();
     let request_seen = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&request_seen);
@@ -197,7 +199,9 @@ async fn connection(
     let service = service_fn(move |request: Request<Incoming>| {
         has_streams_seen.store(request.version() == Version::HTTP_2, Ordering::Relaxed);
         seen.store(true, Ordering::Relaxed);
-        let (server, link, busy) = (Arc::clone(&server), Arc::clone(&link), is_busy.upgrade());
+        let server = Arc::clone(&server);
+        let link = Arc::clone(&link);
+        let busy = is_busy.upgrade();
         async move {
             let mut answered = server.answer(&link, request).await;
             answered.iter_mut().for_each(|response| response.body_mut().keeps(busy.clone()));

@@ -115,7 +115,8 @@ impl MailStream<TcpStream> {
 
     /// Reads a reply, and nothing after it.
     async fn reply(&mut self) -> Result<Response, Failure> {
-        let (mut lines, mut text) = (BufReader::new(self), String::new());
+        let mut lines = BufReader::new(self);
+        let mut text = String::new();
         loop {
             let start = text.len();
             if lines.read_line(&mut text).await? == 0 {

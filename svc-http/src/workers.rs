@@ -41,7 +41,8 @@ impl<T: Send + Sync + 'static> Taken<T> {
     pub async fn is_current(&self, place: usize) -> bool {
         let is_current = self.service.is_current(&self.parcel, place).await;
         is_current.unwrap_or_else(|error| {
-            let (way, cause) = (self.parcel.way().name, error.cause());
+            let way = self.parcel.way().name;
+            let cause = error.cause();
             tracing::warn!(way, %error, ?cause, "a piece is not sent now");
             false
         })

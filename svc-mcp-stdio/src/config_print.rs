@@ -119,7 +119,8 @@ fn arguments(data: &Path, choice: &Choice) -> Vec<String> {
 
 /// Returns it in TOML, whose basic strings allow all escapes that JSON writes.
 fn toml(program: &str, arguments: &[String], inherited: &[&str]) -> String {
-    let (command, arguments) = (json!(program), json!(arguments));
+    let command = json!(program);
+    let arguments = json!(arguments);
     let variables: Vec<&str> = ["SVC_TOKEN"].iter().chain(inherited).copied().collect();
     let variables = json!(variables);
     format!("[mcp_servers.svc]\ncommand = {command}\nargs = {arguments}\nenv_vars = {variables}\n")
@@ -132,7 +133,8 @@ mod tests {
     #[test]
     fn a_configuration_starts_the_server_without_the_token_in_it() {
         for client in ClientProgram::value_variants() {
-            let (program, data) = (Path::new("/bin/svc"), Path::new("/a \"b\""));
+            let program = Path::new("/bin/svc");
+            let data = Path::new("/a \"b\"");
             let text = client.configuration(program, data, &Choice::default(), &["DATABASE_URL"]);
             let server = match client {
                 ClientProgram::Codex => of_toml(&text),

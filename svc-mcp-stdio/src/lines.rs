@@ -361,8 +361,9 @@ impl Pipe {
             }
             return self.respond(&sink, answer.bytes.joined()).await;
         }
-        let (router, lines, in_progress) =
-            (self.router.clone(), self.lines.clone(), Arc::clone(&self.in_progress));
+        let router = self.router.clone();
+        let lines = self.lines.clone();
+        let in_progress = Arc::clone(&self.in_progress);
         let key = id.clone();
         let size = u32::try_from(message.size.min(BYTES_MAX)).unwrap_or(u32::MAX);
         let bytes = Arc::clone(&self.room.bytes).acquire_many_owned(size).await;

@@ -91,7 +91,8 @@ impl Principal {
     /// Admits the same sender for one more message, which is counted.
     pub async fn again(&self, service: &Service) -> std::result::Result<Self, NotAdmitted> {
         let admission = service.admit(None, self.head.as_ref().clone()).await?;
-        let (holder, standings) = (admission.holder(), admission.standings().into());
+        let holder = admission.holder();
+        let standings = admission.standings().into();
         let admission = Arc::new(Mutex::new(Admitted::Unasked(admission)));
         Ok(Self { admission, holder, standings, ..self.clone() })
     }

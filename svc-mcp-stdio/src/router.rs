@@ -120,7 +120,8 @@ impl Router {
         message: &Arc<Message>,
         notifier: &Notifier,
     ) -> Step {
-        let (offer, revision) = (&self.offer, context.revision);
+        let offer = &self.offer;
+        let revision = context.revision;
         let plain = |outcome: Outcome| outcome.map(|answered| (answered, None));
         if message.method == "tools/call" {
             return plain(offer.call(context, call(message)?, notifier).await);

@@ -130,7 +130,8 @@ async fn capabilities_are_those_of_the_revision() {
 #[tokio::test]
 async fn a_connection_is_told_of_what_it_has_subscribed_to() {
     let home = Home::open();
-    let (mut pipe, mut other) = (home.pipe(), home.pipe());
+    let mut pipe = home.pipe();
+    let mut other = home.pipe();
     pipe.initialize().await;
     other.initialize().await;
     let (channel, thread) = work(&mut other, &home.workspace).await;
@@ -160,7 +161,8 @@ async fn a_connection_is_told_of_what_it_has_subscribed_to() {
 #[tokio::test]
 async fn who_has_read_the_list_is_told_that_it_changes() {
     let home = Home::open();
-    let (mut pipe, mut other) = (home.pipe(), home.pipe());
+    let mut pipe = home.pipe();
+    let mut other = home.pipe();
     pipe.initialize().await;
     other.initialize().await;
     pipe.ask("resources/list", json!({})).await;
@@ -178,10 +180,12 @@ async fn who_has_read_the_list_is_told_that_it_changes() {
 #[tokio::test]
 async fn a_listening_request_acknowledges_what_is_visible_and_marks_each_message() {
     let home = Home::open();
-    let (mut pipe, mut other) = (home.pipe(), home.pipe());
+    let mut pipe = home.pipe();
+    let mut other = home.pipe();
     other.initialize().await;
     let (channel, thread) = work(&mut other, &home.workspace).await;
-    let (seen, boot) = (format!("svc://threads/{thread}"), format!("svc://boots/{channel}"));
+    let seen = format!("svc://threads/{thread}");
+    let boot = format!("svc://boots/{channel}");
     let wanted = json!({
         "toolsListChanged": true,
         "promptsListChanged": true,

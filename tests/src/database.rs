@@ -165,7 +165,8 @@ impl TestDatabase {
 
     /// Returns the address for a service whose sessions have these options, on Postgres.
     pub(crate) fn address_with(&self, options: &str) -> Database {
-        let (url, options) = (self.url(), options.replace(' ', "%20").replace('=', "%3D"));
+        let url = self.url();
+        let options = options.replace(' ', "%20").replace('=', "%3D");
         let separator = if url.contains('?') { '&' } else { '?' };
         Database::Postgres(SecretString::from(format!("{url}{separator}options={options}")))
     }
@@ -180,7 +181,8 @@ impl TestDatabase {
 
     /// Returns a copy of the database file beside it.
     pub fn copy_file(&self, name: &str) -> PathBuf {
-        let (from, to) = (self.file().unwrap(), self.file().unwrap().with_file_name(name));
+        let from = self.file().unwrap();
+        let to = self.file().unwrap().with_file_name(name);
         self.truncate_sqlite_log();
         std::fs::copy(from, &to).unwrap();
         to

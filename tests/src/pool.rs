@@ -78,7 +78,8 @@ impl Prepared {
             prepared.database.execute(&prepared.restore);
             return prepared;
         }
-        let (database, fixtures) = (TestDatabase::postgres_again(), original().fixtures.clone());
+        let database = TestDatabase::postgres_again();
+        let fixtures = original().fixtures.clone();
         let is_prepared = database.number("select count(*) from pg_tables where schemaname = 'kept'") > 0;
         if !is_prepared {
             let made = seed(&database);

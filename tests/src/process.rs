@@ -104,7 +104,8 @@ impl Running {
     /// Closes the program's input, waits for its end and returns the outcome.
     pub fn ended(mut self) -> Exited {
         drop(self.input.take());
-        let (out, err) = (self.out.whole(), self.err.whole());
+        let out = self.out.whole();
+        let err = self.err.whole();
         Exited { code: self.child.wait().unwrap().code(), out, err }
     }
 

@@ -107,7 +107,8 @@ impl PushService {
     /// Starts one that accepts everything.
     pub fn start() -> Self {
         let listener = runtime().block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
-        let (address, state) = (listener.local_addr().unwrap(), Arc::<State>::default());
+        let address = listener.local_addr().unwrap();
+        let state = Arc::<State>::default();
         let task = runtime().spawn(serve(listener, Arc::clone(&state)));
         Self { address, state, task }
     }

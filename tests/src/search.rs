@@ -17,7 +17,8 @@ pub struct Needle {
 impl Needle {
     /// Returns a needle, which must be long enough not to occur by chance.
     pub fn new(name: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Self {
-        let (name, bytes) = (name.into(), bytes.into());
+        let name = name.into();
+        let bytes = bytes.into();
         assert!(bytes.len() >= 8, "{name} could be found by chance");
         Self { name, bytes }
     }

@@ -26,7 +26,8 @@ pub enum Clocks {
 
 /// Returns the events of a workspace after a position, as a member sees them.
 pub fn events(service: &Service, token: &str, workspace_id: &str, after: i64) -> Vec<Value> {
-    let (mut events, mut after) = (Vec::new(), after);
+    let mut events = Vec::new();
+    let mut after = after;
     loop {
         let input = json!({"workspace_id": workspace_id, "after_id": after, "limit": 500});
         let page = done(service, token, "list_events", input);

@@ -213,7 +213,9 @@ impl World {
     /// Returns a world with this setup.
     pub fn with(engine: Engine, setup: Setup) -> Self {
         let database = PooledDatabase::on(engine, setup.in_memory);
-        let (clock, rates, http) = (setup.clock.clone(), setup.rates, setup.http.clone());
+        let clock = setup.clock.clone();
+        let rates = setup.rates;
+        let http = setup.http.clone();
         let service = open_service(&database, setup);
         let Fixtures { mut fixture, people } = database.fixtures().clone();
         // The samples of the setup's own features.
@@ -224,7 +226,8 @@ impl World {
     /// Returns another service on the same database, with the same clock and limits, like that of another
     /// process.
     pub fn another_service(&self, seed: u64) -> Service {
-        let (clock, rates) = (self.clock.clone(), self.rates);
+        let clock = self.clock.clone();
+        let rates = self.rates;
         open_service(&self.database, Setup { seed, clock, rates, ..Setup::default() })
     }
 
@@ -310,7 +313,8 @@ impl World {
     fn insert_session(&self, source: &str, columns: &str) -> SessionId {
         let id = SessionId::from(Uuid::now_v7());
         let now = self.clock.now().micros();
-        let (row, end) = (self.database.id(id.uuid()), now + 3_600_000_000);
+        let row = self.database.id(id.uuid());
+        let end = now + 3_600_000_000;
         self.database.execute(&format!(
             "insert into sessions (id, workspace_id, member_id, token_id, secret_hash, capabilities,
                  created_at, expires_at)
@@ -427,7 +431,8 @@ impl World {
     pub fn delegated_beyond_grants(&self, subject: &str, delegate: &str, capabilities: &[&str]) -> String {
         let token = self.minted(delegate, capabilities);
         let row = |id: &str| self.database.id(id.parse::<Uuid>().unwrap());
-        let (id, subject) = (row(&text(&token["id"])), row(subject));
+        let id = row(&text(&token["id"]));
+        let subject = row(subject);
         let sql = format!("update tokens set member_id = {subject}, grant_id = id where id = {id}");
         self.database.execute(&sql);
         text(&token["secret"])

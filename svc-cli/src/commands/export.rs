@@ -76,7 +76,8 @@ pub fn run(command: &Export, variables: &Variables, output: &Printer) -> Result<
         caller.call(EXPORT_WORKSPACE, Ok(ExportWorkspace { workspace_id: workspace_id.into(), words }))?;
     exporting.finish_and_clear();
     write_whole(&content, &command.output)?;
-    let (file, bytes) = (command.output.as_path(), content.spooled.len());
+    let file = command.output.as_path();
+    let bytes = content.spooled.len();
     let text = format!("Wrote {} ({bytes} bytes).", file.display());
     output.show(&Exported { workspace_id, file, bytes }, &text)
 }

@@ -36,7 +36,8 @@ pub struct Unfreeze {
 pub fn run(command: &Freeze, variables: &Variables, output: &Printer) -> Result<()> {
     let (caller, member) = command.target.find(variables)?;
     let reason = command.reason.clone().map(Prose::new).transpose().map_err(invalid("reason"));
-    let (workspace_id, member_id) = (member.workspace_id.into(), member.id);
+    let workspace_id = member.workspace_id.into();
+    let member_id = member.id;
     let wanted = reason.map(|reason| FreezeMember { workspace_id, member_id, reason });
     let frozen = caller.call(FREEZE_MEMBER, wanted)?;
     let text = format!("{} is frozen. Claims released: {}.", member.handle, frozen.claims_released);
@@ -46,7 +47,8 @@ pub fn run(command: &Freeze, variables: &Variables, output: &Printer) -> Result<
 /// Runs `svc unfreeze`: lifts the freeze of a member.
 pub fn run_unfreeze(command: &Unfreeze, variables: &Variables, output: &Printer) -> Result<()> {
     let (caller, member) = command.target.find(variables)?;
-    let (workspace_id, member_id) = (member.workspace_id.into(), member.id);
+    let workspace_id = member.workspace_id.into();
+    let member_id = member.id;
     let member = caller.call(UNFREEZE_MEMBER, Ok(UnfreezeMember { workspace_id, member_id }))?;
     output.show(&member, &format!("{} is not frozen.", member.handle))
 }

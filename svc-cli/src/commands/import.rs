@@ -70,7 +70,8 @@ pub fn run(command: &Import, variables: &Variables, output: &Printer) -> Result<
     let bytes = file.metadata().map_err(unreadable)?.len();
     let mut from = progress("reading", bytes).wrap_read(file);
     let spools = Spools::new(spool::default_folder(), config.spool_limits);
-    let (mut spool, mut part) = (spools.create(None)?, vec![0; 64 << 10]);
+    let mut spool = spools.create(None)?;
+    let mut part = vec![0; 64 << 10];
     loop {
         let read = from.read(&mut part).map_err(unreadable)?;
         if read == 0 {
@@ -119,7 +120,8 @@ pub fn run(command: &Import, variables: &Variables, output: &Printer) -> Result<
 
 /// Imports, once another import of the same file is done or given up.
 fn patiently<T>(import: impl Fn() -> Result<T>) -> Result<T> {
-    let (began, importing) = (Instant::now(), working("importing"));
+    let began = Instant::now();
+    let importing = working("importing");
     loop {
         match import() {
             Err(error) if error.code() == Code::Overloaded && began.elapsed() < PATIENCE => {

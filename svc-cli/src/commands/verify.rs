@@ -142,8 +142,8 @@ fn verify_tables(
 fn sentence(difference: &Difference) -> String {
     let Difference { workspace_id, table, row, column, kind, lsn, .. } = difference;
     let row: Vec<String> = row.iter().map(|(name, value)| format!("{name} {}", shown(value))).collect();
-    let (column, event) =
-        (column.as_deref().unwrap_or_default(), lsn.map_or(String::new(), |lsn| format!(" (event {lsn})")));
+    let column = column.as_deref().unwrap_or_default();
+    let event = lsn.map_or(String::new(), |lsn| format!(" (event {lsn})"));
     let found = match kind {
         DifferenceKind::OtherValue => format!("{column} {}{event}", values(difference)),
         DifferenceKind::OtherType => format!("{column} holds a value of another type{event}"),
@@ -203,7 +203,8 @@ fn verify_file(path: &Path, keys: &[PublicKey], output: &Printer) -> Result<()> 
     let file = File::open(path).map_err(unreadable)?;
     let bytes = file.metadata().map_err(unreadable)?.len();
     let report = verify_export(progress("verifying", bytes).wrap_read(file), keys)?;
-    let (workspace, header) = (report.workspace_id(), report.head());
+    let workspace = report.workspace_id();
+    let header = report.head();
     let text = format!(
         "{workspace}  valid, {} events, head {}, signed by {}",
         report.events, header, report.signed_by

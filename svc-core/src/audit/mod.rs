@@ -141,8 +141,10 @@ fn list_audit(cx: &Read<'_>, input: &ListAudit) -> Result<Page<AuditRow>> {
     let workspace_id = input.workspace_id.of(cx)?;
     let last = cx.one::<(i64,)>(LAST, &[&workspace_id])?.map_or(0, |(seq,)| seq);
     let before = Cursor::before(input.cursor).min(last.saturating_add(1));
-    let (horizon, rows) = (Horizon::below(before), rows_to_read(input.limit));
-    let (sight, first) = (cx.caller().sight.params(), horizon.down_to());
+    let horizon = Horizon::below(before);
+    let rows = rows_to_read(input.limit);
+    let sight = cx.caller().sight.params();
+    let first = horizon.down_to();
     let params = sight.and(&[&workspace_id, &before, &input.action, &rows, &first]);
     Ok(Page::within(horizon, cx.rows(OF_WORKSPACE, &params)?, input.limit, |row: &AuditRow| row.seq))
 }

@@ -487,7 +487,8 @@ mod tests {
 
     #[test]
     fn authentication_is_off_only_on_purpose() {
-        let (disabled, allowed) = (("AUTH_DISABLED", "1"), ("SVC_ALLOW_INSECURE_NO_AUTH", "1"));
+        let disabled = ("AUTH_DISABLED", "1");
+        let allowed = ("SVC_ALLOW_INSECURE_NO_AUTH", "1");
         let anonymous = ("SVC_DEV_ANONYMOUS_MCP_WORKSPACE", "01990000-0000-7000-8000-000000000001");
         let production = ("SVC_ENV", "production");
         let refused: [(&[(&str, &str)], &str); 6] = [

@@ -162,7 +162,8 @@ mod tests {
             assert_eq!(push.key.public(), PUBLIC);
             push.subject
         };
-        let (https, http) = (("SVC_PUBLIC_URL", "https://svc.example"), ("SVC_PUBLIC_URL", "http://here"));
+        let https = ("SVC_PUBLIC_URL", "https://svc.example");
+        let http = ("SVC_PUBLIC_URL", "http://here");
         assert_eq!(subject(&[]), None);
         assert_eq!(subject(&[http]), None);
         assert_eq!(subject(&[https]).as_deref(), Some("https://svc.example"));
@@ -172,7 +173,8 @@ mod tests {
 
     #[test]
     fn what_is_no_key_or_nobody_to_ask_is_rejected() {
-        let (nothing, beyond) = ("0".repeat(64), "f".repeat(64));
+        let nothing = "0".repeat(64);
+        let beyond = "f".repeat(64);
         for (name, value, why) in [
             ("SVC_VAPID_PRIVATE_KEY", &*nothing, "no such key on the curve"),
             ("SVC_VAPID_PRIVATE_KEY", &beyond, "no such key on the curve"),

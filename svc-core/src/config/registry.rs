@@ -308,7 +308,10 @@ pub fn manual_page() -> String {
     for row in manual().lines() {
         let mut columns = row.split('\t').map(roff);
         let mut column = || columns.next().unwrap_or_default();
-        let (name, default, allowed, doc) = (column(), column(), column(), column());
+        let name = column();
+        let default = column();
+        let allowed = column();
+        let doc = column();
         let _ = write!(page, ".TP\n.B {name}\n{doc}\n.br\nDefault: {default}. Allowed: {allowed}.\n");
     }
     page.push_str(MANUAL_TAIL);

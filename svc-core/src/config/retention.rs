@@ -22,7 +22,8 @@ pub struct Kept {
 
 impl Default for Kept {
     fn default() -> Self {
-        let (media_days, media_quota_bytes) = (Some(MEDIA_DAYS), Some(MEDIA_QUOTA_BYTES));
+        let media_days = Some(MEDIA_DAYS);
+        let media_quota_bytes = Some(MEDIA_QUOTA_BYTES);
         Self { media_days, media_quota_bytes, ..Self::FOREVER }
     }
 }

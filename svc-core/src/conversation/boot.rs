@@ -135,7 +135,8 @@ fn get_channel_boot(cx: &Read<'_>, input: &GetChannelBoot) -> Result<ChannelBoot
 /// Returns the boot of a channel that the caller may see.
 pub(crate) fn of_channel(cx: &Read<'_>, channel_id: ChannelId) -> Result<ChannelBoot> {
     let found = cx.one(BOOT, &[&channel_id])?;
-    let (text, version) = (String::new(), 0);
+    let text = String::new();
+    let version = 0;
     let none = ChannelBoot { channel_id, text, version, updated_by: None, updated_at: None, lsn: None };
     Ok(found.unwrap_or(none))
 }

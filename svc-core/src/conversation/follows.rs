@@ -173,14 +173,17 @@ struct FollowTarget {
 
 fn follow(cx: &mut Write<'_>, input: &FollowTarget) -> Result<Follow> {
     let member_id = cx.caller().member_id()?;
-    let (target_id, kind) = (input.target_id, kind_of(cx, input.target_id)?);
+    let target_id = input.target_id;
+    let kind = kind_of(cx, input.target_id)?;
     if !see(cx, target_id)? {
         let (count, last): (i64, i64) =
             cx.one(FOLLOWED, &[&member_id])?.ok_or_else(|| Error::internal("a count returned no row"))?;
         if count >= FOLLOWS_MAX {
             return Err(Error::wrong_state(format!("you follow {FOLLOWS_MAX} others, the maximum")));
         }
-        let (seen_lsn, at, seq) = (0_i64, cx.now(), last.saturating_add(1));
+        let seen_lsn = 0_i64;
+        let at = cx.now();
+        let seq = last.saturating_add(1);
         cx.insert(&new_row!("insert into follows" { member_id, target_id, kind, seen_lsn, at, seq }))?;
         see(cx, target_id)?;
     }
@@ -189,8 +192,10 @@ fn follow(cx: &mut Write<'_>, input: &FollowTarget) -> Result<Follow> {
 
 /// Returns the caller's follow of this id, if the caller sees the object.
 fn followed(cx: &Read<'_>, target: Uuid) -> Result<Option<Follow>> {
-    let (member, sight) = (cx.caller().member_id()?, cx.caller().sight.params());
-    let (before, one) = (-1_i64, Some(target));
+    let member = cx.caller().member_id()?;
+    let sight = cx.caller().sight.params();
+    let before = -1_i64;
+    let one = Some(target);
     cx.one(FOLLOWS, &sight.and(&[&member, &before, &1_i64, &one, &UNREAD_OF_FOLLOW_MAX]))
 }
 
@@ -309,9 +314,11 @@ struct ListFollows {
 
 fn list_follows(cx: &Read<'_>, input: &ListFollows) -> Result<Page<Follow>> {
     let member = cx.caller().member_id()?;
-    let (sight, after) = (cx.caller().sight.params(), Cursor::after(input.cursor));
+    let sight = cx.caller().sight.params();
+    let after = Cursor::after(input.cursor);
     let limit = Limit::at_most(input.limit, FOLLOWS_ON_A_PAGE);
-    let (rows, all) = (rows_to_read(limit), None::<Uuid>);
+    let rows = rows_to_read(limit);
+    let all = None::<Uuid>;
     let params = sight.and(&[&member, &after, &rows, &all, &UNREAD_OF_FOLLOW_MAX]);
     Ok(Page::of(cx.rows(FOLLOWS, &params)?, limit, |follow: &Follow| follow.seq))
 }

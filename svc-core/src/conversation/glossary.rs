@@ -156,7 +156,8 @@ struct ListGlossary {
 
 fn list_glossary(cx: &Read<'_>, input: &ListGlossary) -> Result<Page<GlossaryTerm>> {
     let workspace_id = input.workspace_id.of(cx)?;
-    let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
+    let after = Cursor::after(input.cursor);
+    let rows = rows_to_read(input.limit);
     let terms = cx.rows(LIST, &[&workspace_id, &after, &rows])?;
     Ok(Page::of(terms, input.limit, |term: &GlossaryTerm| term.lsn))
 }
@@ -187,7 +188,8 @@ struct SetGlossaryTerm {
 fn set_glossary_term(cx: &mut Write<'_>, input: &SetGlossaryTerm) -> Result<GlossaryTerm> {
     let workspace_id = input.workspace_id.of(cx)?;
     let key = key_of(&input.term)?;
-    let (term, definition) = (input.term.trim().to_owned(), input.definition.to_string());
+    let term = input.term.trim().to_owned();
+    let definition = input.definition.to_string();
     match find(cx, workspace_id, &key)? {
         Some(known) if known.term == term && known.definition == definition => return Ok(known),
         Some(known) => cx.keep_replaced(TABLE, workspace_id.uuid(), known.lsn, &known.definition)?,
@@ -318,7 +320,8 @@ fn occurring<'k, 'a>(
             by_first.entry(first).or_default().push(key);
         }
     }
-    let (mut found, mut left) = (BTreeSet::new(), most);
+    let mut found = BTreeSet::new();
+    let mut left = most;
     for text in texts {
         let part = text.get(..text.floor_char_boundary(left)).unwrap_or_default();
         left = left.saturating_sub(text.len());

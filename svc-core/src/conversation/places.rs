@@ -285,7 +285,8 @@ pub(crate) fn is_workspace_seen_by(sight: Sight) -> bool {
 pub(crate) fn audiences(cx: &Read<'_>, channels: &[ChannelId]) -> Result<HashMap<ChannelId, Audience>> {
     let mut found: HashMap<ChannelId, Audience> =
         channels.iter().map(|id| (*id, Audience::Only(Arc::default()))).collect();
-    let (mut private, mut members) = (Vec::new(), HashMap::<ChannelId, BTreeSet<MemberId>>::new());
+    let mut private = Vec::new();
+    let mut members = HashMap::<ChannelId, BTreeSet<MemberId>>::new();
     for (id, is_private) in of_channels::<(ChannelId, bool)>(cx, channels, &PRIVACY)? {
         if is_private {
             private.push(id);

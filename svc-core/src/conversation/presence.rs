@@ -188,9 +188,12 @@ struct ListPresence {
 
 fn list_presence(cx: &Read<'_>, input: &ListPresence) -> Result<Page<OnlineMember>> {
     let workspace_id = input.workspace_id.of(cx)?;
-    let (after, limit) = (Cursor::after(input.cursor), rows_to_read(input.limit));
+    let after = Cursor::after(input.cursor);
+    let limit = rows_to_read(input.limit);
     let horizon = cx.horizon(HORIZON_OF_MEMBERS, &[&workspace_id], after)?;
-    let (sight, last, since) = (cx.caller().sight.params(), horizon.up_to(), online_since(cx.now()));
+    let sight = cx.caller().sight.params();
+    let last = horizon.up_to();
+    let since = online_since(cx.now());
     let params = sight.and(&[&workspace_id, &after, &limit, &last, &since]);
     Ok(Page::within(horizon, cx.rows(LIST_ONLINE, &params)?, input.limit, |online: &OnlineMember| online.lsn))
 }

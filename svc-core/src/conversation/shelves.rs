@@ -113,7 +113,8 @@ pub(super) fn cut_up_to(cx: &mut Write<'_>, permit: &DestroyPermit<'_>, lsn: i64
 ///
 /// Returns whether there may be more.
 pub(super) fn remove_below(cx: &mut Write<'_>, _: &DestroyPermit<'_>, lsn: i64, most: i64) -> Result<bool> {
-    let (workspace, whole) = (cx.caller().workspace_id, shelf_of(lsn.saturating_add(1)));
+    let workspace = cx.caller().workspace_id;
+    let whole = shelf_of(lsn.saturating_add(1));
     let removed = cx.change(REMOVE, &[&workspace, &whole, &whole.saturating_neg(), &most])?;
     Ok(i64::try_from(removed) == Ok(most))
 }
@@ -202,7 +203,9 @@ impl FromRow for Shelf {
 impl Shelf {
     /// Replaces the tree by one with leaves cut out.
     fn replace(&self, cx: &mut Write<'_>, _: &DestroyPermit<'_>, tree: KeyTree) -> Result<()> {
-        let (workspace, number, version) = (self.workspace, self.number, self.version.saturating_add(1));
+        let workspace = self.workspace;
+        let number = self.number;
+        let version = self.version.saturating_add(1);
         let sealed = cx.sealer().seal_tree(workspace, number, version, &tree)?;
         cx.execute(1, REPLACE, &[&workspace, &number, &self.version, &version, &sealed])?;
         slot_of(cx, number)?.put(tree);
@@ -383,7 +386,8 @@ mod tests {
             replace: "update plain set version = $4, sealed = $5
                       where workspace_id = $1 and shelf = $2 and version = $3",
         };
-        let (plain, apart) = (left_behind(&plain), left_behind(&Table { make: MAKE, replace: REPLACE }));
+        let plain = left_behind(&plain);
+        let apart = left_behind(&Table { make: MAKE, replace: REPLACE });
         eprintln!(
             "of {} rows that were replaced a plain table left {plain}, this one {apart}",
             ROUNDS * CHANGES

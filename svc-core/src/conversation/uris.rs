@@ -130,7 +130,8 @@ mod tests {
     #[test]
     fn an_address_names_one_thing() {
         let [w, c, t, m] = [1, 2, 3, 4].map(Uuid::from_u128);
-        let (sha, hash) = ("ab".repeat(32), format!("sha256:{}", "0f".repeat(32)));
+        let sha = "ab".repeat(32);
+        let hash = format!("sha256:{}", "0f".repeat(32));
         let cases = [
             (format!("svc://{w}"), Named::Workspace(id(1))),
             (format!("svc://{w}/channels/{c}"), Named::Channel(Some(id(1)), id(2))),

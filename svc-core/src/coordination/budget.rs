@@ -135,7 +135,8 @@ pub(in crate::coordination) struct Budget {
 impl Budget {
     /// Returns each limit with its maximum, if one is set, and the amount used.
     fn amounts(&self) -> [(Limit, Option<i64>, i64); 5] {
-        let (limits, spent) = (&self.limits, &self.spent);
+        let limits = &self.limits;
+        let spent = &self.spent;
         let wall = limits.max_wall_secs.map(|secs| secs.saturating_mul(MICROS_PER_SEC));
         [
             (Limit::Tokens, limits.max_tokens, spent.tokens),
@@ -170,7 +171,8 @@ impl Budget {
 
     /// Returns the remaining amounts.
     pub fn remaining(&self) -> Remaining {
-        let (limits, used) = (&self.limits, self.used());
+        let limits = &self.limits;
+        let used = self.used();
         let left =
             |allowed: Option<i64>, used: i64| allowed.map(|allowed| allowed.saturating_sub(used).max(0));
         Remaining {
@@ -413,7 +415,9 @@ pub(in crate::coordination) fn micros_between(from: &Value, until: &Value) -> Op
 /// Posts a notice that a limit is almost used up.
 fn tell(cx: &mut Write<'_>, thread: ThreadId, limit: Limit, allowed: i64, used: i64) -> Result<()> {
     let unit = if limit == Limit::WallSecs { MICROS_PER_SEC } else { 1 };
-    let (name, allowed, used) = (limit.name(), allowed / unit, used / unit);
+    let name = limit.name();
+    let allowed = allowed / unit;
+    let used = used / unit;
     let text = match allowed {
         0 => format!("this thread's {name} is 0 and allows nothing"),
         _ => format!("{used} of {allowed} are used of this thread's {name}"),

@@ -146,7 +146,8 @@ pub(in crate::coordination) fn leave(
     {
         cx.keep_replaced(TABLE, thread.id.uuid(), version, &before)?;
     }
-    let (member, now) = (cx.caller().member_id()?, cx.now());
+    let member = cx.caller().member_id()?;
+    let now = cx.now();
     let bytes = u64::try_from(text.len()).unwrap_or(u64::MAX);
     let event = ClaimCheckpointed { thread_id: thread.id, bytes };
     let lsn = cx.emit(thread.place().about(member), &event)?.lsn;

@@ -247,9 +247,11 @@ struct ListDeadLetters {
 
 fn list_dead_letters(cx: &Read<'_>, input: &ListDeadLetters) -> Result<Page<DeadLetter>> {
     let workspace_id = input.workspace_id.of(cx)?;
-    let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
+    let after = Cursor::after(input.cursor);
+    let rows = rows_to_read(input.limit);
     let horizon = cx.horizon(HORIZON, &[&workspace_id], after)?;
-    let (sight, last) = (cx.caller().sight.params(), horizon.up_to());
+    let sight = cx.caller().sight.params();
+    let last = horizon.up_to();
     let params = sight.and(&[&workspace_id, &after, &rows, &last]);
     Ok(Page::within(horizon, cx.rows(LIST, &params)?, input.limit, |letter: &DeadLetter| letter.lsn))
 }

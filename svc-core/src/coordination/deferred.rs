@@ -84,15 +84,19 @@ struct DeferredThread {
 fn list_deferred_threads(cx: &Read<'_>, input: &ListDeferredThreads) -> Result<Page<DeferredThread>> {
     let workspace_id = input.workspace_id.of(cx)?;
     let repo: Option<RepoKey> = input.repo.as_ref().map(Repo::key);
-    let (wants_more, after) = (input.reason.is_some(), Cursor::after(input.cursor));
+    let wants_more = input.reason.is_some();
+    let after = Cursor::after(input.cursor);
     let horizon = if wants_more { HORIZON } else { HORIZON_OF_FOOTPRINTS };
     let mut horizon = waiting::horizon(cx, horizon, &[&workspace_id], after)?;
-    let (now, last) = (cx.now(), horizon.up_to());
+    let now = cx.now();
+    let last = horizon.up_to();
     let params: [&dyn ToParam; 5] = [&workspace_id, &now, &after, &last, &repo];
     let candidates = if wants_more { CANDIDATES } else { CANDIDATES_WITH_FOOTPRINT };
     let candidates: Vec<Candidate> = cx.query(candidates, &cx.caller().sight.params().and(&params))?;
     let mut waiting = Waiting::find(cx, input.reason, Detail::All, &candidates)?;
-    let (mut deferred, mut bytes, mut covered) = (Vec::new(), 0_usize, after);
+    let mut deferred = Vec::new();
+    let mut bytes = 0_usize;
+    let mut covered = after;
     let most = usize::try_from(rows_to_read(input.limit)).unwrap_or(usize::MAX);
     for candidate in candidates {
         let Some(obstacles) = waiting.obstacles(cx, &candidate)? else {
@@ -131,7 +135,8 @@ pub(in crate::coordination) fn count(cx: &Read<'_>) -> Result<Counted> {
     let candidates: Vec<Candidate> =
         cx.query(CANDIDATES_WITH_FOOTPRINT, &cx.caller().sight.params().and(&params))?;
     let mut waiting = Waiting::find(cx, None, Detail::Any, &candidates)?;
-    let (mut count, mut is_all) = (0_i64, horizon.0.is_none());
+    let mut count = 0_i64;
+    let mut is_all = horizon.0.is_none();
     for candidate in candidates {
         let Some(obstacles) = waiting.obstacles(cx, &candidate)? else {
             is_all = false;

@@ -243,7 +243,8 @@ struct LeaveDm {
 }
 
 fn leave_dm(cx: &mut Write<'_>, input: &LeaveDm) -> Result<LeftDm> {
-    let (found, member_id) = (direct::load(cx, input.channel_id)?, cx.caller().member_id()?);
+    let found = direct::load(cx, input.channel_id)?;
+    let member_id = cx.caller().member_id()?;
     check_group(&found)?;
     let set = set_of(cx, found.id)?;
     let archived = direct::leave(cx, found.id, set, member_id)?;

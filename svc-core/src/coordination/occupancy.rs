@@ -112,7 +112,8 @@ fn get_workspace_occupancy(cx: &Read<'_>, input: &GetWorkspaceOccupancy) -> Resu
     busy.truncate(usize::try_from(OCCUPANCY_MEMBERS_MAX).unwrap_or(usize::MAX));
     let ready = queue::count(cx, OCCUPANCY_COUNT_MAX)?;
     let ready = Counted::of(ready, ready, OCCUPANCY_COUNT_MAX);
-    let (deferred, in_review) = (deferred::count(cx)?, in_review(cx)?);
+    let deferred = deferred::count(cx)?;
+    let in_review = in_review(cx)?;
     let dead = dead_letters::count(cx, OCCUPANCY_COUNT_MAX)?;
     let counts = [
         ("ready", ready),
@@ -135,7 +136,9 @@ fn get_workspace_occupancy(cx: &Read<'_>, input: &GetWorkspaceOccupancy) -> Resu
 
 /// Returns the members with live, visible claims, those with most first, and the number of these claims.
 fn busy(cx: &Read<'_>) -> Result<(Vec<BusyMember>, Counted)> {
-    let (sight, workspace, now) = (cx.caller().sight.params(), cx.caller().workspace_id, cx.now());
+    let sight = cx.caller().sight.params();
+    let workspace = cx.caller().workspace_id;
+    let now = cx.now();
     let rows: Vec<(MemberId, i64, i64)> =
         cx.query(BUSY, &sight.and(&[&workspace, &now, &OCCUPANCY_COUNT_MAX]))?;
     let sums = rows.iter().fold((0_i64, 0_i64), |(claims, looked_at), row| {
@@ -165,7 +168,8 @@ fn idle(cx: &Read<'_>, busy: &[BusyMember]) -> Result<Vec<IdleMember>> {
 }
 
 fn in_review(cx: &Read<'_>) -> Result<Counted> {
-    let (sight, workspace) = (cx.caller().sight.params(), cx.caller().workspace_id);
+    let sight = cx.caller().sight.params();
+    let workspace = cx.caller().workspace_id;
     let found: Option<(i64, i64)> = cx.one(IN_REVIEW, &sight.and(&[&workspace, &OCCUPANCY_COUNT_MAX]))?;
     let (count, looked_at) = found.unwrap_or_default();
     Ok(Counted::of(count, looked_at, OCCUPANCY_COUNT_MAX))

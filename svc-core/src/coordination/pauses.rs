@@ -217,7 +217,8 @@ fn pause_repo(cx: &mut Write<'_>, input: &PauseRepo) -> Result<RepoPause> {
         }
         let paused = RepoPaused { repo: &repo, reason: reason.as_deref(), again: false };
         let lsn = cx.emit(Subject::WORKSPACE, &paused)?.lsn;
-        let (paused_by, paused_at) = (cx.caller().member, cx.now());
+        let paused_by = cx.caller().member;
+        let paused_at = cx.now();
         let obstacle = Obstacle::pause(workspace_id, &repo_key);
         cx.insert(&new_row!("insert into repo_pauses" {
             workspace_id,
@@ -262,7 +263,8 @@ struct ResumeRepo {
 
 fn resume_repo(cx: &mut Write<'_>, input: &ResumeRepo) -> Result<RepoPause> {
     let workspace_id = input.workspace_id.of(cx)?;
-    let (workspace, repo_key) = (workspace_id, input.repo.key());
+    let workspace = workspace_id;
+    let repo_key = input.repo.key();
     let known: Option<RepoPause> = cx.one(BY_REPO, &[&workspace, &repo_key])?;
     let pause = known.ok_or_else(|| Error::not_found("repository pause"))?;
     cx.execute(1, RESUME, &[&workspace, &repo_key])?;
@@ -286,7 +288,8 @@ struct ListRepoPauses {
 
 fn list_repo_pauses(cx: &Read<'_>, input: &ListRepoPauses) -> Result<Page<RepoPause>> {
     let workspace_id = input.workspace_id.of(cx)?;
-    let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
+    let after = Cursor::after(input.cursor);
+    let rows = rows_to_read(input.limit);
     let pauses = cx.rows(PAUSES, &[&workspace_id, &after, &rows])?;
     Ok(Page::of(pauses, input.limit, |pause: &RepoPause| pause.lsn))
 }

@@ -125,7 +125,8 @@ enum Reaped {
 
 /// Reaps what is due in the next workspaces. One that cannot be reaped does not affect others.
 fn reap_some(round: &Round<'_>, before: Progress) -> Result<Reaped> {
-    let (last, most) = (before.last, REAP_MAX.saturating_sub(before.of_tick));
+    let last = before.last;
+    let most = REAP_MAX.saturating_sub(before.of_tick);
     let due = round.read(move |cx| due(cx, last, most))?;
     let Some((last, _)) = due.last().copied() else { return Ok(Reaped::All(before)) };
     let Some(lead) = round.lead()? else { return Ok(Reaped::NotLeading) };

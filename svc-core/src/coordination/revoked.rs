@@ -104,7 +104,8 @@ struct Begun {
 /// Each step audits the claims that it has ended: later steps may not run, or may find fewer claims.
 fn revoke_token(cx: &mut Write<'_>, input: &RevokeToken, begun: &mut Begun) -> Result<Option<Revocation>> {
     let found = Revocable::load(cx, input.token_id)?;
-    let (member, ending) = (found.member(), found.ending());
+    let member = found.member();
+    let ending = found.ending();
     // Checked in each step: a member with a credential could begin claims in between.
     let releases =
         input.claims == Claims::Release && !has_credential(cx, member, &ending)? && !is_of_app(cx, member)?;

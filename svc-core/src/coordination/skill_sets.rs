@@ -76,7 +76,8 @@ pub(crate) fn intern(cx: &mut Write<'_>, set: &SkillSet) -> Result<i64> {
              requires or once required"
         )));
     }
-    let (workspace_id, id) = (cx.caller().workspace_id, known.newest().saturating_add(1));
+    let workspace_id = cx.caller().workspace_id;
+    let id = known.newest().saturating_add(1);
     let hash = hash_of(&text);
     cx.insert(&new_row!("insert into skill_sets" { workspace_id, id, skills: text, hash }))?;
     Ok(id)

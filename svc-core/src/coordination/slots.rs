@@ -167,7 +167,8 @@ struct SetSlotCapacity {
 
 fn set_slot_capacity(cx: &mut Write<'_>, input: &SetSlotCapacity) -> Result<SlotCapacity> {
     let workspace_id = input.workspace_id.of(cx)?;
-    let (slot_key, capacity) = (slot_key(&input.slot), input.capacity.get());
+    let slot_key = slot_key(&input.slot);
+    let capacity = input.capacity.get();
     let obstacle = Obstacle::slot(workspace_id, &slot_key);
     let slot = match known(cx, &slot_key)? {
         Some((_, slot, present)) if present == capacity => {
@@ -232,7 +233,8 @@ impl Answer<SetSlotCapacity> for SlotCapacity {
 
 /// Returns the capacity of a slot, if it has one now.
 fn present(cx: &Read<'_>, workspace: Here, slot: &SlotName) -> Result<Option<SlotCapacity>> {
-    let (workspace_id, known) = (workspace.of(cx)?, known(cx, &slot_key(slot))?);
+    let workspace_id = workspace.of(cx)?;
+    let known = known(cx, &slot_key(slot))?;
     Ok(known.map(|(_, slot, capacity)| SlotCapacity { workspace_id, slot, capacity: Some(capacity) }))
 }
 
@@ -250,7 +252,8 @@ struct ClearSlotCapacity {
 
 fn clear_slot_capacity(cx: &mut Write<'_>, input: &ClearSlotCapacity) -> Result<SlotCapacity> {
     let workspace_id = input.workspace_id.of(cx)?;
-    let (workspace, slot_key) = (workspace_id, slot_key(&input.slot));
+    let workspace = workspace_id;
+    let slot_key = slot_key(&input.slot);
     let (stored_key, slot, _) = known(cx, &slot_key)?.ok_or_else(|| Error::not_found("slot capacity"))?;
     cx.execute(1, CLEAR, &[&workspace, &stored_key])?;
     cx.emit(Subject::WORKSPACE, &SlotCapacityCleared { slot: &slot })?;

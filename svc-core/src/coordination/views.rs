@@ -152,7 +152,8 @@ fn list_threads(cx: &Read<'_>, input: &ListThreads) -> Result<Page<Thread>> {
 
 fn newest_in(cx: &Read<'_>, input: &ListThreads) -> Result<Page<Thread>> {
     let channel = places::visible_channel(cx, input.channel_id)?;
-    let (before, rows) = (Cursor::before(input.cursor), rows_to_read(input.limit));
+    let before = Cursor::before(input.cursor);
+    let rows = rows_to_read(input.limit);
     let horizon = match input.state {
         Some(_) => cx.horizon(HORIZON_OF_NEWEST, &[&channel.id], before)?,
         None => Horizon(None),
@@ -178,7 +179,8 @@ pub(crate) fn threads_in(
     limit: Option<Limit>,
 ) -> Result<Page<Thread>> {
     let channel = places::visible_channel(cx, channel)?;
-    let (after, rows) = (Cursor::after(cursor), rows_to_read(limit));
+    let after = Cursor::after(cursor);
+    let rows = rows_to_read(limit);
     let horizon = match state {
         Some(_) => cx.horizon(HORIZON_IN_CHANNEL, &[&channel.id], after)?,
         None => Horizon(None),
@@ -211,7 +213,8 @@ struct ListChildThreads {
 
 fn list_child_threads(cx: &Read<'_>, input: &ListChildThreads) -> Result<Page<Thread>> {
     let parent = visible_thread(cx, input.thread_id)?;
-    let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
+    let after = Cursor::after(input.cursor);
+    let rows = rows_to_read(input.limit);
     let threads = thread::select(cx, CHILDREN, &[&parent.id, &after, &rows])?;
     Ok(page(Horizon(None), threads, input.limit))
 }
@@ -250,7 +253,8 @@ struct ListThreadEvents {
 fn list_thread_events(cx: &Read<'_>, input: &ListThreadEvents) -> Result<Page<OpenedEvent>> {
     let thread = visible_thread(cx, input.thread_id)?;
     let sql = if input.newest_first { NEWEST_EVENTS } else { EVENTS };
-    let (from, rows) = (Cursor::beyond(input.cursor, input.newest_first), rows_to_read(input.limit));
+    let from = Cursor::beyond(input.cursor, input.newest_first);
+    let rows = rows_to_read(input.limit);
     let events = cx.rows(sql, &[&thread.id, &from, &cx.caller().workspace_id, &rows])?;
     messages::open_words(cx, Page::of(events, input.limit, |event: &StoredEvent| event.lsn))
 }

@@ -156,7 +156,8 @@ impl Waiting {
             return Ok(None);
         }
         let Some(conflicts) = self.by_footprint.get(&thread.footprint).cloned() else { return Ok(None) };
-        let (for_budget, for_letter) = (self.asks_for(Reason::Budget), self.asks_for(Reason::DeadLetter));
+        let for_budget = self.asks_for(Reason::Budget);
+        let for_letter = self.asks_for(Reason::DeadLetter);
         let fails = (for_budget || for_letter) && self.fails(cx, thread)?;
         let mut found = Vec::new();
         if for_budget && (thread.exhausted || fails) {

@@ -108,7 +108,8 @@ impl Ways {
 
 fn in_workspace(cx: &Read<'_>, input: &ListWorkspaceThreads, workspace: WorkspaceId) -> Result<Page<Thread>> {
     let Span { first, last, horizon } = Span::of(cx, input, &HORIZON, &[&workspace])?;
-    let (now, rows) = (cx.now(), rows_to_read(input.limit));
+    let now = cx.now();
+    let rows = rows_to_read(input.limit);
     let params: [&dyn ToParam; 7] = [&workspace, &now, &first, &last, &input.state, &input.claimed, &rows];
     let sql = IN_WORKSPACE.in_order(input);
     let threads = thread::select(cx, sql, &cx.caller().sight.params().and(&params))?;
@@ -159,7 +160,9 @@ fn by_claimability(
     let sql = CANDIDATES.in_order(input);
     let candidates: Vec<Candidate> = cx.query(sql, &cx.caller().sight.params().and(&params))?;
     let mut waiting = Waiting::find(cx, Some(Reason::Any), Detail::Any, &candidates)?;
-    let (mut threads, mut bytes, mut covered) = (Vec::new(), 0_usize, None);
+    let mut threads = Vec::new();
+    let mut bytes = 0_usize;
+    let mut covered = None;
     let most = usize::try_from(rows_to_read(input.limit)).unwrap_or(usize::MAX);
     for candidate in candidates {
         let obstacles =
@@ -211,7 +214,8 @@ fn held_by(
     holder: MemberId,
 ) -> Result<Page<Thread>> {
     let Span { first, last, horizon } = Span::of(cx, input, &HORIZON_OF_HOLDER, &[&workspace, &holder])?;
-    let (now, rows) = (cx.now(), rows_to_read(input.limit));
+    let now = cx.now();
+    let rows = rows_to_read(input.limit);
     let params: [&dyn ToParam; 7] = [&workspace, &now, &first, &last, &input.state, &holder, &rows];
     let sql = HELD_BY.in_order(input);
     let threads = thread::select(cx, sql, &cx.caller().sight.params().and(&params))?;

@@ -150,12 +150,14 @@ fn permission(need: Need, path: &Path, error: &io::Error) -> String {
             quoted(path)
         );
     };
-    let (shown, word) = (part.display(), quoted(&part));
+    let shown = part.display();
+    let word = quoted(&part);
     let Ok(found) = part.metadata() else {
         return format!("{error}; {me}");
     };
     let standing = standing(&part).unwrap_or_default();
-    let (user, group) = (geteuid().as_raw(), getegid().as_raw());
+    let user = geteuid().as_raw();
+    let group = getegid().as_raw();
     let is_far_above = path.parent() != Some(part.as_path()) && path != part;
     let fix = if found.uid() == user {
         format!("`chmod u+{letter} {word}`")
@@ -234,7 +236,8 @@ mod tests {
     fn each_reason_names_the_file_and_what_to_do() {
         let folder = tempfile::tempdir().unwrap();
         let here = folder.path();
-        let (file, link) = (here.join("a file"), here.join("link"));
+        let file = here.join("a file");
+        let link = here.join("link");
         std::fs::write(&file, "secret").unwrap();
         std::os::unix::fs::symlink(here.join("nowhere"), &link).unwrap();
         let of = |kind: ErrorKind| io::Error::from(kind);

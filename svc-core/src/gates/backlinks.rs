@@ -167,7 +167,9 @@ fn list_message_backlinks(cx: &Read<'_>, input: &ListMessageBacklinks) -> Result
     let message = messages::located(cx, input.message_id)?.id;
     let after = Cursor::after(input.cursor);
     let horizon = cx.horizon(HORIZON, &[&message], after)?;
-    let (last, rows, sight) = (horizon.up_to(), rows_to_read(input.limit), cx.caller().sight.params());
+    let last = horizon.up_to();
+    let rows = rows_to_read(input.limit);
+    let sight = cx.caller().sight.params();
     let found = cx.rows(LIST, &sight.and(&[&message, &after, &last, &rows]))?;
     Page::within(horizon, found, input.limit, |row: &Stored| row.lsn).try_map(Stored::backlink)
 }

@@ -79,7 +79,9 @@ fn get_workspace_context(cx: &Read<'_>, input: &GetWorkspaceContext) -> Result<W
 }
 
 fn claims_of(cx: &Read<'_>, member: MemberId) -> Result<Vec<Thread>> {
-    let (sight, workspace, now) = (cx.caller().sight.params(), cx.caller().workspace_id, cx.now());
+    let sight = cx.caller().sight.params();
+    let workspace = cx.caller().workspace_id;
+    let now = cx.now();
     let last = cx.horizon_within(HORIZON_OF_CLAIMS, &[&workspace, &member], 0, AWAITED_SCAN_MAX)?.up_to();
     let params = sight.and(&[&workspace, &member, &now, &WORKSPACE_CONTEXT_MAX, &last]);
     thread::select_first(cx, CLAIMS, &params)

@@ -149,7 +149,8 @@ mod tests {
             qualified: BTreeSet::from([owner, worker, reviewer]),
             judged_from: 10,
         };
-        let (verdict, unqualified) = (Some(Objection::Verdict), Some(Objection::Unqualified));
+        let verdict = Some(Objection::Verdict);
+        let unqualified = Some(Objection::Unqualified);
         let table = [
             (reviewer, reviewer, 11, None, None),
             (reviewer, delegate, 11, None, None),

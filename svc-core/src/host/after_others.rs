@@ -49,7 +49,8 @@ mod tests {
         runtime.block_on(async {
             let other = Arc::clone(&ran);
             tokio::spawn(async move { other.store(true, Ordering::Relaxed) });
-            let (mut turn, mut polls) = (Box::pin(after_others()), 0);
+            let mut turn = Box::pin(after_others());
+            let mut polls = 0;
             poll_fn(|cx| {
                 for _ in 0..3 {
                     if turn.as_mut().poll(cx).is_ready() {

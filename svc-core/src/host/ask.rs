@@ -28,7 +28,8 @@ impl Service {
     /// Returns the data of an admitted caller that need no lookup of its member; callers that are not members
     /// fail as with `whoami`.
     pub async fn bearer(&self, admission: Admission) -> Result<TypedReply<Bearer>> {
-        let (dispatch, operation) = (self.dispatch(), WHOAMI.operation(self.table())?);
+        let dispatch = self.dispatch();
+        let operation = WHOAMI.operation(self.table())?;
         let start = |done| dispatch.start_quick(operation, admission, bearer, RunOn::Batched, done);
         TypedReply::of(reply_of(start).await?)
     }

@@ -83,7 +83,8 @@ impl Upkeep {
         let Some(lead) = round.lead()? else { return Ok(()) };
         lead.write(WorkspaceId::INSTANCE, |cx| {
             let id = cx.sealer().current_id().to_vec();
-            let (check, now) = (cx.sealer().check_value(&id)?, cx.now());
+            let check = cx.sealer().check_value(&id)?;
+            let now = cx.now();
             cx.execute_any(check_values::RECORD, &[&id, &check, &now])
         })
     }

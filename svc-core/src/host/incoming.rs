@@ -19,7 +19,8 @@ impl Service {
         admission: &Admission,
         input: &Input,
     ) -> Result<()> {
-        let (check, input) = (operation.run.before_file, input.clone());
+        let check = operation.run.before_file;
+        let input = input.clone();
         let run = move |cx: &Read<'_>| check.map_or(Ok(()), |check| check(cx, &input));
         self.dispatch().read_for(operation, admission.follow_up(), false, run).await
     }

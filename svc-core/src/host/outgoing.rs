@@ -91,7 +91,8 @@ impl Service {
         parcel: &Arc<Parcel<T>>,
         place: usize,
     ) -> Result<bool> {
-        let (workspace, parcel) = (parcel.workspace_id(), Arc::clone(parcel));
+        let workspace = parcel.workspace_id();
+        let parcel = Arc::clone(parcel);
         let run = move |cx: &Read<'_>| (parcel.way().is_current)(cx, &parcel, place);
         self.dispatch().await_read(OwnWork::on(workspace), run).await
     }

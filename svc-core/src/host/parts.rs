@@ -61,7 +61,8 @@ impl Default for Process {
         let preparing = Ceiling::new("calls that are prepared", CALLS_PREPARED_MAX, Quotas::default());
         let judging = Semaphore::new(FILES_JUDGED_MAX);
         let sending = SendingByWay::default();
-        let (threads, dispatch) = (Threads::default(), OnceLock::new());
+        let threads = Threads::default();
+        let dispatch = OnceLock::new();
         Self { threads, dispatch, reading, preparing, judging, sending }
     }
 }

@@ -33,7 +33,8 @@ impl Service {
     /// Moves everything that retired key-encryption keys wrap to the current one.
     pub fn rewrap(&self) -> Result<Rewrap> {
         let dispatch = self.dispatch();
-        let (mut moved, mut after) = (0_u64, None);
+        let mut moved = 0_u64;
+        let mut after = None;
         loop {
             let run = move |cx: &mut Write<'_>| shelves::rewrap(cx, after);
             let Some(step) = dispatch.as_instance(WorkspaceId::INSTANCE, Surface::System, run)? else {

@@ -89,7 +89,8 @@ impl Scheduler {
     }
 
     fn serve(&self) {
-        let (settings, clock) = (&self.dispatch.shared.settings, &self.dispatch.clock);
+        let settings = &self.dispatch.shared.settings;
+        let clock = &self.dispatch.clock;
         let mut chores: Vec<Due<'_>> = Vec::new();
         for chore in self.dispatch.table.chores() {
             chores.extend((chore.every)(settings).map(|every| {
@@ -130,7 +131,8 @@ impl Scheduler {
                 Ok(Step::Done) => return round.busy().map_or(Turn::Over, Turn::Busy),
                 Err(_) if round.busy().is_some() => return round.busy().map_or(Turn::Over, Turn::Busy),
                 Err(error) => {
-                    let (name, cause) = (chore.name, error.cause());
+                    let name = chore.name;
+                    let cause = error.cause();
                     tracing::warn!(chore = name, %error, ?cause, "a chore failed and will be retried");
                     return Turn::Over;
                 }

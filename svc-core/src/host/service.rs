@@ -310,7 +310,9 @@ impl Service {
                 Err(_) => return Err(places.exhausted(holder, 1)),
             },
         };
-        let (service, operation, input) = (self.clone(), Arc::clone(operation), input.clone());
+        let service = self.clone();
+        let operation = Arc::clone(operation);
+        let input = input.clone();
         let running = tokio::task::spawn_blocking(move || {
             waited(|done| service.dispatch().start(&operation, admission, &input, RunOn::Pool, done))
         });
@@ -453,7 +455,8 @@ pub(super) fn waited<T: Send + 'static>(
 }
 
 fn bus_thread(dispatch: &Arc<Dispatch>, opener: &Opener) -> Result<JoinHandle<()>> {
-    let (bus, conn) = (Arc::clone(&dispatch.bus), opener.reader()?);
+    let bus = Arc::clone(&dispatch.bus);
+    let conn = opener.reader()?;
     let body = move || bus.serve(&conn);
     std::thread::Builder::new().name("svc-bus".to_owned()).spawn(body).map_err(Error::internal)
 }

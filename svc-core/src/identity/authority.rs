@@ -191,7 +191,8 @@ mod tests {
     fn a_grant_lends_seven_capabilities_that_its_administrator_holds() {
         let lendable: Capabilities = LENDABLE.into_iter().collect();
         for capability in Capability::ALL {
-            let (wanted, can_lend) = (set(&[*capability]), lendable.has(*capability));
+            let wanted = set(&[*capability]);
+            let can_lend = lendable.has(*capability);
             let by_all = check_lends(Capabilities::all(), wanted).map_err(|error| error.code());
             assert_eq!(by_all, if can_lend { Ok(()) } else { Err(Code::Malformed) }, "{capability:?}");
             let by_others = check_lends(Capabilities::all().without(*capability), wanted);
@@ -205,7 +206,8 @@ mod tests {
     #[test]
     fn an_exchanged_token_carries_what_grant_and_delegate_do() {
         let both = set(&[Capability::WorkspaceRead, Capability::MessagePost]);
-        let (read, post) = (both.without(Capability::MessagePost), both.without(Capability::WorkspaceRead));
+        let read = both.without(Capability::MessagePost);
+        let post = both.without(Capability::WorkspaceRead);
         // The grant, the delegate's capabilities, the requested ones, and the outcome.
         let table = [
             (both, both, None, Some(both)),

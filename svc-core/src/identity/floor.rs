@@ -95,7 +95,9 @@ mod tests {
         assert_eq!((counts, whole.count_after(7)), ([5, 5, 3, 0, 0], 0));
         let error = range.check_after(WorkspaceId::INSTANCE, 3).unwrap_err();
         let problem = serde_json::to_value(error.problem()).unwrap();
-        let (code, floor, head) = (&problem["code"], &problem["floor"], &problem["room_lsn"]);
+        let code = &problem["code"];
+        let floor = &problem["floor"];
+        let head = &problem["room_lsn"];
         assert_eq!(
             (error.code(), code, floor, head),
             (Code::MustRefetch, &"CursorTooOld".into(), &5.into(), &9.into())

@@ -83,7 +83,8 @@ pub struct Bearer {
 /// Returns the caller without reading its member.
 pub(crate) fn bearer(cx: &Read<'_>) -> Result<Bearer> {
     let caller = cx.caller();
-    let (workspace_id, capabilities) = (caller.workspace_id, caller.capabilities);
+    let workspace_id = caller.workspace_id;
+    let capabilities = caller.capabilities;
     Ok(Bearer { member_id: caller.member_id()?, workspace_id, capabilities })
 }
 

@@ -75,7 +75,8 @@ mod tests {
         let now = Time::from_micros(1);
         migrate::migrate(&conn, now).unwrap();
         let sealer = |key, retired: &[[u8; 32]]| Sealer::new(key, retired, Entropy::System);
-        let (first, both) = (sealer([1; 32], &[]), sealer([2; 32], &[[1; 32]]));
+        let first = sealer([1; 32], &[]);
+        let both = sealer([2; 32], &[[1; 32]]);
         assert!(!is_unrecorded(&conn, &first).unwrap(), "a database without a workspace uses no key");
         record(&conn, &first, now).unwrap();
         assert!(!is_unrecorded(&conn, &first).unwrap());
@@ -83,7 +84,8 @@ mod tests {
         record(&conn, &both, now).unwrap();
         assert!(!is_unrecorded(&conn, &both).unwrap());
         for (configured, missing) in [([1; 32], [2; 32]), ([2; 32], [1; 32])] {
-            let (configured, missing) = (sealer(configured, &[]), sealer(missing, &[]));
+            let configured = sealer(configured, &[]);
+            let missing = sealer(missing, &[]);
             let error = is_unrecorded(&conn, &configured).unwrap_err().to_string();
             assert!(error.contains(&hex::encode(missing.current_id())), "{error}");
             assert!(!error.contains(&hex::encode(configured.current_id())), "{error}");

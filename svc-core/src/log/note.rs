@@ -122,7 +122,8 @@ pub fn open<'a>(note: &'a str, name: &str, keys: &[PublicKey]) -> Result<&'a str
 /// Splits a note into its text and its lines of signatures.
 fn split(note: &str) -> Option<(&str, &str)> {
     let end = note.rfind("\n\n")?;
-    let (text, signatures) = (note.get(..=end)?, note.get(end.checked_add(2)?..)?);
+    let text = note.get(..=end)?;
+    let signatures = note.get(end.checked_add(2)?..)?;
     let is_plain = note.chars().all(|c| c == '\n' || !c.is_control());
     let count = signatures.lines().count();
     let fits = is_plain && signatures.ends_with('\n') && (1..=SIGNATURES_MAX).contains(&count);
@@ -226,7 +227,8 @@ mod tests {
 
     #[test]
     fn others_may_sign_too_and_only_three_lines_are_a_checkpoint() {
-        let (one, two) = (signer(1), signer(2));
+        let one = signer(1);
+        let two = signer(2);
         let note = checkpoint().sign(&one);
         let witnessed = format!("{note}\u{2014} witness.example {}\n", STANDARD.encode([9; 76]));
         assert_eq!(Checkpoint::open(&witnessed, &[one.public()]), Ok(checkpoint()));

@@ -48,7 +48,8 @@ impl Kek {
         id.iter_mut()
             .zip(sha256(&[b"svc.kek-id/1".as_slice(), &key].concat()))
             .for_each(|(to, from)| *to = from);
-        let (cipher, derives) = (cipher(&key), Hkdf::new(None, &key));
+        let cipher = cipher(&key);
+        let derives = Hkdf::new(None, &key);
         key.zeroize();
         Self { id, cipher, derives }
     }
@@ -237,7 +238,8 @@ mod tests {
     #[test]
     fn sealed_text_opens_only_in_its_place() {
         let sealer = Sealer::new([7; 32], &[], Entropy::System);
-        let (a, b) = (id(1), id(2));
+        let a = id(1);
+        let b = id(2);
         let key = sealer.new_key().unwrap();
         let sealed = sealer.seal(&key, a, "words", 0, b"hello").unwrap();
         assert_eq!(sealer.open(&key, a, "words", 0, &sealed).unwrap().as_slice(), b"hello");
@@ -293,7 +295,8 @@ mod tests {
     fn a_wrapped_key_opens_only_for_its_message_author_thread_workspace_and_position() {
         let entropy = Entropy::System;
         let sealer = Sealer::new([7; 32], &[], entropy.clone());
-        let (key, tree) = (sealer.new_key().unwrap(), KeyTree::grow(&entropy).unwrap());
+        let key = sealer.new_key().unwrap();
+        let tree = KeyTree::grow(&entropy).unwrap();
         let bound =
             Binding { workspace_id: id(1), thread_id: id(2), author_id: Some(id(3)), message_id: id(4) };
         let wrapped = tree.leaf(9).unwrap().wrap(&bound, &key, &entropy).unwrap();
@@ -315,7 +318,8 @@ mod tests {
     #[test]
     fn a_tree_opens_only_for_its_shelf_and_version_with_a_known_key() {
         let sealer = Sealer::new([7; 32], &[], Entropy::System);
-        let (a, b) = (id(1), id(2));
+        let a = id(1);
+        let b = id(2);
         let tree = KeyTree::grow(&Entropy::System).unwrap();
         let sealed = sealer.seal_tree(a, 5, 2, &tree).unwrap();
         let rotated = Sealer::new([8; 32], &[[7; 32]], Entropy::System);

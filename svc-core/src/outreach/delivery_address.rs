@@ -339,7 +339,8 @@ fn set_delivery_address(cx: &mut Write<'_>, input: &SetDeliveryAddress) -> Resul
 /// Counts a code that is sent. Fails with 429 if too many were sent within an hour.
 fn count_code(cx: &mut Write<'_>, member: MemberId) -> Result<()> {
     // The codes of an imported workspace count for its original, so that an import gives no further codes.
-    let (charged_to, now) = (cx.caller().charged_to, cx.now());
+    let charged_to = cx.caller().charged_to;
+    let now = cx.now();
     let since = now.before(CODES_SPAN);
     cx.execute_any(FORGET_CODES, &[&charged_to, &since])?;
     let counted: Option<(i64, i64)> = cx.one(COUNT_CODES, &[&charged_to, &member, &since])?;

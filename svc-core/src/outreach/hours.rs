@@ -319,8 +319,8 @@ mod tests {
             if !quiet.days.as_ref().is_none_or(|all| all.iter().any(|day| day.weekday() == date.weekday())) {
                 continue;
             }
-            let ((start_hour, start_minute), (end_hour, end_minute)) =
-                (quiet.start.parts(), quiet.end.parts());
+            let (start_hour, start_minute) = quiet.start.parts();
+            let (end_hour, end_minute) = quiet.end.parts();
             let start = date.at(start_hour, start_minute, 0, 0);
             let next = if (end_hour, end_minute) <= (start_hour, start_minute) { 1 } else { 0 };
             let end = date.checked_add(next.days()).unwrap().at(end_hour, end_minute, 0, 0);
@@ -447,7 +447,8 @@ mod tests {
         for zone in ZONES.into_iter().chain(["America/Havana", "Africa/Cairo", "Asia/Beirut"]) {
             for time in ["00:00", "00:30", "02:30", "12:00"] {
                 let quiet = quiet(time, time, zone, None);
-                let (mut now, end) = (at("2026-10-01T00:00:00Z"), at("2027-12-01T00:00:00Z"));
+                let mut now = at("2026-10-01T00:00:00Z");
+                let end = at("2027-12-01T00:00:00Z");
                 while now < end {
                     let until = quiet.until(now).unwrap_or_else(|| panic!("{zone} {time}: {now}"));
                     assert!(until > now && until.since(now) <= Duration::from_secs(25 * 3600 + 1800));

@@ -242,7 +242,8 @@ fn is_current(cx: &Read<'_>, parcel: &Parcel<PushPiece>, place: usize) -> Result
 
 /// Records the delivery results: which browsers have which items, and when to try the others again.
 fn settle(cx: &mut Write<'_>, parcel: &Parcel<PushPiece>, arrivals: &[Arrival]) -> Result<()> {
-    let (member, now) = (parcel.member_id(), cx.now());
+    let member = parcel.member_id();
+    let now = cx.now();
     let sent: Vec<(&PushPiece, &Arrival)> = parcel.pieces().iter().zip(arrivals).collect();
     let mut targets = Vec::new();
     for mut target in web_push::targets(cx, member)? {

@@ -34,7 +34,8 @@ impl ArrivingExport {
     /// Begins to receive a file from a workspace.
     pub(crate) fn begin(shared: &Shared, workspace: WorkspaceId) -> Result<Self> {
         let spool = shared.settings.spools.create(Some(workspace))?;
-        let (table, known) = (Arc::clone(&shared.table), shared.settings.known_keys.clone());
+        let table = Arc::clone(&shared.table);
+        let known = shared.settings.known_keys.clone();
         let judge = Judge::begin(move |chunks| verify(chunks, table.records(), &known, &mut ()).map(drop))?;
         Ok(Self { spool, judge })
     }
@@ -127,7 +128,8 @@ mod tests {
             Spools::new(folder.path().to_owned(), limits).create(Some(WorkspaceId::INSTANCE)).unwrap();
         let records = [Records::table("things", "n").ints("n").texts("text")];
         let judge = Judge::begin(move |chunks| verify(chunks, &records, &[], &mut ()).map(drop)).unwrap();
-        let (mut arriving, mut taken) = (ArrivingExport { spool, judge }, 0);
+        let mut arriving = ArrivingExport { spool, judge };
+        let mut taken = 0;
         for chunk in text.chunks(step) {
             arriving = match arriving.write(chunk.to_vec()) {
                 Ok(arriving) => arriving,

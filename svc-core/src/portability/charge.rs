@@ -36,7 +36,8 @@ pub(super) fn payer(caller: &Caller) -> Option<WorkspaceId> {
 /// Fails with 429 if the payer and its copies have no import left.
 pub(super) fn check(cx: &Read<'_>, payer: Option<WorkspaceId>) -> Result<()> {
     let (Some(payer), Some(max)) = (payer, cx.settings().import_workspaces) else { return Ok(()) };
-    let (max, now) = (i64::from(max.get()), cx.now());
+    let max = i64::from(max.get());
+    let now = cx.now();
     let since = now.before(SPAN);
     let counted: Option<(i64, i64)> = cx.one(COUNT, &[&payer, &since])?;
     let (done, in_progress) = counted.unwrap_or_default();

@@ -359,7 +359,8 @@ fn begin_staging(
     verified: &Verified,
     (import_id, holder, until): (&str, Uuid, Time),
 ) -> Result<bool> {
-    let (workspace, now) = (verified.header.workspace_id, cx.now());
+    let workspace = verified.header.workspace_id;
+    let now = cx.now();
     if let Some((staged, holder, until)) = cx.one::<(String, Uuid, Time)>(STAGED, &[&workspace])? {
         if is_held(holder, until, now) {
             return Err(in_progress());
@@ -383,7 +384,8 @@ fn begin_staging(
                 .with("retry_after_secs", ERASED_PAUSE.as_secs()));
         }
     }
-    let (mode, payer) = (verified.mode.name(), charge::payer(cx.caller()));
+    let mode = verified.mode.name();
+    let payer = charge::payer(cx.caller());
     charge::check(cx, payer)?;
     cx.execute(
         1,
@@ -408,7 +410,9 @@ fn show(
     verified: &Verified,
     (import_id, held_by, charged_to): (&str, Uuid, Option<WorkspaceId>),
 ) -> Result<Imported> {
-    let (header, source, mode) = (&verified.header, &verified.source, verified.mode);
+    let header = &verified.header;
+    let source = &verified.source;
+    let mode = verified.mode;
     let workspace = header.workspace_id;
     for later in &verified.later {
         cx.execute(1, later.set, &[&later.id, &later.value])?;

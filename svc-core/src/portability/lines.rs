@@ -75,7 +75,9 @@ const KEPT_MAX: usize = 100_000;
 
 impl LineWriter {
     pub fn new(spool: Spool) -> Self {
-        let (sections, later, handles) = (Vec::new(), Vec::new(), BTreeMap::new());
+        let sections = Vec::new();
+        let later = Vec::new();
+        let handles = BTreeMap::new();
         Self { spool, sections, later, handle: None, handles, failed: None }
     }
 
@@ -90,7 +92,8 @@ impl LineWriter {
         for (column, _) in later {
             match row.columns.get(column) {
                 Some(value) if *value != Stored::Null => {
-                    let (set, value) = (records.set(column), value.clone());
+                    let set = records.set(column);
+                    let value = value.clone();
                     self.later.push(Later { set, id: id(), value });
                 }
                 _ => {}
@@ -214,7 +217,9 @@ impl StepReader {
             _ => next(&self.lines, offset, self.table.records()),
         }?;
         if !self.ends_at(step.end) {
-            let (lines, table, begin) = (self.lines.clone(), Arc::clone(&self.table), step.end);
+            let lines = self.lines.clone();
+            let table = Arc::clone(&self.table);
+            let begin = step.end;
             let read = move || next(&lines, begin, table.records());
             let thread = thread::Builder::new().name("svc-import".to_owned()).spawn(read);
             // Without a thread the next step reads them itself.
@@ -226,7 +231,9 @@ impl StepReader {
 
 fn next(lines: &Spooled, offset: u64, declared: &[Records]) -> Result<Step> {
     let mut reader = BufReader::with_capacity(256 << 10, lines.reader(offset));
-    let (mut found, mut read, mut text) = (Vec::new(), 0_u64, Vec::new());
+    let mut found = Vec::new();
+    let mut read = 0_u64;
+    let mut text = Vec::new();
     let mut place = 0;
     while found.len() < STEP_ROWS && read < STEP_BYTES {
         text.clear();

@@ -100,7 +100,9 @@ impl<R: Read> Pieces<R> {
     /// Finds a value as [`Self::value`] does, but returns its range in the buffer until more is taken.
     pub fn find(&mut self, most: usize) -> Result<Range<usize>, Cut> {
         self.peek()?.ok_or(Cut::Ended)?;
-        let (mut scan, mut scanned, mut checked_at) = (Scan::default(), 0_usize, READ_BYTES);
+        let mut scan = Scan::default();
+        let mut scanned = 0_usize;
+        let mut checked_at = READ_BYTES;
         let len = loop {
             let left = self.buffer.get(self.at..).unwrap_or_default();
             if let Some(more) = scan.end_in(left.get(scanned..).unwrap_or_default())? {

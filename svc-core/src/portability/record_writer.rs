@@ -321,7 +321,8 @@ mod tests {
         })
         .unwrap();
         assert_eq!(sent, 7);
-        let (hash, escaped) = (hash_text(&[7; 32]), text.replace('"', "\\\""));
+        let hash = hash_text(&[7; 32]);
+        let escaped = text.replace('"', "\\\"");
         let thing = format!(
             "{{\"hash\":\"{hash}\",\"id\":\"{id}\",\"is\":true,\"n\":5,\"record\":\"things\",\
              \"text\":\"{escaped}\"}}"

@@ -28,7 +28,8 @@ pub(super) fn chore() -> Chore {
 ///
 /// A failure with one of them is retried later, after all others.
 fn step(round: &Round<'_>) -> Result<Step> {
-    let (mut last, mut failed) = (WorkspaceId::INSTANCE, None);
+    let mut last = WorkspaceId::INSTANCE;
+    let mut failed = None;
     while let Some(workspace) = round.read(move |cx| workspaces::erasing(cx, last))? {
         let Some(lead) = round.lead()? else { return Ok(Step::Done) };
         match lead.write(WorkspaceId::INSTANCE, move |cx| erase_some(cx, workspace)) {

@@ -496,7 +496,8 @@ mod tests {
         }
         let note = signer().sign(&key_name(workspace()), &signed_text(&header, &manifest).unwrap());
         let records = [things, events].concat().join(",\n");
-        let (header, manifest) = (json!(header), json!(manifest));
+        let header = json!(header);
+        let manifest = json!(manifest);
         format!(
             "{{\"type\":\"{TYPE}\",\n\"header\":{header},\n\"records\":[\n{records}\n],\n\
              \"manifest\":{manifest},\n\"signature\":{}}}\n",
@@ -584,7 +585,9 @@ mod tests {
             spaces in prop::collection::vec("[ \n\t\r]{0,2}", 1..40),
             step in 1_usize..100,
         ) {
-            let (mut formatted, mut is_text, mut is_escaped) = (String::new(), false, false);
+            let mut formatted = String::new();
+            let mut is_text = false;
+            let mut is_escaped = false;
             let mut spaces = spaces.iter().cycle();
             for char in file().chars() {
                 let is_sign = !is_text && "{}[]:,".contains(char);

@@ -186,7 +186,8 @@ impl Exporter {
             ReadBounds { up_to: before.header.head.lsn, rows: PAGE_ROWS, bytes: PAGE_BYTES, young: None };
         let mut cursor = before.cursor.clone();
         // The workspace's row comes before the events.
-        let (workspace, open) = (before.header.workspace_id, before.events.clone());
+        let workspace = before.header.workspace_id;
+        let open = before.events.clone();
         let beside = write_beside(workspace, spool, (open, false), |rows| {
             let mut outcome = Ok(());
             // The thread that writes them also hashes them, because it has less work.
@@ -203,7 +204,9 @@ impl Exporter {
         if let Err(broken) = read {
             return Ok(Err(broken_log(workspace, broken)));
         }
-        let (header, manifest, len) = (before.header.clone(), before.manifest.clone(), spool.len());
+        let header = before.header.clone();
+        let manifest = before.manifest.clone();
+        let len = spool.len();
         Ok(Ok(RowsWritten { header, manifest, events: written.open, cursor, len }))
     }
 
@@ -298,7 +301,9 @@ impl KeyColumns {
     /// Returns the key of a message, or `None` if it is not live, hidden from the caller, or cannot be
     /// unwrapped.
     fn open(&self, cx: &Read<'_>, workspace: WorkspaceId, row: &dyn Columns) -> Result<Option<String>> {
-        let (id, thread, lsn) = (row.id(self.id), row.id(self.thread_id), row.int(self.lsn));
+        let id = row.id(self.id);
+        let thread = row.id(self.thread_id);
+        let lsn = row.int(self.lsn);
         let (Some(Some(id)), Some(Some(thread)), Some(lsn)) = (id, thread, lsn) else { return Ok(None) };
         let is_kept = row.id(self.channel_id).flatten().is_none_or(|id| self.kept_from.contains(&id.into()));
         if is_kept || lsn <= self.words_floor || !matches!(row.column(self.withdrawn_at)?, Param::Null) {

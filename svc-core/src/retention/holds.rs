@@ -187,11 +187,13 @@ fn place_legal_hold(cx: &mut Write<'_>, input: &PlaceLegalHold) -> Result<LegalH
     let workspace_id = input.workspace_id.of(cx)?;
     let id: HoldId = cx.new_id()?;
     let lsn = cx.emit(Subject::WORKSPACE, &LegalHoldPlaced { hold_id: id })?.lsn;
-    let (placed_by, placed_at) = (cx.caller().member, cx.now());
+    let placed_by = cx.caller().member;
+    let placed_at = cx.now();
     let reason: &str = &input.reason;
     cx.insert(&new_row!("insert into legal_holds" { id, workspace_id, reason, placed_by, placed_at, lsn }))?;
     cx.audit("legal_hold.place", json!({"hold_id": id}))?;
-    let (released_by, released_at) = (None, None);
+    let released_by = None;
+    let released_at = None;
     Ok(LegalHold { id, reason: reason.to_owned(), placed_by, placed_at, released_by, released_at, lsn })
 }
 
@@ -207,7 +209,8 @@ struct ListLegalHolds {
 
 fn list_legal_holds(cx: &Read<'_>, input: &ListLegalHolds) -> Result<Page<LegalHold>> {
     let workspace_id = input.workspace_id.of(cx)?;
-    let (after, most) = (Cursor::after(input.cursor), rows_to_read(input.limit));
+    let after = Cursor::after(input.cursor);
+    let most = rows_to_read(input.limit);
     let holds = cx.rows(LIST, &[&workspace_id, &after, &most])?;
     Ok(Page::of(holds, input.limit, |hold: &LegalHold| hold.lsn))
 }
@@ -235,7 +238,8 @@ fn release_legal_hold(cx: &mut Write<'_>, input: &ReleaseLegalHold) -> Result<Le
         return Ok(hold);
     }
     cx.emit(Subject::WORKSPACE, &LegalHoldReleased { hold_id: hold.id })?;
-    let (released_by, released_at) = (cx.caller().member, Some(cx.now()));
+    let released_by = cx.caller().member;
+    let released_at = Some(cx.now());
     cx.execute(1, RELEASE, &[&hold.id, &released_by, &released_at])?;
     cx.audit("legal_hold.release", json!({"hold_id": hold.id}))?;
     Ok(LegalHold { released_by, released_at, ..hold })

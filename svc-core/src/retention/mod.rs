@@ -152,7 +152,8 @@ fn set_retention_policy(cx: &mut Write<'_>, input: &SetRetentionPolicy) -> Resul
     if wanted != of_workspace(cx, workspace_id)? {
         let lsn = cx.emit(Subject::WORKSPACE, &RetentionPolicySet { kept: wanted })?.lsn;
         let Kept { messages_days, events_days, deliveries_days, media_days, media_quota_bytes } = wanted;
-        let (workspace, at) = (workspace_id, cx.now());
+        let workspace = workspace_id;
+        let at = cx.now();
         let values = [messages_days, events_days, deliveries_days, media_days, media_quota_bytes];
         let [a, b, c, d, e] = &values;
         cx.execute(1, SET, &[&workspace, a, b, c, d, e, &at, &lsn])?;

@@ -156,7 +156,8 @@ fn purge_workspace(
     let purge = load(cx, workspace_id)?;
     if let (Some(purge), Some(_)) = (&purge, &joined) {
         let Some(purged_at) = purge.purged_at else { return purge_some(cx).map(|()| None) };
-        let (up_to_lsn, removed) = (purge.up_to_lsn, purge.progress.removed.clone());
+        let up_to_lsn = purge.up_to_lsn;
+        let removed = purge.progress.removed.clone();
         return Ok(Some(WordsPurged { workspace_id, up_to_lsn, purged_at, removed }));
     }
     if load_workspace(cx, workspace_id)?.name != *input.confirm {

@@ -102,7 +102,8 @@ impl Ceiling {
     /// Creates a ceiling of `all` places; `what` names them, in the plural.
     pub fn new(what: &'static str, all: usize, quotas: Quotas) -> Self {
         let quota = |quota: Option<usize>| quota.unwrap_or(usize::MAX);
-        let (client, workspace) = (quota(quotas.client), quota(quotas.workspace));
+        let client = quota(quotas.client);
+        let workspace = quota(quotas.workspace);
         Self::with(what, Rules { all, client, workspace, has_shares: true })
     }
 
@@ -207,7 +208,8 @@ impl Ceiling {
 
     /// Returns how many places of 1 new clients of a workspace can take one after the other, up to `most`.
     pub fn room(&self, workspace: WorkspaceId, most: usize) -> usize {
-        let (state, rules) = (lock(&self.0.state), &self.0.rules);
+        let state = lock(&self.0.state);
+        let rules = &self.0.rules;
         let mut own = Standing { client: 0, workspace: state.counted(workspace), total: state.total };
         let mut fits_one_more = || {
             let fits = rules.fits_in_workspace(&state, workspace, own, 1).is_ok();
@@ -220,7 +222,8 @@ impl Ceiling {
     /// Returns whether all places are used up and the workspace holds its half: it would wait for its own
     /// places.
     pub fn is_used_up_by(&self, workspace: WorkspaceId) -> bool {
-        let (state, rules) = (lock(&self.0.state), &self.0.rules);
+        let state = lock(&self.0.state);
+        let rules = &self.0.rules;
         state.total >= rules.all && !rules.is_in_share_of_workspace(state.counted(workspace), 1)
     }
 

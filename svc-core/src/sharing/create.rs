@@ -79,7 +79,8 @@ pub(super) fn create_share_ticket(cx: &mut Write<'_>, input: &CreateShareTicket)
     let (id, secret): (ShareTicketId, _) = (cx.new_id()?, new_secret_of(cx, SECRET_PREFIX)?);
     let artifact_shas: Vec<ArtifactSha> = artifact_shas.into_iter().collect();
     let stored_shas = json!(artifact_shas).to_string();
-    let (channel_id, installation_id) = (channel.id, cx.caller().installation);
+    let channel_id = channel.id;
+    let installation_id = cx.caller().installation;
     let event = ShareTicketIssued { ticket_id: id, channel_id, expires_at, artifact_shas, installation_id };
     let lsn = cx.emit(Subject::channel(channel.id).about(owner_id), &event)?.lsn;
     let ticket = ShareTicket {
@@ -147,7 +148,8 @@ mod tests {
         let at = |secs: i64| Time::from_micros(secs * 1_000_000);
         let now = at(1000);
         let secs = |secs| Some(Count::new(secs).unwrap());
-        let (longest, latest) = (SHARE_TICKET_MAX_SECS, at(1000 + SHARE_TICKET_MAX_SECS));
+        let longest = SHARE_TICKET_MAX_SECS;
+        let latest = at(1000 + SHARE_TICKET_MAX_SECS);
         assert_eq!(longest, 48 * 60 * 60);
         assert_eq!(end(now, None, secs(1)).unwrap(), at(1001));
         assert_eq!(end(now, None, secs(longest)).unwrap(), latest);

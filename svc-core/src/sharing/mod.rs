@@ -91,7 +91,8 @@ impl Event for ShareTicketIssued {
     const KIND: &'static str = "ShareTicketIssued";
 
     fn replay(event: &Replayed<'_>) -> Result<()> {
-        let (owner, actor) = (event.member(), event.actor());
+        let owner = event.member();
+        let actor = event.actor();
         let creator = if actor.is_null() { owner.clone() } else { actor };
         let ticket = event.row_of("share_tickets", "ticket_id")?.made();
         let ticket = ticket.copy("channel_id expires_at installation_id");
@@ -230,9 +231,11 @@ const HORIZON: &str =
 
 fn list_share_tickets(cx: &Read<'_>, input: &ListShareTickets) -> Result<Page<ShareTicket>> {
     let workspace_id = input.workspace_id.of(cx)?;
-    let (after, most) = (Cursor::after(input.cursor), rows_to_read(input.limit));
+    let after = Cursor::after(input.cursor);
+    let most = rows_to_read(input.limit);
     let horizon: Horizon = cx.horizon(HORIZON, &[&workspace_id], after)?;
-    let (sight, last) = (cx.caller().sight.params(), horizon.up_to());
+    let sight = cx.caller().sight.params();
+    let last = horizon.up_to();
     let rows = cx.rows(OF_WORKSPACE, &sight.and(&[&workspace_id, &after, &most, &last]))?;
     Ok(Page::within(horizon, rows, input.limit, |ticket: &ShareTicket| ticket.lsn))
 }

@@ -78,8 +78,8 @@ impl Spools {
         let disk = measure(&folder).unwrap_or(DiskSize { free: u64::MAX, total: 0 });
         let reserve = || (disk.total / 100).saturating_mul(DISK_RESERVE_PERCENT).min(DISK_RESERVE_MAX_BYTES);
         let max = || (disk.free / 2).min(SPOOL_MAX_BYTES);
-        let (max, reserve) =
-            (limits.max_bytes.unwrap_or_else(max), limits.reserve_bytes.unwrap_or_else(reserve));
+        let max = limits.max_bytes.unwrap_or_else(max);
+        let reserve = limits.reserve_bytes.unwrap_or_else(reserve);
         Self(Arc::new(Inner { folder, max, reserve, measure, taken: Mutex::default() }))
     }
 
@@ -222,7 +222,8 @@ mod tests {
 
     /// Creates spools on a disk with the given number of free bytes.
     fn on_disk(limits: SpoolLimits, free: &Arc<AtomicU64>, total: u64) -> (tempfile::TempDir, Spools) {
-        let (folder, free) = (tempfile::tempdir().unwrap(), Arc::clone(free));
+        let folder = tempfile::tempdir().unwrap();
+        let free = Arc::clone(free);
         let measure = move |_: &Path| Ok(DiskSize { free: free.load(Ordering::Relaxed), total });
         let spools = Spools::measured(folder.path().join("new"), limits, Arc::new(measure));
         (folder, spools)

@@ -71,7 +71,8 @@ impl Budget {
         let (ends, page_ends, half) = match span {
             None => (UNLIMITED, UNLIMITED, 0),
             Some(span) => {
-                let (now, half) = (self.clock.monotonic(), span / 2);
+                let now = self.clock.monotonic();
+                let half = span / 2;
                 (now.plus(span).micros(), now.plus(half).micros(), micros(half))
             }
         };

@@ -229,7 +229,8 @@ mod tests {
             let values: Vec<String> = row.values.iter().map(|value| format!("{:?}", value.param())).collect();
             assert_eq!(values, ["2", "text of 7 bytes", "1", "text of 3 bytes", "5"]);
         });
-        let (at, late) = (3_i64, false);
+        let at = 3_i64;
+        let late = false;
         let row = new_row!("insert into one" { at });
         assert_eq!((row.sql, row.values.len()), ("insert into one (at) values ($1)", 1));
         let row = new_row!("insert into two" { late: !late, at });

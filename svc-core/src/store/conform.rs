@@ -224,7 +224,8 @@ const RULES: &[Rule] = &[
             assert_eq!(visited, read, "{}: {bytes}", subject.name);
             read
         };
-        let (text, each) = ("x".repeat(1000), ROW_BYTES + 1000);
+        let text = "x".repeat(1000);
+        let each = ROW_BYTES + 1000;
         for (bytes, rows) in
             [(1, 1), (each, 1), (each + 1, 2), (5 * each, 5), (20 * each, 20), (usize::MAX, 20)]
         {
@@ -453,7 +454,8 @@ fn check_executor(subject: &Subject, seed: u64) -> (usize, usize) {
 #[test]
 fn nothing_acknowledged_is_lost_and_nothing_rejected_is_stored() {
     let rounds = std::env::var("SVC_TEST_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(12);
-    let (mut unknown, mut unavailable) = (0, 0);
+    let mut unknown = 0;
+    let mut unavailable = 0;
     for seed in 1..=rounds {
         for one_in in [40, 400, 4000] {
             let (unknown_now, unavailable_now) = check_executor(&Subject::hostile(seed, one_in), seed);

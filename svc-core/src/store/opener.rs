@@ -113,7 +113,8 @@ impl Opener {
     /// Returns how core threads open their connections, each of which reports its statements to `watcher`.
     pub fn opens(&self, watcher: Option<&Watcher>) -> Opens {
         let of = |role| -> Open {
-            let (opener, watcher) = (self.clone(), watcher.cloned());
+            let opener = self.clone();
+            let watcher = watcher.cloned();
             Arc::new(move || {
                 let mut conn = opener.open(role)?;
                 if let Some(watcher) = &watcher {
@@ -278,7 +279,8 @@ mod tests {
     #[test]
     fn a_file_that_is_complete_only_with_its_log_is_a_database() {
         let folder = tempfile::tempdir().unwrap();
-        let (made, path) = (folder.path().join("made.db"), folder.path().join("svc.db"));
+        let made = folder.path().join("made.db");
+        let path = folder.path().join("svc.db");
         let log = |path: &Path| path.with_extension("db-wal");
         let conn = with_schema(&made);
         conn.execute_batch("insert into t values (zeroblob(200000))").unwrap();
@@ -302,7 +304,8 @@ mod tests {
     #[test]
     fn another_programs_database_is_rejected_and_left_alone_with_its_log() {
         let folder = tempfile::tempdir().unwrap();
-        let (made, path) = (folder.path().join("made.db"), folder.path().join("svc.db"));
+        let made = folder.path().join("made.db");
+        let path = folder.path().join("svc.db");
         let conn = with_schema(&made);
         conn.execute_batch("drop table schema_migrations").unwrap();
         let files = |path: &Path| [path.to_owned(), path.with_extension("db-wal")];

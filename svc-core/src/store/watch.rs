@@ -21,7 +21,8 @@ pub type Watcher = Arc<dyn Fn(&Ran) + Send + Sync>;
 
 /// Returns how many rows the scans of a plan examined, according to the output of `explain (analyze)`.
 pub(super) fn rows_examined<'l>(plan: impl IntoIterator<Item = &'l str>) -> u64 {
-    let (mut examined, mut loops) = (0_u64, 0_u64);
+    let mut examined = 0_u64;
+    let mut loops = 0_u64;
     for line in plan {
         let line = line.trim_start_matches([' ', '-', '>']);
         if let Some((_, actual)) = line.split_once("(actual ") {

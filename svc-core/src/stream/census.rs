@@ -136,7 +136,8 @@ fn count_next_page(cx: &Read<'_>, input: &GetKindCensus, census: &mut Census) ->
         Some(thread) => {
             if census.counted_to.is_none() {
                 let after = range.beginning();
-                let (counted_to, left) = (Some(after), CENSUS_TAIL_MAX);
+                let counted_to = Some(after);
+                let left = CENSUS_TAIL_MAX;
                 *census = Census { counted_to, after, up_to: range.head, left, ..Census::default() };
             }
             if !census.add_events_of_thread(cx, thread, input.channel_id)? {
@@ -361,7 +362,8 @@ pub(crate) fn forget(cx: &mut Write<'_>, floor: i64, counts: &Counts) -> Result<
 fn change(cx: &mut Write<'_>, counts: &Counts, sign: i64) -> Result<()> {
     let workspace = cx.caller().workspace_id;
     for ((channel, kind), count) in counts {
-        let (channel, change) = (channel.map_or(Uuid::nil(), ChannelId::uuid), count.saturating_mul(sign));
+        let channel = channel.map_or(Uuid::nil(), ChannelId::uuid);
+        let change = count.saturating_mul(sign);
         cx.execute_any(CHANGE, &[&workspace, &channel, kind, &change])?;
     }
     Ok(())

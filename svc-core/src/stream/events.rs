@@ -230,7 +230,8 @@ pub(super) fn sees_thread(cx: &Read<'_>, thread: ThreadId) -> Result<bool> {
 fn page(cx: &Read<'_>, wanted: &Selection, after: Option<i64>, limit: Option<Limit>) -> Result<EventPage> {
     let Selection { workspace_id, channel_id, thread_id, member_id, kind } = wanted;
     let range = LogRange::read(cx)?;
-    let (room_lsn, after) = (range.head, after.unwrap_or(range.beginning()));
+    let room_lsn = range.head;
+    let after = after.unwrap_or(range.beginning());
     range.check_after(*workspace_id, after)?;
     let (sql, horizon) = match *thread_id {
         // The position that a page reaches would reveal how many events a hidden thread has, so it is treated
@@ -242,8 +243,9 @@ fn page(cx: &Read<'_>, wanted: &Selection, after: Option<i64>, limit: Option<Lim
         Some(thread) => (PAGE_OF_THREAD, cx.horizon(HORIZON_OF_THREAD, &[&thread], after)?),
         None => (PAGE, Horizon::above(after, room_lsn)),
     };
-    let (sight, last, rows) =
-        (cx.caller().sight.params(), room_lsn.min(horizon.up_to()), rows_to_read(limit));
+    let sight = cx.caller().sight.params();
+    let last = room_lsn.min(horizon.up_to());
+    let rows = rows_to_read(limit);
     let params = sight.and(&[workspace_id, &after, &last, channel_id, thread_id, member_id, kind, &rows]);
     let stored = Page::within(horizon, cx.rows(sql, &params)?, limit, |event: &StoredEvent| event.lsn);
     let events = open_words(cx, stored)?;

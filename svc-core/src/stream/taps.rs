@@ -78,7 +78,8 @@ impl Tap {
         let mut events = Vec::new();
         let read = cursor.read(cx, bounds, |lsn, row| {
             if filter.matches(row.kind, &row.subject) {
-                let (kind, payload) = (row.kind.to_owned(), row.payload.to_owned());
+                let kind = row.kind.to_owned();
+                let payload = row.payload.to_owned();
                 events.push(TapEvent { lsn, kind, at: row.at, subject: row.subject, payload });
             }
             true

@@ -107,7 +107,8 @@ fn list_tombstones(cx: &Read<'_>, input: &ListTombstones) -> Result<Page<Tombsto
     let after = Cursor::after(input.cursor).max(LogRange::read(cx)?.beginning());
     let most = rows_to_read(Some(limit));
     let horizon: Horizon = cx.horizon(HORIZON, &[&workspace_id], after)?;
-    let (sight, last) = (cx.caller().sight.params(), horizon.up_to());
+    let sight = cx.caller().sight.params();
+    let last = horizon.up_to();
     let ListTombstones { channel_id, thread_id, .. } = input;
     let params = sight.and(&[&workspace_id, &after, &last, channel_id, thread_id, &most]);
     let page = Page::within(horizon, cx.rows(LIST, &params)?, Some(limit), |event: &Withdrawal| event.lsn);

@@ -96,7 +96,8 @@ impl Clock {
     /// Returns the current time.
     pub fn now(&self) -> Time {
         let mut followed = lock(&self.0.followed);
-        let (monotonic, wall) = (self.monotonic(), self.0.source.wall());
+        let monotonic = self.monotonic();
+        let wall = self.0.source.wall();
         let ahead = wall.micros().saturating_sub(monotonic.signed_micros());
         let reading = Reading { at_least: ahead, at_most: ahead };
         let finding = follow(&mut followed.machine, reading, monotonic);
@@ -347,7 +348,8 @@ mod tests {
     #[test]
     fn the_system_clock_goes_forward_and_cannot_be_advanced() {
         let clock = Clock::system();
-        let (before, now) = (clock.monotonic(), clock.now());
+        let before = clock.monotonic();
+        let now = clock.now();
         clock.advance(Duration::from_secs(1_000_000));
         clock.set(Time::from_micros(1));
         clock.step(DAY);

@@ -119,7 +119,8 @@ fn form(body: &[u8]) -> Result<Parameters> {
 /// Id and secret are form-encoded before they are joined (RFC 6749, 2.3.1).
 fn basic(headers: &HeaderMap) -> Result<Option<Basic>> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
-    let (first, more) = (values.next(), values.next());
+    let first = values.next();
+    let more = values.next();
     if more.is_some() {
         return Err(invalid("the request has more than one Authorization header"));
     }
@@ -281,7 +282,8 @@ mod tests {
         #[test]
         fn what_is_encoded_is_read(ids in strangers::texts(&PIECES), secrets in strangers::texts(&PIECES)) {
             for (id, secret) in ids.into_iter().zip(secrets) {
-                let (id_sent, secret_sent) = (escaped(&id), escaped(&secret));
+                let id_sent = escaped(&id);
+                let secret_sent = escaped(&secret);
                 let body = format!("client_secret={secret_sent}&client_id={id_sent}");
                 let read = form(body.as_bytes()).unwrap();
                 prop_assert_eq!(read.client_id.as_ref(), Some(&id));

@@ -32,7 +32,9 @@ impl Framing for Approval {
 
 impl Approval {
     async fn open(&self, call: Call<'_>) -> Result<Response> {
-        let (form, board, path) = (call.form()?, &call.state.board, call.uri()?.path().to_owned());
+        let form = call.form()?;
+        let board = &call.state.board;
+        let path = call.uri()?.path().to_owned();
         if form == Form::Page
             && let Err(refusal) = call.state.hosts.check(call.uri()?, call.headers()?)
         {

@@ -90,7 +90,9 @@ fn provider(state: &ServerState) -> Result<&Provider> {
 }
 
 async fn begin(mut call: Call<'_>) -> Result<Response> {
-    let (state, head, path) = (call.state, call.head().await?, call.uri()?.path().to_owned());
+    let state = call.state;
+    let head = call.head().await?;
+    let path = call.uri()?.path().to_owned();
     let admission = call.admit(head).await?;
     let holder = call.holder(&admission);
     let received = call.read(&admission).await;
@@ -118,7 +120,9 @@ async fn begin(mut call: Call<'_>) -> Result<Response> {
 }
 
 async fn finish(mut call: Call<'_>) -> Result<Response> {
-    let (state, head, path) = (call.state, call.head().await?, call.uri()?.path().to_owned());
+    let state = call.state;
+    let head = call.head().await?;
+    let path = call.uri()?.path().to_owned();
     let admission = call.admit(head).await?;
     let holder = call.holder(&admission);
     let received = call.read(&admission).await;
@@ -135,7 +139,9 @@ async fn finish(mut call: Call<'_>) -> Result<Response> {
     };
     let reply = call.reply(admission, &input).await?;
     let taken = reply.output_as::<TakenLogin>().ok_or_else(|| Error::internal("no login was taken"))?;
-    let (provider, workspace, now) = (provider(state)?, taken.workspace_id, state.service.now());
+    let provider = provider(state)?;
+    let workspace = taken.workspace_id;
+    let now = state.service.now();
     let identified = provider.identify(holder, &callback, &taken.secrets, now);
     let identified = state.unless_closing(identified).await??;
     let claims = if state.service.has_signed_in(workspace, identified.claims()).await? {

@@ -82,7 +82,9 @@ pub(super) struct Session;
 
 impl Session {
     async fn respond_to(&self, call: Call<'_>) -> Result<Response> {
-        let (state, signs_out, reads) = (call.state, call.signs_out()?, call.changes_nothing());
+        let state = call.state;
+        let signs_out = call.signs_out()?;
+        let reads = call.changes_nothing();
         let responded = in_usual_steps(self, call).await;
         match responded {
             Err(refusal) if reads && refusal.code() == Code::Unauthenticated => {

@@ -27,7 +27,8 @@ impl Framing for Unsubscribe {
 
 async fn respond(call: Call<'_>) -> Result<Response> {
     let board = call.state.location(call.uri()?.path(), "/ui/");
-    let (form, is_question) = (call.form()?, call.changes_nothing());
+    let form = call.form()?;
+    let is_question = call.changes_nothing();
     let answered = answer(call).await;
     let mut response = match (form, answered) {
         (Form::Page, Ok(_)) if is_question => ui::unsubscribe_question(),

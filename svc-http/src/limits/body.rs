@@ -107,7 +107,8 @@ impl Bodies {
     {
         let began = Instant::now();
         let mut collected = Collected::default();
-        let (mut unfinished, mut counted) = (None, None::<Place>);
+        let mut unfinished = None;
+        let mut counted = None::<Place>;
         loop {
             let now = Instant::now();
             if unfinished.is_none() && now >= began + SLOW_AFTER {
@@ -397,7 +398,8 @@ mod tests {
 
     #[tokio::test]
     async fn the_bytes_of_a_body_count_from_the_first_until_they_are_dropped() {
-        let (bodies, json) = (Bodies::new(), headers(&[("content-type", "application/json")]));
+        let bodies = Bodies::new();
+        let json = headers(&[("content-type", "application/json")]);
         let holder = |number| Holder::at([127, 0, 0, number].into());
         let size = 2 << 20;
         let read = async |number| {
@@ -428,7 +430,8 @@ mod tests {
 
     #[tokio::test]
     async fn one_workspace_leaves_bytes_of_bodies_to_others() {
-        let (bodies, json) = (Bodies::new(), headers(&[("content-type", "application/json")]));
+        let bodies = Bodies::new();
+        let json = headers(&[("content-type", "application/json")]);
         let body = Bytes::from(vec![b' '; BYTES_MAX / 128]);
         let all_of = async |workspace: u8, client: u8| {
             let workspace = format!("00000000-0000-0000-0000-0000000000{workspace:02}").parse().unwrap();
@@ -445,7 +448,8 @@ mod tests {
                 }
             }
         };
-        let (mut got, mut held) = (Vec::new(), Vec::new());
+        let mut got = Vec::new();
+        let mut held = Vec::new();
         for (workspace, client) in [(1, 1), (1, 2), (1, 3), (2, 1), (2, 2), (2, 3), (3, 1)] {
             let (bytes, scope) = all_of(workspace, client).await;
             got.push((workspace, bytes.len(), scope));

@@ -96,7 +96,8 @@ pub(crate) struct Busy {
 /// event it has none, and then waits for its turn.
 pub(crate) async fn in_turns<F: Future>(busy: Option<Busy>, request: F) -> F::Output {
     let Some(Busy { places, holder, _place: place }) = busy else { return request.await };
-    let (mut request, mut place) = (pin!(request), Some(place));
+    let mut request = pin!(request);
+    let mut place = Some(place);
     let mut left = TIMEOUT;
     loop {
         let polled = poll_fn(|cx| Poll::Ready(request.as_mut().poll(cx))).await;

@@ -80,7 +80,8 @@ impl FileRest {
     /// Reads the next bytes, on a thread that may wait for the disk.
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Bytes>> {
         let reading = self.reading.get_or_insert_with(|| {
-            let (spooled, offset) = (self.spooled.clone(), self.offset);
+            let spooled = self.spooled.clone();
+            let offset = self.offset;
             tokio::task::spawn_blocking(move || spooled.read_at(offset, READ))
         });
         let read = ready!(Pin::new(reading).poll(cx));
@@ -252,7 +253,8 @@ mod tests {
     #[tokio::test]
     async fn sent_bytes_no_longer_count() {
         let holder = Holder::at([127, 0, 0, 1].into());
-        let (size, all) = (2 * CHUNK + 7, 4 * CHUNK);
+        let size = 2 * CHUNK + 7;
+        let all = 4 * CHUNK;
         let shares = Ceiling::new("bytes", all, Quotas::default());
         let pace = Pace::new();
         let mut body = ResponseBody::from(Bytes::from(vec![7; CHUNK]));

@@ -86,8 +86,11 @@ where
         return Err(too_large());
     }
     let mut file = service.begin_file(holder.workspace).await?;
-    let (mut incoming, mut received) = (Incoming::default(), 0_u64);
-    let (mut waiting, mut enough, mut judged_at) = (BytesMut::new(), FIRST_BYTES, Instant::now());
+    let mut incoming = Incoming::default();
+    let mut received = 0_u64;
+    let mut waiting = BytesMut::new();
+    let mut enough = FIRST_BYTES;
+    let mut judged_at = Instant::now();
     loop {
         let data = incoming.next(body).await?;
         let is_end = data.is_none();
@@ -167,7 +170,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_that_was_fast_and_then_rests_is_given_up() {
-        let (window, second) = (RATE_WINDOW, Duration::from_secs(1));
+        let window = RATE_WINDOW;
+        let second = Duration::from_secs(1);
         let mut incoming = Incoming::default();
         assert_eq!(next(&mut incoming, Some(20 << 20), second).await, Some(true));
         assert_eq!(next(&mut incoming, None, window).await, None, "it has the time of a window");

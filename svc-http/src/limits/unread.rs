@@ -64,7 +64,8 @@ impl UnreadAnswers {
         size: fn(&T) -> usize,
         make: impl Fn() -> F,
     ) -> Result<(T, Place)> {
-        let (deadline, mut kept) = (Instant::now() + TIMEOUT, None);
+        let deadline = Instant::now() + TIMEOUT;
+        let mut kept = None;
         self.wait(holder, deadline).await?;
         loop {
             let made = make().await?;
@@ -117,7 +118,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_client_above_its_quota_is_paused_and_others_are_not() {
-        let (room, holder) = (UnreadAnswers::new(), Holder::at([127, 0, 0, 1].into()));
+        let room = UnreadAnswers::new();
+        let holder = Holder::at([127, 0, 0, 1].into());
         let made = Cell::new(0);
         let make = async |size: usize| {
             made.set(made.get() + 1);
@@ -146,7 +148,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_read_without_room_is_run_again_when_there_is_some() {
-        let (room, holder) = (UnreadAnswers::new(), Holder::at([127, 0, 0, 1].into()));
+        let room = UnreadAnswers::new();
+        let holder = Holder::at([127, 0, 0, 1].into());
         let made = Cell::new(0);
         let make = async |size: usize| {
             made.set(made.get() + 1);

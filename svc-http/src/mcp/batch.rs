@@ -56,7 +56,8 @@ struct BatchResponses {
 
 impl BatchPost {
     pub fn new(endpoint: &Arc<Endpoint>, state: &Arc<ServerState>, sender: Sender) -> Self {
-        let (endpoint, state) = (Arc::clone(endpoint), Arc::clone(state));
+        let endpoint = Arc::clone(endpoint);
+        let state = Arc::clone(state);
         let notifier = Notifier::closed();
         Self { endpoint, state, sender, notifier, slot: None, answers: Vec::new(), share: None }
     }
@@ -77,7 +78,8 @@ impl BatchPost {
             let (notifier, receiver) = Notifier::new();
             (self.notifier, said) = (notifier, Some(receiver));
         }
-        let (endpoint, principal) = (Arc::clone(&self.endpoint), self.sender.principal.clone());
+        let endpoint = Arc::clone(&self.endpoint);
+        let principal = self.sender.principal.clone();
         let mut answering = Box::pin(self.answer(items));
         let first = tokio::select! {
             biased;
@@ -152,7 +154,8 @@ impl BatchPost {
     ///
     /// A cancelled request has no answer.
     async fn message(&mut self, number: usize, message: Message) -> Result<Option<Vec<u8>>> {
-        let (endpoint, holder) = (Arc::clone(&self.endpoint), self.sender.holder);
+        let endpoint = Arc::clone(&self.endpoint);
+        let holder = self.sender.holder;
         if self.answers.iter().map(Vec::len).sum::<usize>() >= BATCH_ANSWER_MAX {
             return Err(Error::new(
                 Code::Overloaded,
@@ -160,7 +163,8 @@ impl BatchPost {
             )
             .with("scope", Scope::Client.name()));
         }
-        let (manner, places) = (endpoint.router.manner(&message), &self.state.in_flight);
+        let manner = endpoint.router.manner(&message);
+        let places = &self.state.in_flight;
         manner.check_size(&message)?;
         if manner.waits {
             self.slot = None;

@@ -42,7 +42,8 @@ impl Post<'_> {
     /// Answers the message, which has been read with the slot `busy`.
     pub async fn answer(&self, message: Message, busy: Option<Busy>) -> Response {
         let Sender { principal, agreed, view, headers, stated, .. } = self.sender;
-        let (endpoint, id) = (self.endpoint, message.id.clone());
+        let endpoint = self.endpoint;
+        let id = message.id.clone();
         if message.kind != Kind::Request {
             drop(busy);
             if message.kind == Kind::Notification {
@@ -70,7 +71,8 @@ impl Post<'_> {
             let error = principal.refuse(&endpoint.service, error).await;
             return refuse::refused(id.as_ref(), &error, true);
         }
-        let (context, message) = (Arc::new(context), Arc::new(message));
+        let context = Arc::new(context);
+        let message = Arc::new(message);
         if let Some(place) = self.sender.session.as_deref().and_then(Session::place) {
             return match self.answer_elsewhere(&context, &message, manner, place).await {
                 Ok(()) => accepted(),
@@ -110,7 +112,8 @@ impl Post<'_> {
         message: &Arc<Message>,
         manner: CallProperties,
     ) -> Result<Work> {
-        let (places, holder) = (&self.state.in_flight, self.sender.holder);
+        let places = &self.state.in_flight;
+        let holder = self.sender.holder;
         let slot = match manner.waits {
             true => None,
             false => Some(places.take(holder).await?),
@@ -142,7 +145,8 @@ impl Post<'_> {
         place: Result<AnswerPlace>,
     ) -> Result<()> {
         let (Some(session), place) = (self.sender.session.clone(), place?) else { return Ok(()) };
-        let (unread, holder) = (self.state.unread.clone(), self.sender.holder);
+        let unread = self.state.unread.clone();
+        let holder = self.sender.holder;
         // No more work is done for a client with too many unread bytes.
         unread.wait(holder, Instant::now() + unread::TIMEOUT).await?;
         let work = self.work(context, message, manner).await?;
@@ -186,7 +190,8 @@ impl Post<'_> {
         if !streams {
             return self.as_json(context, answering.await).await;
         }
-        let (unread, holder) = (self.state.unread.clone(), self.sender.holder);
+        let unread = self.state.unread.clone();
+        let holder = self.sender.holder;
         let answer =
             Box::pin(async move { answering.await.map(|answer| last_event(answer, &unread, holder)) });
         let events = event_stream::of(Pending { answer, said }, first, KEEP_ALIVE);

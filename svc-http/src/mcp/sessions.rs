@@ -204,7 +204,8 @@ fn idlest<'a>(sessions: impl Iterator<Item = &'a Arc<Session>>) -> Option<String
 ///
 /// It never evicts a holder that has fewer sessions than the newcomer.
 fn heaviest(all: &HashMap<String, Arc<Session>>, newcomer: Holder, wanted: Scope) -> Option<String> {
-    let (mut workspaces, mut clients) = (HashMap::new(), HashMap::new());
+    let mut workspaces = HashMap::new();
+    let mut clients = HashMap::new();
     for Holder { client, workspace } in all.values().map(|session| session.owner.holder) {
         *workspaces.entry(workspace).or_insert(0_usize) += 1;
         *clients.entry((workspace, client)).or_insert(0_usize) += 1;
@@ -413,7 +414,8 @@ mod tests {
     #[tokio::test]
     async fn a_full_server_evicts_the_idlest_session_of_the_heaviest_holder() {
         let all = Sessions::default();
-        let (heavy, light) = (holder(1, 1), holder(1, 2));
+        let heavy = holder(1, 1);
+        let light = holder(1, 2);
         let ids = |sessions: Vec<Arc<Session>>| -> Vec<String> {
             sessions.iter().map(|session| session.id.clone()).collect()
         };

@@ -149,7 +149,8 @@ impl Following {
 
     /// Takes events once there is room for them among the unread bytes; otherwise they are taken again later.
     async fn make_room(&mut self, batch: EventBatch) {
-        let (size, is_kept) = (batch.size(), self.kept.is_some());
+        let size = batch.size();
+        let is_kept = self.kept.is_some();
         match self.unread.take(self.holder, is_kept, size, self.kept.take()) {
             Some(share) => {
                 self.share = Some(share);

@@ -222,7 +222,8 @@ fn held_until_closing(
     state: &ServerState,
     holder: Holder,
 ) -> Result<impl Future<Output = ()> + Send + use<>> {
-    let (slot, mut phase) = (state.sockets.take(holder, 1)?, state.phase.subscribe());
+    let slot = state.sockets.take(holder, 1)?;
+    let mut phase = state.phase.subscribe();
     Ok(async move {
         let _slot = slot;
         closing(&mut phase).await;

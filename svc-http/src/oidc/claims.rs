@@ -87,7 +87,8 @@ impl Client {
 
 fn check_times(claims: &Document<'_>, now: Time) -> Result<(), String> {
     let now = now.micros() as f64 / 1e6;
-    let (earliest, latest) = (now - SKEW.as_secs_f64(), now + SKEW.as_secs_f64());
+    let earliest = now - SKEW.as_secs_f64();
+    let latest = now + SKEW.as_secs_f64();
     if claims.required::<f64>("exp")? <= earliest {
         return Err("it has expired".to_owned());
     }

@@ -130,7 +130,8 @@ impl KeySet {
     pub fn read(json: &[u8]) -> Result<Self, String> {
         let document = Document::read(json)?;
         let given: Vec<&RawValue> = document.required("keys")?;
-        let (mut keys, mut skipped) = (Vec::new(), BTreeMap::<String, usize>::new());
+        let mut keys = Vec::new();
+        let mut skipped = BTreeMap::<String, usize>::new();
         for key in given {
             match Key::read(key.get()) {
                 Ok(key) => keys.push(key),
@@ -175,7 +176,8 @@ impl<'t> Token<'t> {
         let (message, signature) = token.rsplit_once('.').ok_or_else(shape)?;
         let (header, payload) = message.split_once('.').ok_or_else(shape)?;
         let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).map_err(|_| shape());
-        let (header, payload) = (decode(header)?, decode(payload)?);
+        let header = decode(header)?;
+        let payload = decode(payload)?;
         let header = Document::read(&header).map_err(|why| format!("of its header: {why}"))?;
         let algorithm: String = header.required("alg")?;
         let algorithm = Algorithm::from_str(&algorithm).ok().filter(|known| ALGORITHMS.contains(known));

@@ -116,7 +116,9 @@ impl Assets {
     fn made(sources: BTreeMap<String, Bytes>) -> Result<Self> {
         let of_sources = digest(&sources);
         let wrong = |wrong: String| Error::internal(format!("the board cannot be sent: {wrong}"));
-        let (mut scripts, mut sheets, mut files) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        let mut scripts = BTreeMap::new();
+        let mut sheets = BTreeMap::new();
+        let mut files = BTreeMap::new();
         for (name, bytes) in sources {
             let of_kind = match name.rsplit_once('.') {
                 Some((_, "js")) => &mut scripts,
@@ -269,7 +271,8 @@ mod tests {
     async fn a_file_is_packed_if_that_is_smaller() {
         let long = "word ".repeat(100);
         let assets = of(sent(&[("long.js", &long), ("short.js", "x")])).unwrap();
-        let (long, short) = (assets.file("long.js").unwrap(), assets.file("short.js").unwrap());
+        let long = assets.file("long.js").unwrap();
+        let short = assets.file("short.js").unwrap();
         let packed = long.gzip().await.unwrap();
         assert!(packed.len() < 100 && short.gzip().await.is_none());
         let mut read = vec![0; long.plain().len()];

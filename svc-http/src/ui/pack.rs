@@ -45,7 +45,8 @@ pub(super) fn packed(sources: &BTreeMap<String, String>) -> Result<BTreeMap<Stri
     let runner = modules.get(MODULES).ok_or_else(|| missing(MODULES))?;
     needs_none(MODULES, runner)?;
     let runner = format!("let{{openModules:$m}}=(()=>{{{}\nreturn{{openModules}}}})();", runner.code);
-    let (bodies, begun) = (graph.bodies(&in_app)?, quoted(APP));
+    let bodies = graph.bodies(&in_app)?;
+    let begun = quoted(APP);
     let app = format!(
         "{runner}\n$m({{{bodies}}},new URL(\".\",import.meta.url).href,[\"{MAIN}\",\"{REST}\"],\
          a=>import(a)).need({begun});\n"
@@ -53,7 +54,8 @@ pub(super) fn packed(sources: &BTreeMap<String, String>) -> Result<BTreeMap<Stri
     files.insert(APP.to_owned(), app);
     for worker in WORKERS {
         let of_page: BTreeSet<&str> = graph.reached_from(&[worker])?.intersection(&in_app).copied().collect();
-        let (bodies, begun) = (graph.bodies(&of_page)?, quoted(worker));
+        let bodies = graph.bodies(&of_page)?;
+        let begun = quoted(worker);
         let up = "../".repeat(worker.matches('/').count());
         let script = format!(
             "import m from\"{up}{MAIN}\";import r from\"{up}{REST}\";\n{runner}\n\
@@ -137,7 +139,8 @@ impl<'a> Graph<'a> {
     /// Returns the module that defines an exported name of another, and its name in the code.
     fn origin(&self, from: &str, wanted: &str) -> Result<(&'a str, &'a str)> {
         let none = || format!("{from} gives no {wanted}");
-        let (mut at, mut name) = (from, wanted);
+        let mut at = from;
+        let mut name = wanted;
         // No chain is longer than the number of modules.
         for _ in self.modules {
             let (module_name, module) = self.module(at)?;

@@ -188,7 +188,8 @@ impl<'a> Lexer<'a> {
     /// Takes a template up to its end, or up to an expression in it.
     fn template(&mut self) -> Result<()> {
         let mut signs = self.rest.char_indices().skip(1);
-        let (mut is_escaped, mut before) = (false, ' ');
+        let mut is_escaped = false;
+        let mut before = ' ';
         let end = signs.find_map(|(at, sign)| {
             let ends = !is_escaped && (sign == '`' || (before == '$' && sign == '{'));
             before = if is_escaped { ' ' } else { sign };
@@ -223,7 +224,9 @@ impl<'a> Lexer<'a> {
 
     fn take(&mut self, kind: Kind, length: usize) {
         let (text, rest) = self.rest.split_at(length);
-        let (line, depth, gap) = (self.line, self.open.len(), self.gap);
+        let line = self.line;
+        let depth = self.open.len();
+        let gap = self.gap;
         self.tokens.push(Token { kind, text: text.into(), line, depth, gap });
         self.line += text.matches('\n').count();
         (self.rest, self.gap) = (rest, Gap::None);
@@ -280,7 +283,8 @@ pub(super) fn length_of_text(text: &str, quote: char) -> Option<usize> {
 
 /// Returns the length of the regular expression at the start of `text`.
 fn pattern(text: &str) -> Option<usize> {
-    let (mut is_escaped, mut in_class) = (false, false);
+    let mut is_escaped = false;
+    let mut in_class = false;
     for (at, sign) in text.char_indices().skip(1) {
         match sign {
             _ if ends_line(sign) => return None,

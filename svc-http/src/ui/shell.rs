@@ -17,7 +17,8 @@ pub(super) fn filled(template: &str, depth: usize, digest: &str) -> String {
 
 /// Returns a page that explains an error and what to do, with an optional link to the board.
 pub(super) fn words(error: &Error, board: Option<&str>) -> String {
-    let (title, detail) = (escaped(error.code().title()), escaped(error.detail()));
+    let title = escaped(error.code().title());
+    let detail = escaped(error.detail());
     let link = board.map(link_to_board).unwrap_or_default();
     page(&title, &format!("<p>{detail}</p>\n{link}"))
 }

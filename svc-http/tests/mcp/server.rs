@@ -46,7 +46,8 @@ impl Server {
         let address = listener.local_addr().unwrap();
         tokio::spawn(svc_http::serve(service, listener, settings, std::future::pending()));
         let workspace = json!(made.workspace.id).as_str().unwrap().to_owned();
-        let (token, admin) = (made.agent_token.secret, made.token.secret);
+        let token = made.agent_token.secret;
+        let admin = made.token.secret;
         Self { _folder: folder, address, token, admin, workspace }
     }
 

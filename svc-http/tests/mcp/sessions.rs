@@ -100,7 +100,8 @@ async fn a_cancellation_is_of_its_session() {
     let second = [("mcp-session-id", ids[1].as_str())];
     server.bytes("/mcp/streamable", Method::POST, &second, cancel(7)).await;
     let mut waits = waits.into_iter();
-    let (mut first, mut second) = (waits.next().unwrap(), waits.next().unwrap());
+    let mut first = waits.next().unwrap();
+    let mut second = waits.next().unwrap();
     assert_eq!(second.next().await, None);
     server.bytes("/mcp/streamable", Method::POST, &[("mcp-session-id", &ids[0])], cancel(7)).await;
     assert_eq!(first.next().await, None);

@@ -110,7 +110,8 @@ async fn a_client_that_does_not_read_delays_no_others() {
 #[tokio::test]
 async fn an_invalid_first_frame_is_rejected_with_a_reason() {
     let server = Server::start(HttpSettings::default()).await;
-    let (token, workspace_id) = (&server.made.token.secret, server.workspace());
+    let token = &server.made.token.secret;
+    let workspace_id = server.workspace();
     let filter = json!({"workspace_id": workspace_id});
     let cases = [
         (Message::text(json!({"filter": filter}).to_string()), CloseCode::Policy, "unauthenticated"),
@@ -313,7 +314,8 @@ async fn handshakes_without_a_credential_take_no_place_of_a_socket() {
 #[tokio::test]
 async fn a_dead_token_is_reported_whatever_else_is_wrong_with_the_frame() {
     let server = Server::start(HttpSettings::default()).await;
-    let (token, workspace_id) = (&server.made.token.secret, server.workspace());
+    let token = &server.made.token.secret;
+    let workspace_id = server.workspace();
     let filter = json!({"workspace_id": workspace_id});
     let garbled = json!({"workspace_id": workspace_id, "thread_id": "x"});
     let cases = [

@@ -270,7 +270,9 @@ impl ServiceHandler {
         let items = items.map_or("[]", RawValue::get);
         let more =
             next_cursor.map(|cursor| format!(r#","next_cursor":{}"#, cursor.get())).unwrap_or_default();
-        let (channel, items, more) = (&*channel, items.as_bytes(), more.as_bytes());
+        let channel = &*channel;
+        let items = items.as_bytes();
+        let more = more.as_bytes();
         Ok([br#"{"channel":"#, channel, br#","open_threads":"#, items, more, b"}"].concat())
     }
 }

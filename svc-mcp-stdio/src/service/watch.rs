@@ -298,8 +298,11 @@ mod tests {
     fn an_event_changes_what_it_happened_in() {
         let id = |last: u8| format!("01990000-0000-7000-8000-0000000000{last:02}");
         let address = |kind: &str, last| Address::of(&format!("svc://{kind}/{}", id(last))).unwrap();
-        let (workspace, other) = (address("workspaces", 1), address("workspaces", 9));
-        let (channel, boot, thread) = (address("channels", 2), address("boots", 2), address("threads", 3));
+        let workspace = address("workspaces", 1);
+        let other = address("workspaces", 9);
+        let channel = address("channels", 2);
+        let boot = address("boots", 2);
+        let thread = address("threads", 3);
         let wanted = BTreeSet::from([workspace, other, channel, boot, thread, address("threads", 4)]);
         let cases = [
             (json!({"kind": "MessagePosted", "channel_id": id(2), "thread_id": id(3)}), vec![thread], false),

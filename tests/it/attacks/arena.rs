@@ -40,7 +40,9 @@ impl Arena {
     /// Makes each of the victim's requests, and checks the health of the service.
     pub fn serves_the_victim(&self) {
         for wanted in self.ground.victim.requests() {
-            let (token, method, target) = (&wanted.token, wanted.method.as_str(), &wanted.target);
+            let token = &wanted.token;
+            let method = wanted.method.as_str();
+            let target = &wanted.target;
             let answer = self.world.rest().send(Some(token), method, target, &[], wanted.body.as_ref());
             assert!(answer.is_success(), "{}: {} {:#}", wanted.name, answer.status, answer.body);
         }
@@ -56,7 +58,8 @@ impl Arena {
 
 /// Waits until an attack occupies no more of a resource, and returns how much it occupies.
 pub fn settled(what: &str, count: impl Fn() -> usize) -> usize {
-    let (mut last, mut unchanged) = (0, 0);
+    let mut last = 0;
+    let mut unchanged = 0;
     until(what, || {
         let now = count();
         unchanged = if now == last && now > 0 { unchanged + 1 } else { 0 };

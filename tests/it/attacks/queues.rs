@@ -41,7 +41,8 @@ fn a_read_waits_for_a_few_of_another_workspace() {
 fn a_change_waits_for_two_batches_of_another_workspace_at_most() {
     const POSTS: usize = 4;
     on_each_engine(Needs::Nothing, FEW, &HttpSettings::default(), |arena| {
-        let (service, victim) = (&arena.world.service, &arena.ground.victim);
+        let service = &arena.world.service;
+        let victim = &arena.ground.victim;
         let attack = arena.attack({
             let service = service.clone();
             |ground, tally| Box::pin(post_in_process(service, ground, tally))
@@ -67,7 +68,8 @@ async fn post_in_process(service: Service, ground: Arc<Ground>, tally: Arc<Tally
     for number in 0..CHANGES {
         let token = SecretString::from(ground.attacker.agents[number % 10].as_str());
         let input = json!({"thread_id": ground.attacker.thread_id, "body": "more and more"}).to_string();
-        let (service, tally) = (service.clone(), Arc::clone(&tally));
+        let service = service.clone();
+        let tally = Arc::clone(&tally);
         callers.spawn(async move {
             loop {
                 let request = Request::json(Surface::Rest, Some(token.clone()), input.clone());

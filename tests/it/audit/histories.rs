@@ -63,8 +63,10 @@ impl History {
         let thread = call("create_thread", json!({"channel_id": channel["id"], "title": "a task"}));
         let kept = json!({"workspace_id": workspace, "messages_days": 2, "events_days": 3});
         call("set_retention_policy", kept);
-        let (agent, thread) = (text(&agent["token"]["secret"]), text(&thread["id"]));
-        let (messages, holds) = (Vec::new(), Vec::new());
+        let agent = text(&agent["token"]["secret"]);
+        let thread = text(&thread["id"]);
+        let messages = Vec::new();
+        let holds = Vec::new();
         Self { world, workspace, random: Random(seed), admin, agent, thread, messages, holds }
     }
 

@@ -93,7 +93,8 @@ fn a_workspace_that_is_erased_meanwhile_is_neither_broken_nor_different() {
                 for _ in 0..12 {
                     let made =
                         world.admin("create_workspace", json!({"name": "Brief", "admin_handle": "ada"}));
-                    let (id, token) = (&made["workspace"]["id"], text(&made["token"]["secret"]));
+                    let id = &made["workspace"]["id"];
+                    let token = text(&made["token"]["secret"]);
                     let erase = json!({"workspace_id": id, "confirm": "Brief"});
                     world.call(&token, "erase_workspace", erase).output();
                     world.service.housekeep().unwrap();
@@ -114,7 +115,8 @@ const ROWS: usize = 8;
 
 /// Returns statements that change a column of some rows of a table.
 fn tampers(world: &World, records: &Records, column: &str, class: Class) -> Vec<String> {
-    let (database, table) = (&world.database, records.name());
+    let database = &world.database;
+    let table = records.name();
     let declared = records.columns().find(|(name, _)| *name == column).map(|(_, class)| class);
     let value = match declared.unwrap() {
         Class::Id | Class::LaterId => database.any_id().to_owned(),
@@ -160,7 +162,8 @@ fn each_column_that_events_determine_is_compared() {
     on_both_engines(|world| {
         call_everything(world, |_| {});
         assert_state(&world.database.address());
-        let (mut changed, mut unchanged) = (BTreeSet::new(), BTreeSet::new());
+        let mut changed = BTreeSet::new();
+        let mut unchanged = BTreeSet::new();
         for records in world.service.table().records() {
             let key: BTreeSet<&str> = records.proof_key().collect();
             let columns = records.proven_columns().into_iter().filter(|(name, _)| !key.contains(name));
@@ -205,7 +208,8 @@ fn the_command_tells_each_difference() {
         let capabilities = "update tokens set capabilities = 1, label = 'another'";
         assert!(site.database.force(capabilities));
         assert!(site.database.force("update members set handle = 'eve' where handle = 'admin'"));
-        let (people, programs) = (run(false), run(true));
+        let people = run(false);
+        let programs = run(true);
         assert_eq!((people.code, programs.code), (Some(3), Some(3)), "{people:?}");
         assert!(people.out.contains("handle is eve, the log says admin (event 2)\n"), "{people:?}");
         let lines: Vec<Value> =

@@ -37,7 +37,8 @@ fn the_trail_shows_outsiders_only_when_and_who() {
     on_both_engines(|world| {
         let thread = &world.people.private_thread_id;
         let channel = world.id("private_channel");
-        let (admin, agent) = (Some(&*world.people.admin), Some(&*world.people.agent));
+        let admin = Some(&*world.people.admin);
+        let agent = Some(&*world.people.agent);
         let rest =
             |token, name, input: Value| world.rest().call(token, world.operation(name), &input).output();
         rest(admin, "add_channel_member", json!({"channel_id": channel, "member_id": world.id("agent")}));
@@ -48,7 +49,8 @@ fn the_trail_shows_outsiders_only_when_and_who() {
         let den = world.new_private_channel("den");
         let public = rest(admin, "create_thread", json!({"channel_id": world.id("channel"), "title": "p"}));
 
-        let (inside, outside) = (trail(world, &world.people.admin), trail(world, &world.people.bystander));
+        let inside = trail(world, &world.people.admin);
+        let outside = trail(world, &world.people.bystander);
         let metadata_of = |row: &Value| row["metadata"].clone();
         assert_eq!(inside.len(), outside.len(), "the rows themselves are there");
         let newest = &outside[..6];
@@ -82,9 +84,11 @@ fn place(row: &Value) -> (String, String, i64) {
 #[test]
 fn the_operator_reads_the_rows_of_every_workspace_and_of_the_instance() {
     on_both_engines(|world| {
-        let (admin, outsider) = (&world.people.admin, &world.people.outsider);
+        let admin = &world.people.admin;
+        let outsider = &world.people.outsider;
         let me = world.call(outsider, "whoami", json!({})).output();
-        let (ours, theirs) = (json!(world.id("workspace")), me["workspace_id"].clone());
+        let ours = json!(world.id("workspace"));
+        let theirs = me["workspace_id"].clone();
         world.pass(Duration::from_secs(60));
         let name = json!({"workspace_id": theirs, "name": "Late shift"});
         world.call(outsider, "update_workspace", name).output();
@@ -139,7 +143,8 @@ fn the_operator_sees_no_more_of_private_channels_than_a_member() {
             let input = json!({"limit": 1});
             world.call(token, "list_operator_audit", input).output()["items"][0].clone()
         };
-        let (inside, outside) = (newest(&world.people.admin), newest(&world.people.bystander));
+        let inside = newest(&world.people.admin);
+        let outside = newest(&world.people.bystander);
         assert!(inside["metadata"].to_string().contains(thread), "{inside:#}");
         assert_eq!(outside["metadata"], json!({"withheld": true}));
         for kept in ["seq", "at", "action", "actor_id", "workspace_id"] {

@@ -12,7 +12,9 @@ fn every_form_names_its_object_and_nothing_that_is_hidden() {
     on_both_engines(|world| {
         let [workspace, channel, thread] = ["workspace", "channel", "thread"].map(|name| world.id(name));
         let message = world.agent("post_message", json!({"thread_id": thread, "body": "here"}));
-        let (id, uri, lsn) = (text(&message["id"]), text(&message["uri"]), message["lsn"].as_i64().unwrap());
+        let id = text(&message["id"]);
+        let uri = text(&message["uri"]);
+        let lsn = message["lsn"].as_i64().unwrap();
         let room = format!("svc://{workspace}");
         let in_channel = json!({"workspace_id": workspace, "channel_id": channel});
         let in_thread = json!({"workspace_id": workspace, "channel_id": channel, "thread_id": thread});

@@ -11,7 +11,8 @@ fn a_boot_is_read_by_whoever_sees_the_channel() {
         let set = |token: &str, text: &str| {
             world.call(token, "set_channel_boot", json!({"channel_id": channel, "text": text}))
         };
-        let (admin, agent) = (&world.people.admin, &world.people.agent);
+        let admin = &world.people.admin;
+        let agent = &world.people.agent;
         let none = json!({"channel_id": channel, "text": "", "version": 0, "updated_by": null,
                           "updated_at": null, "lsn": null});
         assert_eq!(get(agent).output(), none);

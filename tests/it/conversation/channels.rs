@@ -13,7 +13,8 @@ fn list_channel_members_follows_additions_and_removals_and_is_private_with_its_c
             let page = list(token).output();
             page["items"].as_array().unwrap().iter().map(|member| member["member_id"].clone()).collect()
         };
-        let (admin, agent) = (world.id("admin").to_string(), world.id("agent").to_string());
+        let admin = world.id("admin").to_string();
+        let agent = world.id("agent").to_string();
         let (third, token) = world.new_agent("third");
         assert_eq!(ids(&world.people.admin), [json!(admin)], "the creator is in it from the beginning");
         list(&token).refused(404, "not-found");

@@ -20,7 +20,8 @@ fn post(world: &World, token: &str, dm: &Value, body: &str) -> Value {
 
 fn listed(world: &World, token: &str) -> Vec<Value> {
     let input = json!({"workspace_id": world.id("workspace"), "limit": 1});
-    let (mut found, mut cursor) = (Vec::new(), Value::Null);
+    let mut found = Vec::new();
+    let mut cursor = Value::Null;
     loop {
         let mut input = input.clone();
         input["cursor"] = cursor;
@@ -36,7 +37,8 @@ fn listed(world: &World, token: &str) -> Vec<Value> {
 #[test]
 fn a_group_that_two_are_left_of_is_not_their_direct_message() {
     on_both_engines(|world| {
-        let (agent, bystander) = (&world.people.agent, &world.people.bystander);
+        let agent = &world.people.agent;
+        let bystander = &world.people.bystander;
         let bystander_id = &*world.people.bystander_id;
         let (third_id, third) = world.new_agent("third");
         let group = open(world, agent, &[bystander_id, &third_id]).output();
@@ -57,7 +59,8 @@ fn a_group_that_two_are_left_of_is_not_their_direct_message() {
 #[test]
 fn a_set_of_members_has_one_direct_message_which_nobody_else_finds() {
     on_both_engines(|world| {
-        let (agent, bystander) = (&world.people.agent, &world.people.bystander);
+        let agent = &world.people.agent;
+        let bystander = &world.people.bystander;
         let [agent_id, bystander_id] = [world.id("agent").to_string(), world.people.bystander_id.clone()];
         let before = world.lsn();
         let dm = open(world, agent, &[&bystander_id]).output();
@@ -182,7 +185,8 @@ fn nobody_administers_a_direct_message() {
 #[test]
 fn a_group_takes_members_in_and_a_pair_stays_a_pair() {
     on_both_engines(|world| {
-        let (agent, bystander) = (&world.people.agent, &world.people.bystander);
+        let agent = &world.people.agent;
+        let bystander = &world.people.bystander;
         let ids = [world.id("agent").to_string(), world.people.bystander_id.clone()];
         let judge = world.id("judge").to_string();
         let (new, newcomer) = world.new_agent("newcomer");
@@ -269,7 +273,8 @@ fn an_imported_direct_message_is_found_by_its_members() {
 #[test]
 fn the_list_says_what_is_new() {
     on_both_engines(|world| {
-        let (agent, bystander) = (&world.people.agent, &world.people.bystander);
+        let agent = &world.people.agent;
+        let bystander = &world.people.bystander;
         let dm = open(world, agent, &[&world.people.bystander_id]).output();
         let new = |token: &str| {
             let found = listed(world, token).into_iter().find(|one| one["id"] == dm["id"]).unwrap();

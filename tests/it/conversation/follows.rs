@@ -9,7 +9,8 @@ fn follow(world: &World, token: &str, target: &Value) -> Answer {
 }
 
 fn followed(world: &World, token: &str) -> Vec<Value> {
-    let (mut found, mut cursor) = (Vec::new(), Value::Null);
+    let mut found = Vec::new();
+    let mut cursor = Value::Null;
     loop {
         let page = world.call(token, "list_follows", json!({"limit": 2, "cursor": cursor})).output();
         found.extend(page["items"].as_array().unwrap().iter().cloned());
@@ -27,7 +28,8 @@ fn post(world: &World, token: &str, thread: &Value) -> Value {
 #[test]
 fn what_others_post_is_new_until_it_is_followed_again() {
     on_both_engines(|world| {
-        let (admin, agent) = (&world.people.admin, &world.people.agent);
+        let admin = &world.people.admin;
+        let agent = &world.people.agent;
         let channel = world.new_channel("news");
         let [one, two] = ["one", "two"].map(|title| json!(world.new_thread(&channel, title)));
         let channel = json!(channel);
@@ -95,7 +97,8 @@ fn what_a_member_sees_no_more_is_not_listed_and_may_be_left() {
 #[test]
 fn follows_are_a_members_own_affair_and_500_at_most() {
     on_both_engines(|world| {
-        let (agent, bystander) = (&world.people.agent, &world.people.bystander);
+        let agent = &world.people.agent;
+        let bystander = &world.people.bystander;
         let thread = json!(world.id("thread"));
         follow(world, agent, &thread).output();
         let own = json!({"target_id": thread, "member_id": world.id("agent")});

@@ -22,7 +22,8 @@ fn list(world: &World) -> Vec<Value> {
 #[test]
 fn a_term_is_one_in_any_case_and_its_definition_is_in_no_event() {
     on_both_engines(|world| {
-        let (before, others) = (world.lsn(), list(world).len());
+        let before = world.lsn();
+        let others = list(world).len();
         let first = set(world, "  Été ", "a season, coatlicue").output();
         assert_eq!((&first["term"], &first["key"]), (&json!("Été"), &json!("été")));
         assert_eq!(first["updated_by"], json!(world.id("agent")));

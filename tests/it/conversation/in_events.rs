@@ -31,7 +31,8 @@ impl<'w> Log<'w> {
 
     fn read(&self) -> Vec<Value> {
         let world = self.world;
-        let (workspace, reader) = (world.id("workspace"), world.people.bystander.as_str());
+        let workspace = world.id("workspace");
+        let reader = world.people.bystander.as_str();
         let log = json!({"workspace_id": workspace, "after_id": self.from, "thread_id": self.thread});
         let thread = json!({"thread_id": self.thread});
         let inputs = [("list_events", &log), ("wait_for_event", &log), ("list_thread_events", &thread)];
@@ -82,7 +83,8 @@ fn an_event_shows_the_body_of_its_time_until_the_message_is_withdrawn() {
         world.agent("edit_message", json!({"message_id": first, "body": "uno"}));
         world.agent("edit_message", json!({"message_id": first, "metadata": null}));
         let second = log.post("two", json!({}));
-        let (posted, edited) = (|| "MessagePosted".to_owned(), || "MessageEdited".to_owned());
+        let posted = || "MessagePosted".to_owned();
+        let edited = || "MessageEdited".to_owned();
         let two = (posted(), plaintext("two", json!({})));
         assert_eq!(
             log.plaintexts(),

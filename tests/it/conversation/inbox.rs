@@ -24,7 +24,8 @@ fn items_are_listed_marked_and_counted() {
         let agent = &*world.people.agent;
         let (bob_id, bob) = world.new_agent("bob");
         let channel = world.new_channel("listed");
-        let (one, two) = (world.new_thread(&channel, "One"), world.new_thread(&channel, "Two"));
+        let one = world.new_thread(&channel, "One");
+        let two = world.new_thread(&channel, "Two");
         world.admin("add_channel_member", json!({"channel_id": channel, "member_id": bob_id}));
         let long = format!("@bob {}", "ä".repeat(300));
         let posted: Vec<Value> = [(&one, "@bob, first"), (&two, &long), (&one, "@bob, last")]
@@ -73,7 +74,8 @@ fn items_are_listed_marked_and_counted() {
 fn any_number_of_items_are_marked_at_once() {
     on_both_engines(|world| {
         post(world, &world.people.agent, &world.id("thread").to_string(), "@ada, look");
-        let (admin, channel) = (world.database.id(world.id("admin")), world.database.id(world.id("channel")));
+        let admin = world.database.id(world.id("admin"));
+        let channel = world.database.id(world.id("channel"));
         world.database.insert_many(
             2500,
             &format!(
@@ -112,7 +114,8 @@ fn what_is_seen_no_more_is_neither_listed_nor_counted() {
 
         // Nor does a large number of such items hide a newer visible one.
         let row = |id: &str| world.database.id(id.parse::<uuid::Uuid>().unwrap());
-        let (bob_id, channel_id) = (row(&bob_id), row(&channel));
+        let bob_id = row(&bob_id);
+        let channel_id = row(&channel);
         let copies = "workspace_id, member_id, n.i - 5000, reasons, channel_id, thread_id, at";
         let mention = format!(
             "select * from inbox
@@ -203,7 +206,8 @@ fn a_wait_ends_when_somebody_speaks_to_its_member_and_to_nobody_else() {
 #[test]
 fn each_reason_has_its_moment() {
     on_both_engines(|world| {
-        let (admin, agent) = (&*world.people.admin, &*world.people.agent);
+        let admin = &*world.people.admin;
+        let agent = &*world.people.agent;
         let (bob_id, bob) = world.new_agent("bob");
         let channel = world.new_channel("work");
         let last = |token: &str| unread(world, token).last().map(|(reason, _)| reason.clone());
@@ -279,7 +283,8 @@ fn of_what_is_muted_only_mentions_by_name_come() {
         let (bob_id, bob) = world.new_agent("bob");
         let channel = world.new_channel("loud");
         world.admin("add_channel_member", json!({"channel_id": channel, "member_id": bob_id}));
-        let (muted, other) = (world.new_thread(&channel, "Muted"), world.new_thread(&channel, "Other"));
+        let muted = world.new_thread(&channel, "Muted");
+        let other = world.new_thread(&channel, "Other");
         world.call(&bob, "mark_inbox_read", json!({"up_to_lsn": world.lsn()})).output();
         let set = |input: Value| world.call(&bob, "set_notification_preferences", input);
         let usual = world.call(&bob, "get_notification_preferences", json!({})).output();

@@ -34,7 +34,8 @@ fn blocks_of(world: &World, thread: &str) -> Vec<String> {
 #[test]
 fn the_last_writer_wins_unless_it_names_a_version_that_is_not_the_present_one() {
     on_both_engines(|world| {
-        let (admin, agent) = (&world.people.admin, &world.people.agent);
+        let admin = &world.people.admin;
+        let agent = &world.people.agent;
         let before = world.lsn();
         let block = create(world, agent, json!({"value": "quetzal one"})).output();
         assert_eq!((&block["version"], &block["limit"]), (&json!(1), &json!(5000)));
@@ -98,7 +99,8 @@ fn a_value_is_as_long_as_the_limit_of_its_block() {
 fn only_its_creator_and_channel_admins_change_a_read_only_block() {
     on_both_engines(|world| {
         let (_, other) = world.new_agent("other");
-        let (admin, agent) = (&world.people.admin, &world.people.agent);
+        let admin = &world.people.admin;
+        let agent = &world.people.agent;
         let block = create(world, agent, json!({"read_only": true, "value": "mine"})).output();
         let set = |token: &str, more: Value| on(world, token, "set_memory_block", &block, more);
         for refused in [json!({"value": "theirs"}), json!({"read_only": false})] {
@@ -217,10 +219,12 @@ fn a_wait_for_a_memory_block_ends_with_its_next_version_or_its_end() {
 #[test]
 fn under_a_hold_what_is_replaced_is_kept_and_nothing_is_deleted() {
     on_both_engines(|world| {
-        let (workspace, agent) = (world.id("workspace"), &world.people.agent);
+        let workspace = world.id("workspace");
+        let agent = &world.people.agent;
         let channel = world.new_channel("held");
         let said = |number: i64| {
-            let (term, boot) = (format!("meaning {number}"), format!("arrival {number}"));
+            let term = format!("meaning {number}");
+            let boot = format!("arrival {number}");
             let term = json!({"workspace_id": workspace, "term": "held", "definition": term});
             world.agent("set_glossary_term", term);
             world.agent("set_channel_boot", json!({"channel_id": channel, "text": boot}));
@@ -250,7 +254,8 @@ fn under_a_hold_what_is_replaced_is_kept_and_nothing_is_deleted() {
 #[test]
 fn the_context_of_a_thread_has_what_its_reader_needs_to_know() {
     on_both_engines(|world| {
-        let (workspace, agent) = (world.id("workspace"), &world.people.agent);
+        let workspace = world.id("workspace");
+        let agent = &world.people.agent;
         let channel = world.new_channel("informed");
         let thread = world.new_thread(&channel, "Port the zapotec lexer");
         let context = |glossary| {

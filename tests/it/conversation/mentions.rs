@@ -79,7 +79,8 @@ fn whoever_a_directory_has_made_is_reached_by_its_handle_or_told_of() {
     on_both_engines(|world| {
         let agent = &*world.people.agent;
         let people = names.each_ref().map(|name| world.admin("create_scim_user", json!({"userName": name})));
-        let (open, closed) = (world.new_channel("open"), world.new_private_channel("closed-door"));
+        let open = world.new_channel("open");
+        let closed = world.new_private_channel("closed-door");
         world.admin("add_channel_member", json!({"channel_id": closed, "member_id": world.id("agent")}));
         let [open, closed] = [open, closed].map(|channel| world.new_thread(&channel, "Talk"));
         for (name, person) in names.iter().zip(&people) {
@@ -182,10 +183,12 @@ fn the_first_fifty_mentions_count() {
 #[test]
 fn a_channel_is_reached_by_one_word_and_a_large_one_only_by_who_administers_it() {
     on_both_engines(|world| {
-        let (admin, agent) = (&*world.people.admin, &*world.people.agent);
+        let admin = &*world.people.admin;
+        let agent = &*world.people.agent;
         let channel = world.new_channel("crowd");
         let thread = world.new_thread(&channel, "Everybody");
-        let (mut ids, mut tokens) = (Vec::new(), Vec::new());
+        let mut ids = Vec::new();
+        let mut tokens = Vec::new();
         let mut join = |number: usize| {
             let (id, token) = world.new_agent(&format!("crowd-{number}"));
             world.admin("add_channel_member", json!({"channel_id": channel, "member_id": id}));
@@ -223,8 +226,10 @@ fn a_channel_is_reached_by_one_word_and_a_large_one_only_by_who_administers_it()
 
         // With the 16 items that exist, one too many for a group mention.
         let row = |id: &str| world.database.id(id.parse::<uuid::Uuid>().unwrap());
-        let (workspace, channel_row) = (row(&world.id("workspace").to_string()), row(&channel));
-        let (mut members, mut inside) = (Vec::new(), Vec::new());
+        let workspace = row(&world.id("workspace").to_string());
+        let channel_row = row(&channel);
+        let mut members = Vec::new();
+        let mut inside = Vec::new();
         for number in 0..985_u128 {
             let id = world.database.id(uuid::Uuid::from_u128(number));
             members.push(format!("({id}, {workspace}, 'many-{number}', 'agent', 0, {})", number + 100_000));
@@ -247,7 +252,8 @@ fn a_channel_is_reached_by_one_word_and_a_large_one_only_by_who_administers_it()
 #[test]
 fn an_edit_reaches_newcomers_and_takes_back_what_it_removes() {
     on_both_engines(|world| {
-        let (agent, channel) = (&*world.people.agent, world.new_channel("edited"));
+        let agent = &*world.people.agent;
+        let channel = world.new_channel("edited");
         let thread = world.new_thread(&channel, "Words");
         let [(_, bob), (_, carol), (dan_id, dan)] =
             ["bob", "carol", "dan"].map(|handle| world.new_agent(handle));

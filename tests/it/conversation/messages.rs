@@ -128,7 +128,8 @@ fn uuid(text: &str) -> svc_core::id::MessageId {
 /// Returns whether the bytes are in the database's files, or on Postgres in any of its rows.
 fn stored_anywhere(world: &World, bytes: &[u8]) -> bool {
     let Some(file) = world.database.file() else {
-        let (hexed, plain) = (hex::encode(bytes), String::from_utf8_lossy(bytes).into_owned());
+        let hexed = hex::encode(bytes);
+        let plain = String::from_utf8_lossy(bytes).into_owned();
         return world
             .database
             .dump()

@@ -19,8 +19,8 @@ fn add(world: &World, thread: &str, on: &str) -> Answer {
 #[test]
 fn a_thread_depends_only_on_threads_that_all_its_readers_see() {
     on_both_engines(|world| {
-        let (open, [closed, other]) =
-            (world.new_channel("open"), ["closed", "other"].map(|name| world.new_private_channel(name)));
+        let open = world.new_channel("open");
+        let [closed, other] = ["closed", "other"].map(|name| world.new_private_channel(name));
         let [public, also_public, private, also_private, elsewhere] =
             [&open, &open, &closed, &closed, &other].map(|channel| world.new_thread(channel, "t"));
         let create = |channel: &str, on: &[&str]| {

@@ -15,7 +15,8 @@ const TTL: Duration = Duration::from_secs(30);
 /// Returns the members that the bearer of `token` sees online.
 fn online(world: &World, token: &str) -> Vec<Value> {
     let input = json!({"workspace_id": world.id("workspace"), "limit": 1});
-    let (mut found, mut cursor) = (Vec::new(), Value::Null);
+    let mut found = Vec::new();
+    let mut cursor = Value::Null;
     loop {
         let mut input = input.clone();
         input["cursor"] = cursor;
@@ -96,7 +97,8 @@ fn a_thread_is_shown_to_whoever_may_see_it() {
 #[test]
 fn a_parked_wait_and_an_open_websocket_keep_their_members_online() {
     on_both_engines(|world| {
-        let (agent, workspace) = (&world.people.agent, world.id("workspace"));
+        let agent = &world.people.agent;
+        let workspace = world.id("workspace");
         let [waits, follows] = [world.id("agent").to_string(), world.people.bystander_id.clone()];
         let seen = || [&waits, &follows].map(|member| seen_at(world, member));
         let thread = json!({"thread_id": world.id("thread"), "timeout_secs": 300});

@@ -31,7 +31,8 @@ fn count(world: &World, table: &str, message: &Value) -> i64 {
 #[test]
 fn spellings_of_an_emoji_are_one_reaction_and_each_member_has_it_once() {
     on_both_engines(|world| {
-        let (admin, agent) = (&*world.people.admin, &*world.people.agent);
+        let admin = &*world.people.admin;
+        let agent = &*world.people.agent;
         let message = post(world, &json!(world.id("thread")), "done");
         let before = world.lsn();
         let first = react(world, agent, &message, "tada").output();
@@ -79,7 +80,8 @@ fn spellings_of_an_emoji_are_one_reaction_and_each_member_has_it_once() {
 #[test]
 fn a_message_has_fifty_kinds_of_reactions_and_lists_fifty_members_of_each() {
     on_both_engines(|world| {
-        let (admin, agent) = (&*world.people.admin, &*world.people.agent);
+        let admin = &*world.people.admin;
+        let agent = &*world.people.agent;
         let message = post(world, &json!(world.id("thread")), "a poll");
         for number in 0..50 {
             react(world, agent, &message, &format!("option-{number}")).output();
@@ -106,7 +108,8 @@ fn pin(world: &World, message: &Value) -> Answer {
 
 /// Returns the pins of a channel, in the order of the list.
 fn pinned(world: &World, channel: &str) -> Vec<Value> {
-    let (mut found, mut cursor) = (Vec::new(), json!(null));
+    let mut found = Vec::new();
+    let mut cursor = json!(null);
     loop {
         let page = world.agent("list_pins", json!({"channel_id": channel, "limit": 40, "cursor": cursor}));
         found.extend(page["items"].as_array().unwrap().iter().map(|item| item["message"]["id"].clone()));
@@ -191,7 +194,8 @@ fn nothing_is_put_on_a_message_that_is_withdrawn_or_in_an_archived_channel() {
 fn reactions_and_pins_go_with_their_message() {
     let withdraw = |world: &World, message: &Value| {
         let input = json!({"message_id": message});
-        let (workspace, admin) = (world.id("workspace"), &world.people.admin);
+        let workspace = world.id("workspace");
+        let admin = &world.people.admin;
         let hold = world.admin("place_legal_hold", json!({"workspace_id": workspace, "reason": "a dispute"}));
         world.call(admin, "delete_message", input.clone()).refused(409, "legal-hold");
         assert_eq!((count(world, "reactions", message), count(world, "pins", message)), (1, 1));
@@ -233,7 +237,8 @@ fn reactions_and_pins_go_with_their_message() {
 #[test]
 fn a_pin_of_a_pruned_message_is_not_listed_while_its_row_is_there() {
     on_both_engines(|world| {
-        let (channel, workspace) = (world.id("channel").to_string(), world.id("workspace"));
+        let channel = world.id("channel").to_string();
+        let workspace = world.id("workspace");
         let message = post(world, &json!(world.id("thread")), "for now");
         pin(world, &message).output();
         let workspace = world.database.id(workspace);
@@ -290,7 +295,8 @@ fn marks_cost_one_statement_for_all_messages_of_a_page() {
             ask().output();
             proxy.statements() - before
         };
-        let (one, all) = (json!({"message_id": messages[0]}), json!({"thread_id": thread}));
+        let one = json!({"message_id": messages[0]});
+        let all = json!({"thread_id": thread});
         let costs = || (cost("get_message", &one), cost("list_messages", &all));
         let unmarked = costs();
         assert!(unmarked.0 > 0 && unmarked.1 > 0);

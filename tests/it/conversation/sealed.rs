@@ -38,7 +38,8 @@ pub struct Shelf {
 
 pub fn shelf(database: &TestDatabase, message: &str) -> Shelf {
     let row = message_row(database, message, "lsn, workspace_id");
-    let (number, workspace) = (row[0].as_i64().unwrap() / SHELF, text(&row[1]).parse().unwrap());
+    let number = row[0].as_i64().unwrap() / SHELF;
+    let workspace = text(&row[1]).parse().unwrap();
     let found = database.rows(&format!(
         "select version, sealed from shelves where workspace_id = {} and shelf = {number}",
         database.id(workspace)

@@ -26,7 +26,8 @@ fn a_damaged_shelf_stops_neither_posts_nor_withdrawals() {
         let before = [post(world, "before"), post(world, "withdrawn")];
         let whole = shelf(&world.database, &before[0]);
         let set = |sealed: &[u8]| {
-            let (workspace, sealed) = (world.database.id(whole.workspace), world.database.bytes(sealed));
+            let workspace = world.database.id(whole.workspace);
+            let sealed = world.database.bytes(sealed);
             world.database.execute(&format!(
                 "update shelves set sealed = {sealed} where workspace_id = {workspace} and shelf = {}",
                 whole.number
@@ -100,18 +101,18 @@ fn a_message_that_cannot_be_opened_is_unreadable_and_hides_no_other() {
         let member = world.database.id(world.id("agent"));
         let thread_id = world.database.id(world.id("thread"));
         let stored = message_row(&world.database, &ids[1], "thread_id, author_id, wrapped, sealed");
-        let (home, author) = (
-            world.database.id(text(&stored[0]).parse::<uuid::Uuid>().unwrap()),
-            world.database.id(text(&stored[1]).parse::<uuid::Uuid>().unwrap()),
-        );
-        let (wrapped, sealed) = (bytes(&stored[2]), bytes(&stored[3]));
+        let home = world.database.id(text(&stored[0]).parse::<uuid::Uuid>().unwrap());
+        let author = world.database.id(text(&stored[1]).parse::<uuid::Uuid>().unwrap());
+        let wrapped = bytes(&stored[2]);
+        let sealed = bytes(&stored[3]);
         let whole = |bytes: &[u8]| world.database.bytes(bytes);
         let flipped = |bytes: &[u8]| {
             let mut bytes = bytes.to_vec();
             *bytes.last_mut().unwrap() ^= 1;
             world.database.bytes(&bytes)
         };
-        let (fine, gone) = (("third".to_owned(), false), (String::new(), true));
+        let fine = ("third".to_owned(), false);
+        let gone = (String::new(), true);
         let damages = [
             ("another author", format!("author_id = {member}"), format!("author_id = {author}")),
             ("the service as author", "author_id = null".to_owned(), format!("author_id = {author}")),

@@ -143,7 +143,8 @@ impl Drawn {
     }
 
     fn job(&mut self) -> Job {
-        let (member, admin) = (self.random.of(&self.members), self.members[0].clone());
+        let member = self.random.of(&self.members);
+        let admin = self.members[0].clone();
         let channel = self.random.of(&self.channels);
         let lease_secs = 60 + 10 * self.random.below(30);
         if self.threads.is_empty() {
@@ -151,7 +152,8 @@ impl Drawn {
         }
         let thread = self.random.of(&self.threads);
         let about = |more: Value| with(&thread, more);
-        let (workspace, repo) = (json!(self.workspace), "acme/app");
+        let workspace = json!(self.workspace);
+        let repo = "acme/app";
         match self.random.of(&self.kinds) {
             0..=4 => (member, "claim_next_thread", json!({"channel_id": channel, "lease_secs": lease_secs})),
             5 | 6 => {
@@ -263,7 +265,8 @@ fn merged(mut input: Value, more: Value) -> Value {
 fn course(engine: Engine, seed: u64, run: Run) -> (Vec<Job>, Vec<(u16, Value)>, [Vec<Vec<Value>>; 2]) {
     let world = World::with(engine, Setup { features, ..Setup::default() });
     let mut drawn = Drawn::begin(&world, seed);
-    let (mut all, mut answered) = (Vec::new(), Vec::new());
+    let mut all = Vec::new();
+    let mut answered = Vec::new();
     for _ in 0..ROUNDS {
         let jobs = drawn.jobs();
         if engine == Engine::Sqlite {
@@ -284,7 +287,9 @@ fn course(engine: Engine, seed: u64, run: Run) -> (Vec<Job>, Vec<(u16, Value)>, 
 #[test]
 fn jobs_of_one_commit_do_what_they_do_one_after_the_other() {
     for engine in engines() {
-        let (mut drawn, mut succeeded, mut lapsed) = (BTreeSet::new(), BTreeSet::new(), 0);
+        let mut drawn = BTreeSet::new();
+        let mut succeeded = BTreeSet::new();
+        let mut lapsed = 0;
         for seed in 1..=2 {
             let (jobs, alone, left) = course(engine, seed, one_by_one);
             let (_, batched, left_by_batches) = course(engine, seed, together);
@@ -326,7 +331,8 @@ fn who_is_told_of_a_result_follows_from_the_jobs_before_it() {
     };
     for engine in engines() {
         let world = World::with(engine, Setup { features: with_doom, ..Setup::default() });
-        let (admin, channel) = (world.people.admin.clone(), world.new_channel("queue"));
+        let admin = world.people.admin.clone();
+        let channel = world.new_channel("queue");
         let claim = |title: &str| {
             let id = world.new_thread(&channel, title);
             let claimed = world.call(&world.people.agent, "claim_thread", with(&id, json!({}))).output();

@@ -45,8 +45,8 @@ fn the_next_holder_gets_the_last_checkpoint_however_the_claim_ended() {
             world.agent("renew_claim", under(&claim, &json!({"checkpoint": {"at": "first"}})));
             let lsn = world.lsn();
             let next = end(world, &claim);
-            let (left, context) =
-                (&next["checkpoint"], world.admin("get_thread_context", json!({"thread_id": claim["id"]})));
+            let left = &next["checkpoint"];
+            let context = world.admin("get_thread_context", json!({"thread_id": claim["id"]}));
             assert_eq!(left["checkpoint"], json!({"at": name}));
             assert_eq!(left["member_id"], json!(world.id("agent")));
             assert_eq!(left["lsn"], json!(lsn + 1), "{name}");
@@ -70,7 +70,8 @@ fn a_checkpoint_is_an_object_of_8_kib_left_by_the_holder() {
             let context = world.admin("get_thread_context", json!({"thread_id": claim["id"]}));
             assert_eq!(context["checkpoint"]["checkpoint"], left);
         }
-        let (before, thread) = (world.database.dump(), text(&claim["id"]));
+        let before = world.database.dump();
+        let thread = text(&claim["id"]);
         for bad in [
             of_size(8193),
             json!({"checkpoint": [1, {"at": 2}]}),

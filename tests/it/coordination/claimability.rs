@@ -76,7 +76,8 @@ fn threads_are_claimable_if_a_member_with_every_skill_can_claim_them() {
         let person = one_of_each(world);
         let of = |filter: Value| threads(world, &person.token, filter);
         let all = of(json!({}));
-        let (claimable, others) = (of(json!({"claimable": true})), of(json!({"claimable": false})));
+        let claimable = of(json!({"claimable": true}));
+        let others = of(json!({"claimable": false}));
         let wanted: BTreeSet<String> =
             all.iter().filter(|thread| refusals(world, &person.token, thread).is_empty()).cloned().collect();
         assert_eq!(claimable, wanted);
@@ -100,7 +101,8 @@ fn threads_are_claimed_while_somebody_holds_a_live_claim() {
     on_both_engines(|world| {
         let person = one_of_each(world);
         let of = |filter: Value| threads(world, &person.token, filter);
-        let (all, claimed) = (of(json!({})), of(json!({"claimed": true})));
+        let all = of(json!({}));
+        let claimed = of(json!({"claimed": true}));
         let held = listed(world, &person.token, "list_active_claims", json!({}), "thread_id");
         assert_eq!(claimed, held.into_iter().collect());
         assert_eq!(of(json!({"claimed": false})), &all - &claimed);

@@ -26,7 +26,8 @@ fn wait_for(world: &World, thread: &str, depends_on: &str) -> Answer {
 #[test]
 fn a_close_unblocks_a_bounded_number_of_threads() {
     on_both_engines(|world| {
-        let (awaited, another) = (new_thread(world), new_thread(world));
+        let awaited = new_thread(world);
+        let another = new_thread(world);
         let rows = format!("select {}, {}, 1 from n", world.database.any_id(), id(world, &awaited));
         let insert = format!("insert into thread_dependencies (thread_id, depends_on_id, lsn) {rows}");
         world.database.insert_many(DEPENDENTS_MAX - 1, &insert);
@@ -47,7 +48,9 @@ fn a_close_unblocks_a_bounded_number_of_threads() {
 #[test]
 fn the_search_for_a_cycle_visits_a_bounded_number_of_threads() {
     on_both_engines(|world| {
-        let (first, second, third) = (new_thread(world), new_thread(world), new_thread(world));
+        let first = new_thread(world);
+        let second = new_thread(world);
+        let third = new_thread(world);
         let many = |count: i64, from: &str, to: &str| {
             let insert = "insert into thread_dependencies (thread_id, depends_on_id, lsn) select";
             world.database.insert_many(count, &format!("{insert} {from}, {to}, 1 from n"));
@@ -148,8 +151,8 @@ fn a_thread_that_cannot_be_claimed_is_not_announced_as_ready() {
         ];
         for (name, happens, is_announced) in cases {
             for is_removed in [false, true] {
-                let (awaited, waiting) =
-                    (world.new_thread(&channel, "first"), world.new_thread(&channel, name));
+                let awaited = world.new_thread(&channel, "first");
+                let waiting = world.new_thread(&channel, name);
                 happens(world, &waiting);
                 wait_for(world, &waiting, &awaited).output();
                 let lsn = world.lsn();

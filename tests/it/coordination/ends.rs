@@ -26,7 +26,8 @@ fn send(world: &World, member: &Value, for_good: bool) -> Value {
 #[test]
 fn the_claims_of_a_member_end_together_with_their_reason() {
     on_each_engine(|world| {
-        let (agent, channel) = (json!(world.id("agent")), world.new_channel("queue"));
+        let agent = json!(world.id("agent"));
+        let channel = world.new_channel("queue");
         let thread = |title: &str, limits: Value, footprint: Value| {
             let input = json!({"channel_id": channel, "title": title, "footprint": footprint});
             let thread = text(&world.admin("create_thread", input)["id"]);
@@ -82,7 +83,8 @@ fn the_claims_of_a_member_end_together_with_their_reason() {
 #[test]
 fn many_claims_end_in_one_transaction() {
     let world = World::with(Engine::Sqlite, Setup { features, ..Setup::default() });
-    let (agent, channel) = (json!(world.id("agent")), world.new_channel("queue"));
+    let agent = json!(world.id("agent"));
+    let channel = world.new_channel("queue");
     for number in 0..300 {
         let thread = world.new_thread(&channel, &format!("task {number}"));
         world.agent("claim_thread", with(&thread, json!({})));

@@ -32,7 +32,8 @@ fn a_thread_and_its_first_message_are_one_change() {
 
         let said = messages(world, &thread["id"]);
         assert_eq!(said.len(), 1);
-        let (first, author) = (&said[0], world.id("agent").to_string());
+        let first = &said[0];
+        let author = world.id("agent").to_string();
         assert_eq!((&first["id"], &first["author_id"]), (&thread["first_message_id"], &json!(author)));
         assert_eq!(first["body"], "Ask @bob or @nobody.\n\nStart with `@lexer`.");
         assert_eq!((&first["metadata"], &first["lsn"]), (&json!({}), &json!(before + 2)));
@@ -73,7 +74,8 @@ fn a_child_has_its_first_message_or_neither_is_there() {
         assert_eq!((&said[0]["id"], &said[0]["body"]), (&made["first_message_id"], &child["body"]));
         assert_eq!((&made["parent_id"], said.len()), (&json!(parent), 1));
 
-        let (workspace, before) = (world.id("workspace"), world.lsn());
+        let workspace = world.id("workspace");
+        let before = world.lsn();
         world.admin("set_spawn_budget", json!({"workspace_id": workspace, "max_children": 1}));
         world.call(&world.people.agent, "create_child_thread", child).refused(409, "spawn-rejected");
         assert_eq!(world.kinds_after(before), ["SpawnBudgetSet", "ThreadSpawnDenied"]);
@@ -89,7 +91,8 @@ fn who_may_not_post_creates_threads_without_words() {
             json!({"capabilities": ["workspace:read", "workspace:write"]}),
         );
         let writer = text(&narrowed.output()["secret"]);
-        let (channel, mut before) = (world.id("channel"), world.lsn());
+        let channel = world.id("channel");
+        let mut before = world.lsn();
         let thread = json!({"channel_id": channel, "title": "a task", "body": "words"});
         let child = json!({"thread_id": world.id("thread"), "title": "a child", "body": "words"});
         for (operation, mut input) in [("create_thread", thread), ("create_child_thread", child)] {

@@ -233,7 +233,8 @@ fn a_refusal_says_why_although_lapsed_claims_were_ended_before() {
 #[test]
 fn slots_are_counted_across_repositories() {
     on_both_engines(|world| {
-        let (channel, workspace) = (world.new_channel("queue"), world.id("workspace"));
+        let channel = world.new_channel("queue");
+        let workspace = world.id("workspace");
         for (title, repo, slot) in
             [("one", "acme/app", "GPU"), ("two", "acme/lib", "gpu"), ("three", "acme/app", "Gpu")]
         {
@@ -277,7 +278,8 @@ fn slots_are_counted_across_repositories() {
 #[test]
 fn a_paused_repository_defers_its_threads_until_it_is_resumed() {
     on_both_engines(|world| {
-        let (channel, workspace) = (world.new_channel("queue"), world.id("workspace"));
+        let channel = world.new_channel("queue");
+        let workspace = world.id("workspace");
         let held = thread_touching(world, &channel, "held", &[("path", "a")]);
         let waiting = thread_touching(world, &channel, "waiting", &[("path", "b")]);
         let holding = claim(world, &held);
@@ -321,7 +323,8 @@ fn a_pause_and_its_end_leave_a_row_each_in_the_audit_trail() {
 #[test]
 fn a_caller_that_names_a_repository_gets_only_its_threads() {
     on_both_engines(|world| {
-        let (channel, workspace) = (world.new_channel("queue"), world.id("workspace"));
+        let channel = world.new_channel("queue");
+        let workspace = world.id("workspace");
         world.new_thread(&channel, "without a footprint");
         let other = footprint("acme/lib", "exclusive", &[("path", "a")]);
         world.admin("create_thread", json!({"channel_id": channel, "title": "other", "footprint": other}));
@@ -382,7 +385,8 @@ fn over_mcp_a_conflict_is_an_error_of_its_own() {
 #[test]
 fn what_frees_a_thread_wakes_who_waits_for_one() {
     on_both_engines(|world| {
-        let (channel, workspace) = (world.new_channel("queue"), world.id("workspace"));
+        let channel = world.new_channel("queue");
+        let workspace = world.id("workspace");
         let elsewhere = world.new_channel("elsewhere");
         let held = thread_touching(world, &elsewhere, "held", &[("path", "a"), ("slot", "gpu")]);
         let waiting = thread_touching(world, &channel, "waiting", &[("path", "a/b")]);
@@ -433,7 +437,8 @@ fn deferred_threads_are_listed_for_other_reasons_too() {
 #[test]
 fn a_claim_passes_any_number_of_blocked_threads_and_is_one_request() {
     on_both_engines(|world| {
-        let (channel, workspace) = (world.new_channel("queue"), world.id("workspace"));
+        let channel = world.new_channel("queue");
+        let workspace = world.id("workspace");
         for number in 0..150 {
             thread_touching(world, &channel, "blocked", &[("path", &format!("src/{number}"))]);
         }

@@ -188,7 +188,8 @@ fn who_reaches_beyond_the_workspace_is_frozen_only_by_who_reaches_as_far() {
 fn the_machines_administrator_freezes_on_its_own_authority() {
     on_both_engines(|world| {
         let workspace_id = world.id("workspace");
-        let (member, workspace) = (world.id("agent").into(), workspace_id.into());
+        let member = world.id("agent").into();
+        let workspace = workspace_id.into();
         let lsn = world.lsn();
         let input = FreezeMember { workspace_id: Here::default(), member_id: member, reason: None };
         let frozen = FREEZE_MEMBER.call_as_instance(&world.service, workspace, input).unwrap();

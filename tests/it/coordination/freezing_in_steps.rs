@@ -53,9 +53,11 @@ const STEPS: usize = 8;
 fn a_freeze_ends_however_many_claims_its_member_begins_meanwhile() {
     on_each_engine(|world| {
         claimed_300_times(world, &world.people.agent);
-        let (service, token) = (world.service.clone(), world.people.agent.clone());
+        let service = world.service.clone();
+        let token = world.people.agent.clone();
         let next = json!({"workspace_id": world.id("workspace"), "lease_secs": 3600});
-        let (mut steps, mut tickets) = (0, Vec::new());
+        let mut steps = 0;
+        let mut tickets = Vec::new();
         let (sender, counted) = std::sync::mpsc::channel();
         *AT_STEP.lock().unwrap() = Some(Box::new(move |operation| {
             if operation == "freeze_member" {
@@ -88,11 +90,13 @@ fn a_member_that_is_being_frozen_changes_nothing_between_the_steps() {
             world.call(&token, "whoami", json!({})).output();
             (id, agent, token)
         };
-        let ((rogue_id, rogue, token), (keeper_id, _, keeper)) =
-            (administers("rogue"), administers("keeper"));
+        let (rogue_id, rogue, token) = administers("rogue");
+        let (keeper_id, _, keeper) = administers("keeper");
         claimed_300_times(world, &rogue);
-        let (service, back) = (world.service.clone(), json!({"member_id": keeper_id}));
-        let (mut steps, mut tickets) = (0, Vec::new());
+        let service = world.service.clone();
+        let back = json!({"member_id": keeper_id});
+        let mut steps = 0;
+        let mut tickets = Vec::new();
         *AT_STEP.lock().unwrap() = Some(Box::new(move |operation| {
             steps += usize::from(operation == "freeze_member");
             // The call is queued behind the first step and before the second.
@@ -110,9 +114,11 @@ fn a_member_that_is_being_frozen_changes_nothing_between_the_steps() {
 fn a_freeze_counts_each_claim_that_it_ends() {
     on_each_engine(|world| {
         let thread = claimed_300_times(world, &world.people.agent);
-        let (service, token) = (world.service.clone(), world.people.agent.clone());
+        let service = world.service.clone();
+        let token = world.people.agent.clone();
         let claim = with(&thread, json!({"lease_secs": 3600}));
-        let (mut steps, mut tickets) = (0, Vec::new());
+        let mut steps = 0;
+        let mut tickets = Vec::new();
         *AT_STEP.lock().unwrap() = Some(Box::new(move |operation| {
             steps += usize::from(operation == "freeze_member");
             if operation == "freeze_member" && steps == 1 {
@@ -145,14 +151,18 @@ fn a_person_that_is_being_removed_changes_nothing_between_the_steps() {
             world.call(&token, "whoami", json!({})).output();
             token
         };
-        let (person, (keeper_id, _)) = (world.id("person").to_string(), world.new_agent("keeper"));
-        let (token, keeper) = (administers(&person), administers(&keeper_id));
+        let person = world.id("person").to_string();
+        let (keeper_id, _) = world.new_agent("keeper");
+        let token = administers(&person);
+        let keeper = administers(&keeper_id);
         claimed_300_times(world, &world.people.agent);
         let row = world.database.id(world.id("person"));
         let all = format!("update threads set assignee_id = {row} where title = 'one of many'");
         world.database.execute(&all);
-        let (service, back) = (world.service.clone(), json!({"member_id": keeper_id}));
-        let (mut steps, mut tickets) = (0, Vec::new());
+        let service = world.service.clone();
+        let back = json!({"member_id": keeper_id});
+        let mut steps = 0;
+        let mut tickets = Vec::new();
         *AT_STEP.lock().unwrap() = Some(Box::new(move |operation| {
             steps += usize::from(operation == "delete_scim_user");
             if operation == "delete_scim_user" && steps == 1 {
@@ -206,9 +216,12 @@ fn what_a_freeze_that_fails_between_its_steps_has_left_ends_with_the_next_call()
 fn of_a_freeze_and_an_unfreeze_between_its_steps_no_claim_is_left() {
     on_each_engine(|world| {
         claimed_300_times(world, &world.people.agent);
-        let (service, token) = (world.service.clone(), world.people.admin.clone());
+        let service = world.service.clone();
+        let token = world.people.admin.clone();
         let freeze = json!({"member_id": world.id("agent")});
-        let (mut steps, mut tickets, unfreeze) = (0, Vec::new(), freeze.clone());
+        let mut steps = 0;
+        let mut tickets = Vec::new();
+        let unfreeze = freeze.clone();
         *AT_STEP.lock().unwrap() = Some(Box::new(move |operation| {
             steps += usize::from(operation == "freeze_member");
             if operation == "freeze_member" && steps == 1 {
@@ -298,7 +311,9 @@ fn a_refusal_with_the_key_of_a_freeze_in_progress_ends_no_freeze() {
             request.input.key = Some(IdempotencyKey::parse("freeze").unwrap());
             request
         };
-        let (service, mut other, mut tickets) = (world.service.clone(), Some(request(&lesser)), Vec::new());
+        let service = world.service.clone();
+        let mut other = Some(request(&lesser));
+        let mut tickets = Vec::new();
         let (sender, told) = std::sync::mpsc::channel();
         *AT_STEP.lock().unwrap() = Some(Box::new(move |operation| {
             if let Some(request) = other.take_if(|_| operation == "freeze_member") {
@@ -338,9 +353,12 @@ fn minted_for(world: &World, member: &str) -> Value {
 /// Revokes a token with its claims, while another operation runs between the first two steps. Checks that the
 /// answer and the audit log count the claims that ended, and returns the answer.
 fn revoked_beside(world: &World, caller: &str, token: &Value, beside: (&str, &str, Value)) -> Value {
-    let (service, other, operation, input) =
-        (world.service.clone(), beside.0.to_owned(), beside.1.to_owned(), beside.2);
-    let (mut steps, mut tickets) = (0, Vec::new());
+    let service = world.service.clone();
+    let other = beside.0.to_owned();
+    let operation = beside.1.to_owned();
+    let input = beside.2;
+    let mut steps = 0;
+    let mut tickets = Vec::new();
     *AT_STEP.lock().unwrap() = Some(Box::new(move |running| {
         steps += usize::from(running == "revoke_token");
         if running == "revoke_token" && steps == 1 {

@@ -115,7 +115,8 @@ fn a_footprint_is_stored_once_whichever_way_it_is_written() {
 #[test]
 fn what_nobody_sees_is_refused_wherever_a_footprint_enters() {
     on_both_engines(|world| {
-        let (workspace, thread) = (world.id("workspace"), world.id("thread"));
+        let workspace = world.id("workspace");
+        let thread = world.id("thread");
         let malformed = |operation: &str, input: Value| {
             let refusal = world.call(&world.people.admin, operation, input.clone());
             assert_eq!(refusal.status, 400, "{operation} {input}");

@@ -31,7 +31,8 @@ fn claims(of: &Value, member: &str) -> Option<i64> {
 fn the_occupancy_counts_what_the_caller_may_see() {
     on_both_engines(|world| {
         let (worker, token) = world.new_agent("stagehand");
-        let (channel, hidden) = (world.new_channel("open-plan"), world.new_private_channel("back-office"));
+        let channel = world.new_channel("open-plan");
+        let hidden = world.new_private_channel("back-office");
         let admin = &world.people.admin;
         let before = occupancy(world, admin);
         let seen_before = occupancy(world, &token);
@@ -42,7 +43,9 @@ fn the_occupancy_counts_what_the_caller_may_see() {
             let input = json!({"channel_id": channel, "title": value, "footprint": footprint});
             text(&world.admin("create_thread", input)["id"])
         };
-        let (held, waiting, secret) = (thread(&channel, "a"), thread(&channel, "a/b"), thread(&hidden, "z"));
+        let held = thread(&channel, "a");
+        let waiting = thread(&channel, "a/b");
+        let secret = thread(&hidden, "z");
         world.call(&token, "claim_thread", json!({"thread_id": held})).output();
         world.admin("claim_thread", json!({"thread_id": secret}));
         let judged = world.new_thread(&channel, "judged");
@@ -130,7 +133,9 @@ fn a_slot_whose_uses_nobody_has_counted_fills_up_too() {
         let input = json!({"workspace_id": world.id("workspace"), "slot": "press", "capacity": 2});
         world.admin("set_slot_capacity", input);
         let thread = |title: &str| thread_touching(world, &channel, title, &[("slot", "press")]);
-        let (first, second, third) = (thread("first"), thread("second"), thread("third"));
+        let first = thread("first");
+        let second = thread("second");
+        let third = thread("third");
         let holding = claim(world, &first);
         world.database.execute("delete from slot_uses");
         claim(world, &second);
@@ -159,13 +164,11 @@ fn slots_and_pauses_of_a_workspace_are_bounded() {
             world.call(&world.people.admin, "pause_repo", input)
         };
         // Nearly the maximum number.
-        let (row, id) = (
-            world.database.id(workspace),
-            match world.engine() {
-                Engine::Sqlite => "unhex(printf('%032x', n.i))",
-                Engine::Postgres => "cast(lpad(to_hex(n.i), 32, '0') as uuid)",
-            },
-        );
+        let row = world.database.id(workspace);
+        let id = match world.engine() {
+            Engine::Sqlite => "unhex(printf('%032x', n.i))",
+            Engine::Postgres => "cast(lpad(to_hex(n.i), 32, '0') as uuid)",
+        };
         for (columns, values) in [
             ("slots (workspace_id, obstacle, slot_key, slot, capacity)", "1"),
             ("repo_pauses (workspace_id, obstacle, repo_key, repo, paused_at, lsn)", "0, 100000 + n.i"),

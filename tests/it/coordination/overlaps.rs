@@ -9,7 +9,8 @@ use super::footprints::{claim, footprint, thread_touching};
 #[test]
 fn each_claim_in_the_way_is_named_however_much_of_it_overlaps() {
     on_both_engines(|world| {
-        let (channel, workspace) = (world.new_channel("queue"), world.id("workspace"));
+        let channel = world.new_channel("queue");
+        let workspace = world.id("workspace");
         let mut held: Vec<String> = (0..12)
             .map(|number| {
                 let files: Vec<String> = (0..100).map(|file| format!("s/{number}/{file}")).collect();
@@ -49,7 +50,8 @@ fn each_claim_in_the_way_is_named_however_much_of_it_overlaps() {
 #[test]
 fn a_refusal_counts_what_is_in_the_way_once() {
     on_both_engines(|world| {
-        let (channel, workspace) = (world.new_channel("queue"), world.id("workspace"));
+        let channel = world.new_channel("queue");
+        let workspace = world.id("workspace");
         let touched = [("path", "a"), ("path", "b"), ("slot", "gpu")];
         let held = thread_touching(world, &channel, "held", &touched);
         let wanted =
@@ -76,7 +78,8 @@ fn a_refusal_counts_what_is_in_the_way_once() {
 #[test]
 fn among_many_globs_of_a_folder_those_that_overlap_are_found() {
     on_both_engines(|world| {
-        let (channel, workspace) = (world.new_channel("queue"), world.id("workspace"));
+        let channel = world.new_channel("queue");
+        let workspace = world.id("workspace");
         let folders = ["", "s/", "s/a/", "t/"];
         let names = ["", "a", "ab", "abc", "a\u{e4}", "a\u{10ffff}", "b", "ba"];
         let values =
@@ -165,7 +168,8 @@ fn prefix((kind, value): &(&str, String)) -> Vec<char> {
 #[test]
 fn whatever_items_look_like_those_overlap_of_which_one_begins_with_the_other() {
     on_both_engines(|world| {
-        let (channel, workspace) = (world.new_channel("queue"), world.id("workspace"));
+        let channel = world.new_channel("queue");
+        let workspace = world.id("workspace");
         let random = &mut Random(3);
         // The mode, the item, and the thread.
         let mut live: Vec<(&str, (&str, String), String)> = Vec::new();
@@ -178,9 +182,11 @@ fn whatever_items_look_like_those_overlap_of_which_one_begins_with_the_other() {
             threads.sort();
             threads
         };
-        let (mut refused, mut found) = (0, 0);
+        let mut refused = 0;
+        let mut found = 0;
         for _ in 0..150 {
-            let (mode, item) = (random.of(&["shared", "shared", "exclusive"]), any_item(random));
+            let mode = random.of(&["shared", "shared", "exclusive"]);
+            let item = any_item(random);
             let wanted = in_the_way(&live, mode, &item);
             let touched = footprint("acme/app", mode, &[(item.0, &item.1)]);
             let input = json!({"workspace_id": workspace, "footprint": touched});

@@ -44,7 +44,8 @@ const REPOS: [(&str, &[&str]); 5] = [
 #[test]
 fn every_form_of_a_clone_url_is_the_same_repository() {
     on_both_engines(|world| {
-        let (workspace, channel) = (world.id("workspace"), world.new_channel("clones"));
+        let workspace = world.id("workspace");
+        let channel = world.new_channel("clones");
         let of = |repo: &str, more: Value| {
             let mut input = json!({"workspace_id": workspace, "repo": repo});
             input.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

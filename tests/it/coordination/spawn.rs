@@ -33,7 +33,8 @@ fn a_denied_child_stands_in_the_log_and_nowhere_else() {
         assert_eq!(world.agent("get_thread", json!({"thread_id": made["id"]}))["tools"], made["tools"]);
         set(world, json!({"max_children": 2, "max_depth": 2, "max_tools": 1}));
         let denied = |parent: &str, tools: &[&str], limit: &str, allowed: i64| {
-            let (lsn, rows) = (world.lsn(), audited(world).len());
+            let lsn = world.lsn();
+            let rows = audited(world).len();
             let children = world.agent("list_child_threads", json!({"thread_id": parent}));
             let answer = create(parent, tools);
             let refused = answer.refused(409, "spawn-rejected");

@@ -95,7 +95,8 @@ fn an_administrator_takes_a_claim_by_its_lease_id_and_nobody_else_does() {
 fn a_taken_claim_names_the_administrator_and_its_holder_is_told() {
     on_both_engines(|world| {
         let channel = world.new_channel("stuck");
-        let (agent, administrator) = (world.id("agent").to_string(), world.people.bystander_id.clone());
+        let agent = world.id("agent").to_string();
+        let administrator = world.people.bystander_id.clone();
         let waiting = thread_touching(world, &channel, "waits", &[("path", "src/lib.rs")]);
         let (thread, lease) = stuck(world, &channel);
         world

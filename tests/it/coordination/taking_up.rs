@@ -95,7 +95,8 @@ fn claims_of_one_batch_each_come_with_their_own_context() {
             world.agent("claim_next_thread", input)
         });
         for one in &taken {
-            let (thread, context) = (&one["id"], &one["context"]);
+            let thread = &one["id"];
+            let context = &one["context"];
             assert_eq!((&context["thread"]["id"], &context["messages"][0]["body"]), (thread, &one["title"]));
             assert_eq!(context["thread"]["claim_lease_id"], one["claim_lease_id"]);
             // It was read when its own acknowledgement was the newest event.
@@ -109,7 +110,8 @@ fn claims_of_one_batch_each_come_with_their_own_context() {
 #[test]
 fn over_mcp_a_claim_and_its_context_are_lean_unless_more_is_asked_for() {
     on_both_engines(|world| {
-        let (channel, agent) = (world.new_channel("queue"), Some(world.people.agent.as_str()));
+        let channel = world.new_channel("queue");
+        let agent = Some(world.people.agent.as_str());
         let call = |operation: &str, input: Value| {
             world.mcp().call(agent, world.operation(operation), &input).output()
         };

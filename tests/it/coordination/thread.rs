@@ -203,7 +203,8 @@ fn list_child_threads_has_the_direct_children_in_every_state_and_order_of_creati
 #[test]
 fn a_thread_is_owned_by_an_active_member_who_sees_it_or_by_nobody() {
     on_both_engines(|world| {
-        let (agent, admin) = (world.id("agent").to_string(), world.id("admin").to_string());
+        let agent = world.id("agent").to_string();
+        let admin = world.id("admin").to_string();
         let thread = world.new_thread(&world.new_channel("owned"), "a task");
         let hidden = world.new_thread(&world.new_private_channel("hidden"), "a secret");
         let set = |thread: &str, owner: Value| {

@@ -75,7 +75,8 @@ fn park(world: &World, channel: &str) {
 #[test]
 fn whoever_can_follow_a_thread_that_is_still_in_the_way_is_woken() {
     on_both_engines(|world| {
-        let (elsewhere, queue) = (world.new_channel("elsewhere"), world.new_channel("queue"));
+        let elsewhere = world.new_channel("elsewhere");
+        let queue = world.new_channel("queue");
         let held = thread(world, &elsewhere, "held", &[("path", "x")]);
         let other = thread(world, &elsewhere, "other", &[("crate", "p")]);
         thread(world, &queue, "first", &[("path", "x/1"), ("crate", "p")]);
@@ -93,7 +94,8 @@ fn whoever_can_follow_a_thread_that_is_still_in_the_way_is_woken() {
 #[test]
 fn a_lapsed_claim_that_nobody_has_ended_keeps_nobody_asleep() {
     on_both_engines(|world| {
-        let (elsewhere, queue) = (world.new_channel("elsewhere"), world.new_channel("queue"));
+        let elsewhere = world.new_channel("elsewhere");
+        let queue = world.new_channel("queue");
         let lapsing = thread(world, &elsewhere, "lapsing", &[("path", "a")]);
         let held = thread(world, &elsewhere, "held", &[("path", "b")]);
         let waiting = thread(world, &queue, "waiting", &[("path", "a"), ("path", "b")]);
@@ -206,7 +208,8 @@ fn every_way_to_free_a_thread_wakes_who_waits_for_it() {
 #[test]
 fn a_wait_finds_what_is_behind_many_that_are_obstructed() {
     on_both_engines(|world| {
-        let (channel, workspace) = (world.new_channel("queue"), world.id("workspace"));
+        let channel = world.new_channel("queue");
+        let workspace = world.id("workspace");
         let held = thread(world, &channel, "held", &[("path", ".")]);
         world.agent("claim_thread", json!({"thread_id": held, "lease_secs": 600}));
         for number in 0..250 {

@@ -10,8 +10,10 @@ use svc_tests::{World, text};
 /// Returns the events of a workspace with every kind of event that the witness follows.
 fn good_run() -> Vec<Value> {
     let world = &World::open(Engine::Sqlite);
-    let (workspace, channel) = (world.id("workspace"), world.new_channel("work"));
-    let (admin, agent) = (&world.people.admin, &world.people.agent);
+    let workspace = world.id("workspace");
+    let channel = world.new_channel("work");
+    let admin = &world.people.admin;
+    let agent = &world.people.agent;
     let capacity = json!({"workspace_id": workspace, "slot": "gpu", "capacity": 1});
     world.admin("set_slot_capacity", capacity);
     let thread = |title: &str, repo: &str, kind: &str, value: &str| {

@@ -21,7 +21,8 @@ fn workers(world: &World, thread: &str) -> Vec<String> {
 #[test]
 fn claimers_receivers_and_authors_of_results_are_workers() {
     on_both_engines(|world| {
-        let (agent, admin) = (world.id("agent").to_string(), world.id("admin").to_string());
+        let agent = world.id("agent").to_string();
+        let admin = world.id("admin").to_string();
         let (third, token) = world.new_agent("third");
         let channel = world.new_channel("workshop");
         let thread = world.new_thread(&channel, "build");

@@ -66,7 +66,8 @@ fn others_accept_with_the_right_to_and_the_asker_takes_back() {
             &delegate.id,
             &["workspace:read", "thread:transition", "approval:grant"],
         );
-        let (forbidden, needs) = ((403, "forbidden"), (403, "needs-person"));
+        let forbidden = (403, "forbidden");
+        let needs = (403, "needs-person");
         let done = (200, "");
         // The requester, the decider, and the outcomes of accepting and of cancelling.
         let table: Vec<(&str, String, [(u16, &str); 2])> = vec![
@@ -232,7 +233,8 @@ fn gates_of_archived_threads_wait_for_nobody() {
             let input = json!({"thread_id": thread, "question": question, "blocks_close": false});
             world.call(&asker.token, "request_approval", input).output();
         };
-        let (old, live) = (new_thread(world), new_thread(world));
+        let old = new_thread(world);
+        let live = new_thread(world);
         (0..20).for_each(|_| ask(&old, "old?"));
         ask(&live, "live?");
         assert!(!awaited().contains(&"live?".to_owned()), "there are 20 before it");
@@ -255,7 +257,8 @@ fn a_page_of_gates_ends_by_the_bytes_of_their_questions() {
         for narrowed in [json!({}), json!({"thread_id": thread})] {
             let mut input = json!({"workspace_id": world.id("workspace"), "limit": 500});
             input.as_object_mut().unwrap().extend(narrowed.as_object().unwrap().clone());
-            let (mut found, mut pages) = (Vec::new(), 0);
+            let mut found = Vec::new();
+            let mut pages = 0;
             while pages == 0 || !input["cursor"].is_null() {
                 let page = world.agent("list_approval_gates", input.clone());
                 let items = page["items"].as_array().unwrap();

@@ -6,7 +6,8 @@ use svc_tests::{World, on_both_engines, text};
 use super::new_thread;
 
 fn listed(world: &World, token: &str, message: &str) -> Vec<Value> {
-    let (mut found, mut cursor) = (Vec::new(), json!(null));
+    let mut found = Vec::new();
+    let mut cursor = json!(null);
     loop {
         let input = json!({"message_id": message, "limit": 2, "cursor": cursor});
         let page = world.call(token, "list_message_backlinks", input).output();
@@ -21,7 +22,9 @@ fn listed(world: &World, token: &str, message: &str) -> Vec<Value> {
 #[test]
 fn all_that_leads_to_a_message_is_listed_in_its_order() {
     on_both_engines(|world| {
-        let (admin, agent, stranger) = (&*world.people.admin, &*world.people.agent, &*world.people.bystander);
+        let admin = &*world.people.admin;
+        let agent = &*world.people.agent;
+        let stranger = &*world.people.bystander;
         let thread = new_thread(world);
         let vote = json!({"thread_id": thread, "question": "Ship it?", "options": ["yes", "no"]});
         let vote = world.agent("create_vote", vote);

@@ -94,7 +94,8 @@ fn a_link_gives_no_right_and_ends_with_the_decision_or_after_an_hour() {
         let own = format!("http://{}/ui/approvals/", world.address());
         assert!(text(&problem["link"]["url"]).starts_with(&own), "{problem:#}");
 
-        let (link, person) = (path_of(&problem), cookie(world, &world.people.admin));
+        let link = path_of(&problem);
+        let person = cookie(world, &world.people.admin);
         let opened = open(world, &person, &link);
         assert!(opened.headers.get("svc-room-lsn").is_none(), "it is of no position in a log");
         let shown = opened.output();
@@ -136,7 +137,8 @@ fn a_browser_that_opens_a_link_gets_the_board_whoever_it_is() {
         let asker = Person::new(world, "asking");
         let gate = request(world, &asker.token, json!({}));
         let problem = world.call(&asker.token, "approval_decide", accept(&gate)).refused(403, "needs-person");
-        let (link, person) = (path_of(&problem), cookie(world, &world.people.admin));
+        let link = path_of(&problem);
+        let person = cookie(world, &world.people.admin);
         let board = world.rest().send(None, "GET", "/ui/t/x", &[], None);
         let opened = |cookie: Option<&str>, path: &str| {
             let cookie = cookie.map(|cookie| ("cookie", cookie));

@@ -63,7 +63,8 @@ fn a_member_reads_its_claims_what_it_could_claim_and_what_it_should_judge() {
             let input = json!({"thread_id": thread, "question": "May it go out?"});
             text(&world.call(&person.token, "request_approval", input).output()["id"])
         };
-        let (others, own) = (ask(&worker), ask(&granter));
+        let others = ask(&worker);
+        let own = ask(&granter);
         let asked = |person: &Person| {
             let context = context(world, person);
             [has(&context, "approvals", &others), has(&context, "approvals", &own)]

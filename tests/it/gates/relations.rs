@@ -33,7 +33,8 @@ fn hold(world: &World, person: &Person, thread: &str) {
 
 /// Returns the relations of a message as a member sees them, page by page.
 fn listed(world: &World, token: &str, message: &str) -> Vec<Value> {
-    let (mut found, mut cursor) = (Vec::new(), json!(null));
+    let mut found = Vec::new();
+    let mut cursor = json!(null);
     loop {
         let input = json!({"message_id": message, "limit": 2, "cursor": cursor});
         let page = world.call(token, "list_message_relations", input).output();
@@ -53,8 +54,8 @@ fn ids(relations: &[Value]) -> Vec<&Value> {
 fn an_author_is_told_of_replies_and_refutations_as_long_as_it_sees_them() {
     on_both_engines(|world| {
         let agent = &*world.people.agent;
-        let (there, here) =
-            (world.new_thread(&world.new_channel("there"), "There"), world.new_channel("here"));
+        let there = world.new_thread(&world.new_channel("there"), "There");
+        let here = world.new_channel("here");
         let here_thread = world.new_thread(&here, "Here");
         let told = || {
             let page = world.call(agent, "list_inbox", json!({"unread": true})).output();
@@ -64,7 +65,8 @@ fn an_author_is_told_of_replies_and_refutations_as_long_as_it_sees_them() {
         };
         let said = post(world, agent, &there);
         let admin = &*world.people.admin;
-        let (reply, objection) = (post(world, admin, &there), post(world, admin, &here_thread));
+        let reply = post(world, admin, &there);
+        let objection = post(world, admin, &here_thread);
         relate(world, admin, &reply, &said, "replies_to").output();
         let refutation = relate(world, admin, &objection, &said, "refutes").output();
         assert_eq!(told(), [(json!("reply"), json!(reply)), (json!("refuted"), json!(objection))]);
@@ -82,7 +84,8 @@ fn an_author_is_told_of_replies_and_refutations_as_long_as_it_sees_them() {
 #[test]
 fn a_member_relates_its_own_messages_to_any_that_it_sees() {
     on_both_engines(|world| {
-        let (admin, agent) = (&*world.people.admin, &*world.people.agent);
+        let admin = &*world.people.admin;
+        let agent = &*world.people.agent;
         let thread = new_thread(world);
         let [own, second] = [1, 2].map(|_| post(world, agent, &thread));
         let other = post(world, admin, &thread);
@@ -107,7 +110,8 @@ fn a_member_relates_its_own_messages_to_any_that_it_sees() {
         relate(world, admin, &own, &other, "cites").refused(403, "forbidden");
         relate(world, agent, &own, &own, "cites").refused(400, "malformed-request");
         relate(world, agent, &own, &other, "is").refused(400, "malformed-request");
-        let (stranger, hidden) = (&*world.people.bystander, &world.people.private_message_id);
+        let stranger = &*world.people.bystander;
+        let hidden = &world.people.private_message_id;
         let strange = post(world, stranger, &thread);
         relate(world, stranger, &strange, hidden, "cites").refused(404, "not-found");
         remove(world, &world.people.reader, &made[0]).refused(403, "missing-capability");
@@ -179,7 +183,8 @@ fn a_refutation_keeps_a_thread_open_until_somebody_independent_resolves_it() {
 #[test]
 fn relations_go_with_the_message_that_makes_them_and_lose_force_with_the_other() {
     on_both_engines(|world| {
-        let (admin, agent) = (&*world.people.admin, &*world.people.agent);
+        let admin = &*world.people.admin;
+        let agent = &*world.people.agent;
         let thread = new_thread(world);
         let [first, second] = [1, 2].map(|_| post(world, admin, &thread));
         let [objection, other] = [1, 2].map(|_| post(world, agent, &thread));
@@ -210,7 +215,8 @@ fn relations_go_with_the_message_that_makes_them_and_lose_force_with_the_other()
 #[test]
 fn nobody_learns_of_a_message_behind_a_door() {
     on_both_engines(|world| {
-        let (admin, stranger) = (&*world.people.admin, &*world.people.bystander);
+        let admin = &*world.people.admin;
+        let stranger = &*world.people.bystander;
         let open = world.new_channel("open");
         let [one, two] = ["one", "two"].map(|name| world.new_private_channel(name));
         let thread = |channel: &str| world.new_thread(channel, "talk");

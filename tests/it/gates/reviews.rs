@@ -315,7 +315,8 @@ fn a_page_of_reviews_ends_by_the_bytes_of_their_words() {
         let input = json!({"thread_id": thread, "verdict": "comment", "findings": findings});
         let ids: Vec<Value> =
             (0..6).map(|_| world.agent("submit_review", input.clone())["id"].clone()).collect();
-        let (mut found, mut cursor) = (Vec::new(), Value::Null);
+        let mut found = Vec::new();
+        let mut cursor = Value::Null;
         for page in 0.. {
             let answer =
                 world.agent("list_reviews", json!({"thread_id": thread, "limit": 500, "cursor": cursor}));

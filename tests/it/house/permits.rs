@@ -119,9 +119,11 @@ fn constant_at(source: &Source, line: usize) -> Option<String> {
 /// Returns the functions of a file that destroy content without a permit, and the number of functions
 /// examined.
 fn findings_of(source: &Source) -> (Vec<String>, usize) {
-    let (mut findings, mut seen) = (Vec::new(), 0);
+    let mut findings = Vec::new();
+    let mut seen = 0;
     for literal in source.literals.iter().filter(|literal| !literal.in_tests) {
-        let (destroys, replaces) = (destroys(&literal.text), replaces(&literal.text));
+        let destroys = destroys(&literal.text);
+        let replaces = replaces(&literal.text);
         if !destroys && !replaces {
             continue;
         }
@@ -144,7 +146,8 @@ fn findings_of(source: &Source) -> (Vec<String>, usize) {
 
 #[test]
 fn content_is_destroyed_only_by_permit() {
-    let (mut findings, mut seen) = (Vec::new(), 0);
+    let mut findings = Vec::new();
+    let mut seen = 0;
     for source in sources().iter().filter(|source| source.path.starts_with("svc-core/src/")) {
         let (of_file, of_functions) = findings_of(source);
         findings.extend(of_file);

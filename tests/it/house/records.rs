@@ -99,7 +99,8 @@ fn each_column_of_each_table_is_declared() {
 
 /// Returns the defects of the declaration of the columns that events determine.
 fn undetermined(records: &Records) -> Vec<String> {
-    let (table, proven) = (records.name(), records.proven_columns());
+    let table = records.name();
+    let proven = records.proven_columns();
     let unproven: BTreeMap<&str, &str> = records.unproven_columns().collect();
     let mut defects = Vec::new();
     for (name, _) in records.columns() {

@@ -437,7 +437,8 @@ fn migrations_come_in_pairs() {
         let entries = std::fs::read_dir(folder).unwrap();
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
     };
-    let (sqlite, postgres) = (names("sqlite"), names("postgres"));
+    let sqlite = names("sqlite");
+    let postgres = names("postgres");
     assert_eq!(sqlite, postgres);
     let list = sources().into_iter().find(|file| file.path == "svc-core/src/store/migrate.rs").unwrap();
     let is_listed =
@@ -466,6 +467,34 @@ fn tests_are_in_the_folder_of_the_layer_they_test() {
         }
     }
     none(findings);
+}
+
+/// How many statements may bind several unrelated values.
+const TUPLE_LETS_MAX: usize = 35;
+
+/// Statements that bind the items of a tuple which they have just made.
+fn tuple_lets(code: &str) -> usize {
+    let bound = |statement: &str| {
+        let rest = statement.trim_start().strip_prefix("let (")?;
+        let (_, value) = rest.split_once(") = ")?;
+        Some(value.starts_with('(') && value.trim_end().ends_with(')'))
+    };
+    code.split(';')
+        .filter_map(|statement| bound(statement.rsplit(['{', '}']).next()?))
+        .filter(|it| *it)
+        .count()
+}
+
+/// A statement that binds several values to save lines hides where each comes from.
+#[test]
+fn values_are_bound_one_by_one() {
+    assert_eq!(tuple_lets("let (a, b) = (1, 2); let (c, d) = pair(); let e = (1, 2);"), 1);
+    let of_file = |source: &Source| (tuple_lets(&source.code), source.path.clone());
+    let counts: Vec<(usize, String)> = sources().iter().map(of_file).collect();
+    let all: usize = counts.iter().map(|(count, _)| count).sum();
+    let named = counts.into_iter().filter(|(count, _)| *count > 0);
+    let named: Vec<String> = named.map(|(count, path)| format!("{path}: {count}")).collect();
+    assert!(all <= TUPLE_LETS_MAX, "{all} statements bind the items of a tuple:\n{}", named.join("\n"));
 }
 
 /// The lines that begin at the margin although they are inside of brackets.

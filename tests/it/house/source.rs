@@ -34,7 +34,8 @@ impl Source {
     pub fn read(path: String, text: &str) -> Self {
         let mut source = Self { path, text: text.to_owned(), code: String::new(), literals: Vec::new() };
         let tests = text.find("#[cfg(test)]\nmod tests").unwrap_or(text.len());
-        let (mut at, mut line) = (0, 1);
+        let mut at = 0;
+        let mut line = 1;
         while at < text.len() {
             let (piece, length) = next_piece(&text[at..]);
             let whole = &text[at..at + length];
@@ -119,7 +120,9 @@ pub fn paths_of(tree: &str) -> Vec<(Vec<String>, String)> {
         let name = alias.map_or_else(|| path.last().cloned().unwrap_or_default(), str::to_owned);
         return vec![(path, name)];
     };
-    let (mut depth, mut begin, mut found) = (0, open + 1, Vec::new());
+    let mut depth = 0;
+    let mut begin = open + 1;
+    let mut found = Vec::new();
     let head: Vec<String> =
         tree[..open].split("::").map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect();
     for (at, c) in tree.char_indices().skip_while(|(at, _)| *at < open) {

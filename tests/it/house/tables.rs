@@ -361,7 +361,8 @@ fn findings(named: &BTreeMap<String, BTreeSet<String>>, tables: &[(&str, &str, &
 #[test]
 fn a_table_is_named_only_by_its_owner_and_the_listed_places() {
     let listed: BTreeSet<String> = TABLES.iter().map(|(table, ..)| (*table).to_owned()).collect();
-    let (sqlite, postgres) = (migrated("sqlite"), migrated("postgres"));
+    let sqlite = migrated("sqlite");
+    let postgres = migrated("postgres");
     assert_eq!(sqlite, postgres, "both engines have the same tables");
     assert_eq!(listed, sqlite, "each table has an owner");
     let mut named = BTreeMap::new();

@@ -161,7 +161,8 @@ fn nobody_takes_the_handle_of_an_app_or_of_a_peer() {
 /// Returns each failure of the token endpoint: the changed parameters, the status, the problem and the error
 /// of RFC 6749.
 fn failures() -> Vec<(Value, u16, &'static str, &'static str)> {
-    let (request, client) = ((400, "malformed-request"), (401, "unauthenticated"));
+    let request = (400, "malformed-request");
+    let client = (401, "unauthenticated");
     let row = |changes, (status, code), error| (changes, status, code, error);
     vec![
         row(json!({"grant_type": null}), request, "invalid_request"),
@@ -216,7 +217,8 @@ fn the_token_endpoint_refuses_by_the_errors_of_the_rfc_and_leaves_nothing() {
 fn an_app_gets_a_token_for_an_hour_in_each_way_of_the_rfc() {
     on_both_engines(|world| {
         let installed = install(world, &new_app(world, "client"), &["workspace:read", "message:post"]);
-        let (id, secret) = (text(&installed["client_id"]), text(&installed["client_secret"]));
+        let id = text(&installed["client_id"]);
+        let secret = text(&installed["client_secret"]);
         let basic = format!("Basic {}", STANDARD.encode(format!("{id}:{secret}")));
         let rest = world.rest();
         let answers = [
@@ -280,10 +282,9 @@ fn everything_an_app_holds_ends_with_its_installation_on_every_server() {
         let other = world.another_service(7);
         let installed =
             install(world, &new_app(world, "ending"), &["workspace:read", "message:post", "event:subscribe"]);
-        let (own, minted) = (
-            access(world, &installed),
-            try_to_mint(world, &world.people.admin, &installed, &["workspace:read", "event:subscribe"]),
-        );
+        let own = access(world, &installed);
+        let minted =
+            try_to_mint(world, &world.people.admin, &installed, &["workspace:read", "event:subscribe"]);
         let minted = text(&minted.output()["secret"]);
         let derived = world.call(&minted, "attenuate_token", json!({"capabilities": ["workspace:read"]}));
         let derived = text(&derived.output()["secret"]);

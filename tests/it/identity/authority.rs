@@ -20,8 +20,10 @@ fn membership(channel: &str, member: &str) -> Value {
 #[test]
 fn only_its_creator_and_the_administrators_control_a_channel() {
     on_both_engines(|world| {
-        let (admin, admin_id) = (&world.people.admin, world.id("admin").to_string());
-        let ((maker_id, maker), (taker_id, taker)) = (worker(world, "maker"), worker(world, "taker"));
+        let admin = &world.people.admin;
+        let admin_id = world.id("admin").to_string();
+        let (maker_id, maker) = worker(world, "maker");
+        let (taker_id, taker) = worker(world, "taker");
         let call = |token: &str, operation: &str, input: Value| world.call(token, operation, input);
 
         let general = world.new_channel("plans");

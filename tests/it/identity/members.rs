@@ -139,7 +139,8 @@ fn governance_skills_are_conferred_and_revoked_by_others_alone() {
                    "capabilities": ["channel:admin"]}),
         );
         let row = |id: &str| world.database.id(id.parse::<uuid::Uuid>().unwrap());
-        let (lent, admin) = (row(&text(&minted["id"])), row(&world.id("admin").to_string()));
+        let lent = row(&text(&minted["id"]));
+        let admin = row(&world.id("admin").to_string());
         world.database.execute(&format!("update tokens set member_id = {admin} where id = {lent}"));
         for operation in ["confer_skill", "revoke_skill"] {
             let answer = world.call(&text(&minted["secret"]), operation, about("land_gate"));

@@ -50,7 +50,8 @@ fn a_token_makes_as_many_requests_as_its_quota_in_a_window() {
 #[test]
 fn a_limited_administrator_mints_nothing_less_limited() {
     on_both_engines(|world| {
-        let (workspace, admin) = (world.id("workspace"), world.id("admin"));
+        let workspace = world.id("workspace");
+        let admin = world.id("admin");
         let of_admin =
             |quotas: Value| json!({"workspace_id": workspace, "member_id": admin, "quotas": quotas});
         let limited = secret(&world.admin("mint_token", of_admin(json!({"requests": 9}))));

@@ -90,7 +90,8 @@ fn a_session_of_a_members_own_acts_as_that_member_without_a_token() {
 #[test]
 fn a_token_beside_a_session_acts_if_both_are_of_one_member_and_the_audit_row_names_both() {
     on_both_engines(|world| {
-        let (own, others) = (minted(world, "admin"), minted(world, "agent"));
+        let own = minted(world, "admin");
+        let others = minted(world, "agent");
         let session = world.new_session(None);
         let me = both(world, &own, session, "whoami", &json!({})).output();
         assert_eq!(me["token_id"], own["id"]);

@@ -207,7 +207,8 @@ fn a_token_with_more_than_its_event_has_granted_is_rejected() {
                        "label": "for a test", "capabilities": capabilities}),
             )
         };
-        let (less, more) = (mint(&["workspace:read"]), mint(&["workspace:read", "token:admin"]));
+        let less = mint(&["workspace:read"]);
+        let more = mint(&["workspace:read", "token:admin"]);
         let secret = text(&less["secret"]);
         let [less, more] = [&less, &more].map(|token| id(world, &text(&token["id"])));
         // Another server has not cached it.
@@ -218,7 +219,8 @@ fn a_token_with_more_than_its_event_has_granted_is_rejected() {
         let of = |column: &str, token: &str| {
             world.database.number(&format!("select {column} from tokens where id = {token}"))
         };
-        let (capabilities, lsn) = (of("capabilities", &less), of("lsn", &less));
+        let capabilities = of("capabilities", &less);
+        let lsn = of("lsn", &less);
         assert!(answer().is_success());
         set("capabilities", &of("capabilities", &more).to_string());
         answer().refused(401, "unauthenticated");

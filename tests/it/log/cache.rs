@@ -75,7 +75,8 @@ fn every_statement_that_changes_cached_rows_has_its_event() {
     let table = svc_core::operation_table().unwrap();
     let invalidated: BTreeMap<&str, Option<Invalidates>> =
         table.events().map(|event| (event.kind, event.invalidated())).collect();
-    let (mut findings, mut found) = (Vec::new(), BTreeSet::new());
+    let mut findings = Vec::new();
+    let mut found = BTreeSet::new();
     for source in sources() {
         let Some(file) = source.path.strip_prefix("svc-core/src/") else { continue };
         for literal in source.literals.iter().filter(|literal| !literal.in_tests) {
@@ -128,11 +129,13 @@ fn rows(world: &World) -> BTreeMap<&'static str, BTreeSet<String>> {
 /// Returns the tables whose cached rows the admin's call changed without an event, or `None` if the call is
 /// rejected.
 fn silent_changes(world: &World, operation: &Operation, input: &Value) -> Option<Vec<&'static str>> {
-    let (before, was) = (rows(world), epochs(world));
+    let before = rows(world);
+    let was = epochs(world);
     if !world.call(&world.people.admin, operation.name(), input.clone()).is_success() {
         return None;
     }
-    let (after, is) = (rows(world), epochs(world));
+    let after = rows(world);
+    let is = epochs(world);
     let silent = CACHED.iter().filter(|(table, cached, absence)| {
         let removed = before[table].difference(&after[table]).next().is_some();
         let added = after[table].difference(&before[table]).next().is_some();

@@ -101,7 +101,8 @@ fn prepare(engine: Engine) -> Prepared {
     fill(&service, &founders.admin, &founders.workspace_id);
     let other =
         done(&service, &founders.admin, "create_workspace", json!({"name": "Other", "admin_handle": "eve"}));
-    let (eve, other) = (text(&other["token"]["secret"]), text(&other["workspace"]["id"]));
+    let eve = text(&other["token"]["secret"]);
+    let other = text(&other["workspace"]["id"]);
     fill(&service, &eve, &other);
     drop(service);
     let logs = [Log::read(&site.database, &founders.workspace_id), Log::read(&site.database, &other)];
@@ -188,7 +189,8 @@ impl Forger<'_> {
 
     /// Returns a case for every column of the first, a middle and the last event.
     fn columns(&self) -> Vec<Case> {
-        let (forged, zeros) = (self.id(&FORGED_ID.to_string()), self.bytes(&"00".repeat(32)));
+        let forged = self.id(&FORGED_ID.to_string());
+        let zeros = self.bytes(&"00".repeat(32));
         let changes = [
             ("workspace_id", forged.as_str()),
             ("lsn", "lsn + 1000"),
@@ -233,14 +235,16 @@ impl Forger<'_> {
     }
 
     fn swapped(&self) -> Vec<Case> {
-        let (a, b) = (self.logs[0].last() / 2, self.logs[0].last() / 2 + 1);
+        let a = self.logs[0].last() / 2;
+        let b = self.logs[0].last() / 2 + 1;
         let within = self.update(a, "lsn = -1")
             + &self.update(b, &format!("lsn = {a}"))
             + &self.update(-1, &format!("lsn = {b}"));
         let move_to = |from: &str, to: &str| {
             format!("update events set workspace_id = {to} where workspace_id = {from} and lsn = {a};")
         };
-        let (one, other) = (self.id(&self.logs[0].workspace_id), self.id(&self.logs[1].workspace_id));
+        let one = self.id(&self.logs[0].workspace_id);
+        let other = self.id(&self.logs[1].workspace_id);
         let aside = self.id(&FORGED_ID.to_string());
         let across = move_to(&one, &aside) + &move_to(&other, &one) + &move_to(&aside, &other);
         vec![
@@ -251,7 +255,8 @@ impl Forger<'_> {
 
     fn rewritten(&self) -> Vec<Case> {
         let log = &self.logs[0];
-        let (lsn, last) = (log.last() / 2, log.last());
+        let lsn = log.last() / 2;
+        let last = log.last();
         let forged = forge(&log.at(lsn).payload);
         let one = self.rewrite(lsn, &forged);
         let link = format!("prev_hash = {}", self.bytes(&hash(&forged)));
@@ -330,7 +335,9 @@ fn verify_against(site: &Site, workspace_id: &str, head: &str) -> Exited {
 }
 
 fn check(prepared: &Prepared, case: &Case) {
-    let (name, logs, site) = (&case.name, &prepared.logs, &prepared.site);
+    let name = &case.name;
+    let logs = &prepared.logs;
+    let site = &prepared.site;
     let engine = site.engine().name();
     site.database.execute(&case.sql);
     let outcome = match &case.kept_head {
@@ -471,7 +478,8 @@ fn every_deletion_is_found_and_named() {
 fn an_empty_database_is_broken_for_a_caller_that_kept_a_head() {
     for engine in engines() {
         let prepared = prepare(engine);
-        let (site, log) = (&prepared.site, &prepared.logs[0]);
+        let site = &prepared.site;
+        let log = &prepared.logs[0];
         let head = log.head(log.last());
         let unknown = site.svc(&["verify", "--json", "--workspace", &FORGED_ID.to_string()]);
         assert_eq!(unknown.code, BROKEN, "{unknown:?}");

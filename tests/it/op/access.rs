@@ -238,7 +238,8 @@ fn every_framed_row_rejects_unauthorized_callers() {
 fn a_cookie_that_counts_is_a_credential() {
     on_both_engines(|world| {
         let good = session_key().cookie(world.sign_in(&world.people.bystander));
-        let (good, own) = (format!("svc_session={good}"), format!("http://{}", world.address()));
+        let good = format!("svc_session={good}");
+        let own = format!("http://{}", world.address());
         for headers in [vec![], vec![("origin", &*own)], vec![("sec-fetch-site", "same-origin")]] {
             let headers: Vec<_> = [("cookie", &*good)].into_iter().chain(headers).collect();
             let whoami = world.operation("whoami");

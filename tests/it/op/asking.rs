@@ -30,7 +30,8 @@ pub fn in_full(operation: &Operation, input: &Value) -> Value {
 
 /// Returns the input with this detail and this limit, if the operation has these and they are not given.
 pub fn with_detail(operation: &Operation, input: &Value, detail: &str, limit: i64) -> Value {
-    let (mut input, schema) = (input.clone(), operation.input_schema());
+    let mut input = input.clone();
+    let schema = operation.input_schema();
     for (name, value) in [("detail", json!(detail)), ("limit", json!(limit))] {
         if operation.is_detailed() && schema["properties"].get(name).is_some() && input.get(name).is_none() {
             input[name] = value;

@@ -38,8 +38,10 @@ impl Border {
     fn open(engine: Engine, features: fn() -> Vec<Feature>) -> Self {
         let world = World::with(engine, Setup { features, ..Setup::default() });
         let (_, worker) = world.new_agent("passer-by");
-        let (private, foreign) = (fill_private(&world), fill_foreign(&world));
-        let (bystander, reader) = (world.people.bystander.clone(), world.people.reader.clone());
+        let private = fill_private(&world);
+        let foreign = fill_foreign(&world);
+        let bystander = world.people.bystander.clone();
+        let reader = world.people.reader.clone();
         let callers =
             vec![("everything but membership", bystander), ("a worker", worker), ("a reader", reader)];
         Self { world, callers, private, foreign }
@@ -73,14 +75,16 @@ impl Border {
     fn example(&self, operation: &Operation) -> Value {
         let world = &self.world;
         let input = operation.docs().example(&world.fixture).unwrap().to_string();
-        let (private, public) = (world.id("private_channel").to_string(), world.id("channel").to_string());
+        let private = world.id("private_channel").to_string();
+        let public = world.id("channel").to_string();
         serde_json::from_str(&input.replace(&private, &public)).unwrap()
     }
 }
 
 /// Puts one of everything into the private channel, over REST and MCP.
 fn fill_private(world: &World) -> Vec<(&'static str, String)> {
-    let (rest, mcp) = (world.rest(), world.mcp());
+    let rest = world.rest();
+    let mcp = world.mcp();
     let call = |token: &str, name: &str, input: Value| {
         let operation = world.operation(name);
         // Audit rows of both kinds.
@@ -90,7 +94,8 @@ fn fill_private(world: &World) -> Vec<(&'static str, String)> {
         };
         answer.output()
     };
-    let (admin, agent) = (&*world.people.admin, &*world.people.agent);
+    let admin = &*world.people.admin;
+    let agent = &*world.people.agent;
     let channel = world.id("private_channel").to_string();
     let thread = world.people.private_thread_id.clone();
     let id = |made: &Value| text(&made["id"]);
@@ -230,7 +235,8 @@ fn differences(border: &Border, token: &str, wanted: impl Fn(&&Operation) -> boo
             for (what, id) in border.hidden(way, operation, &field.0) {
                 let hidden = seen(&ask(id), id);
                 if hidden != nothing {
-                    let (name, field) = (operation.name(), &field.0);
+                    let name = operation.name();
+                    let field = &field.0;
                     differences
                         .push(format!("{name} by {way:?}: {what} as {field}\n  {hidden:?}\n  {nothing:?}"));
                 }

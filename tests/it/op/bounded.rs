@@ -151,7 +151,8 @@ fn within(world: &World, size: usize, operation: &Operation, input: &Value) -> V
         input["max_bytes"] = json!(size);
     }
     let answer = world.mcp().call(Some(&world.people.admin), operation, &input).output();
-    let (bytes, most) = (answer.to_string().len(), if is_asked { size } else { ANSWER_MCP_BYTES });
+    let bytes = answer.to_string().len();
+    let most = if is_asked { size } else { ANSWER_MCP_BYTES };
     assert!(bytes <= most, "{operation:?}: {bytes} of {most} bytes");
     answer
 }
@@ -191,7 +192,8 @@ fn check_list(world: &World, operation: &Operation, input: &Value) {
     let pages = all_pages(world, Way::Rest, admin, operation, input.clone());
     let all: Vec<Value> = pages.into_iter().flat_map(|page| items(&page.output()).to_vec()).collect();
     for size in SIZES {
-        let (mut found, mut input) = (Vec::new(), input.clone());
+        let mut found = Vec::new();
+        let mut input = input.clone();
         loop {
             let page = within(world, size, operation, &input);
             found.extend(items(&page).to_vec());
@@ -210,7 +212,8 @@ fn check_list(world: &World, operation: &Operation, input: &Value) {
             let Some(offset) = found["next_offset"].as_u64() else { continue };
             let cut = |name: &&str| found[*name] != whole[*name] && found[*name].is_string();
             let name = ["body", "value", "definition", "question"].into_iter().find(cut).unwrap();
-            let (part, text) = (found[name].as_str().unwrap(), whole[name].as_str().unwrap());
+            let part = found[name].as_str().unwrap();
+            let text = whole[name].as_str().unwrap();
             assert!(text.starts_with(part) && found["truncated"] == true, "{operation:?}");
             assert_eq!(offset, part.chars().count() as u64, "{operation:?}");
         }
@@ -225,7 +228,8 @@ fn check_text(world: &World, operation: &Operation, input: &Value, wanted: &str)
     if is_list {
         input["limit"] = json!(1);
     }
-    let (mut read, mut parts) = (String::new(), 0);
+    let mut read = String::new();
+    let mut parts = 0;
     loop {
         let answer = within(world, SIZES[0], operation, &input);
         let object = if is_list { &answer["items"][0] } else { &answer };
@@ -292,7 +296,8 @@ fn check_claims(world: &World, of: &Long) {
 fn check_wait(world: &World, of: &Long, from: i64) {
     let wait = world.operation("wait_for_event");
     for size in SIZES {
-        let (mut after, mut found) = (from, Vec::new());
+        let mut after = from;
+        let mut found = Vec::new();
         while after < world.lsn() {
             let input = json!({"workspace_id": world.id("workspace"), "after_id": after,
                                "thread_id": of.thread, "timeout_secs": 0, "limit": 500});

@@ -144,7 +144,8 @@ impl Kind {
 
     /// Returns the outcome by the declaration of a row.
     pub fn outcome(&self, row: &Operation, way: Way) -> Outcome {
-        let (access, takes) = (row.access(), way.takes(row));
+        let access = row.access();
+        let takes = way.takes(row);
         if access.needs == Needs::Nothing || takes == Takes::Nothing {
             return Outcome::Unasked;
         }
@@ -190,7 +191,8 @@ pub fn all(world: &World) -> Vec<Kind> {
 }
 
 fn live(world: &World) -> Vec<Kind> {
-    let (every, worker) = (Capabilities::all(), CapabilitySet::AgentWorker.capabilities());
+    let every = Capabilities::all();
+    let worker = CapabilitySet::AgentWorker.capabilities();
     let reads: Capabilities = std::iter::once(Capability::WorkspaceRead).collect();
     let people = &world.people;
     let cookie = |secret: &str| session_key().cookie(world.sign_in(secret));
@@ -202,7 +204,8 @@ fn live(world: &World) -> Vec<Kind> {
         let names: Vec<&str> = every.iter().map(Capability::name).collect();
         Kind::bearer(who, &world.delegated_beyond_grants(subject, delegate, &names), every).delegated()
     };
-    let (own, reader) = (cookie(&people.bystander), cookie(&people.reader));
+    let own = cookie(&people.bystander);
+    let reader = cookie(&people.reader);
     vec![
         Kind::bearer("a token", &people.bystander, every),
         delegate("a delegate", &admin, &agent),
@@ -271,7 +274,8 @@ fn a_ticket(world: &World) -> String {
 fn an_app(world: &World) -> (String, Capabilities) {
     let can = Capabilities::all().without(Capability::ApprovalGrant);
     let made = installed(world, "asking", &json!(can));
-    let (id, secret) = (text(&made["client_id"]), text(&made["client_secret"]));
+    let id = text(&made["client_id"]);
+    let secret = text(&made["client_secret"]);
     let form = format!("grant_type=client_credentials&client_id={id}&client_secret={secret}");
     (text(&world.rest().send_form("/oauth/app/token", &[], &form).output()["access_token"]), can)
 }
@@ -292,7 +296,8 @@ fn of_a_deactivated_person(world: &World) -> Vec<Kind> {
     let mint = of_workspace(world, json!({"member_id": person, "capabilities": ["workspace:read"]}));
     let own = text(&world.admin("mint_token", mint)["secret"]);
     let session = session_key().cookie(world.sign_in(&own));
-    let (admin, agent) = (world.id("admin").to_string(), world.id("agent").to_string());
+    let admin = world.id("admin").to_string();
+    let agent = world.id("agent").to_string();
     let acting = world.exchange(&own, &world.new_grant(&admin, &person, &["workspace:read"]));
     let acted_for =
         world.exchange(&world.people.agent, &world.new_grant(&person, &agent, &["workspace:read"]));
@@ -326,7 +331,8 @@ fn rotated(world: &World) -> String {
 }
 
 fn of_a_revoked_grant(world: &World) -> String {
-    let (admin, agent) = (world.id("admin").to_string(), world.id("agent").to_string());
+    let admin = world.id("admin").to_string();
+    let agent = world.id("agent").to_string();
     let grant = world.new_grant(&admin, &agent, &["workspace:read"]);
     let token = world.exchange(&world.people.agent, &grant);
     world.admin("revoke_delegation_grant", of_workspace(world, json!({"grant_id": grant})));

@@ -36,7 +36,8 @@ fn housekeep(service: &Service) {
 fn a_leader_is_alone_and_replaced_at_once_when_it_shuts_down() {
     on_both_engines(|world| {
         let leader = world.another_service(7);
-        let (first, second) = (lapsing(world, 1), lapsing(world, 4));
+        let first = lapsing(world, 1);
+        let second = lapsing(world, 4);
         world.clock.advance(Duration::from_secs(2));
         housekeep(&leader);
         assert!(!is_held(world, &first) && is_held(world, &second));
@@ -125,7 +126,8 @@ pub fn copy_claim(world: &World, thread: &str, count: i64, until: i64) {
 /// Creates a workspace whose log cannot be extended, with `count` claims that lapsed before any other.
 fn broken_workspace(world: &World, count: i64) {
     let made = world.admin("create_workspace", json!({"name": "Broken", "admin_handle": "eve"}));
-    let (workspace, token) = (text(&made["workspace"]["id"]), text(&made["token"]["secret"]));
+    let workspace = text(&made["workspace"]["id"]);
+    let token = text(&made["token"]["secret"]);
     let ask = |operation: &str, input: Value| world.call(&token, operation, input).output();
     let channel = ask("create_channel", json!({"workspace_id": workspace, "name": "c"}))["id"].clone();
     let thread = text(&ask("create_thread", json!({"channel_id": channel, "title": "t"}))["id"]);
@@ -152,7 +154,8 @@ fn a_workspace_that_fails_stops_the_reaper_for_no_other() {
 fn more_workspaces_that_fail_than_a_tick_handles_stop_the_reaper_for_no_other() {
     on_both_engines(|world| {
         let thread = lapsing(world, 1);
-        let (row, id) = (world.database.id(thread.parse::<uuid::Uuid>().unwrap()), world.database.any_id());
+        let row = world.database.id(thread.parse::<uuid::Uuid>().unwrap());
+        let id = world.database.any_id();
         let columns =
             "channel_id, depth, title, state, priority, skill_set, blocked, has_result, assignee_id,
             claim_lease_id, claimed_at, worked_micros, created_at";

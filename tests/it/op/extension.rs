@@ -80,7 +80,8 @@ fn wave_at_channel(cx: &mut Write<'_>, input: &WaveAtChannel) -> Result<Wave> {
 }
 
 fn check_visible(cx: &Read<'_>, channel: ChannelId) -> Result<()> {
-    let (workspace_id, member_id) = (cx.caller().workspace_id, cx.caller().member);
+    let workspace_id = cx.caller().workspace_id;
+    let member_id = cx.caller().member;
     match cx.one::<(i64,)>(VISIBLE, &[&channel, &workspace_id, &member_id])? {
         Some((1,)) => Ok(()),
         _ => Err(Error::not_found("channel")),

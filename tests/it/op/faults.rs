@@ -45,7 +45,8 @@ fn whatever_is_wrong_with_a_field_is_told_in_the_terms_of_json() {
     let wrong = [json!(-7.5), json!("x\ty"), json!(true), json!([{}, "x", 1]), json!({"a": 1}), json!(null)];
     let mut told = 0;
     for operation in world.service.table().operations().filter(|row| !row.http().takes_file) {
-        let (schema, example) = (operation.input_schema(), operation.docs().example(&world.fixture).unwrap());
+        let schema = operation.input_schema();
+        let example = operation.docs().example(&world.fixture).unwrap();
         for (field, expected) in schema["properties"].as_object().into_iter().flatten() {
             for wrong in &wrong {
                 let mut input = example.clone();
@@ -106,7 +107,8 @@ fn whoever_sends_no_id_is_told_which_operation_lists_them() {
 fn a_request_is_told_all_its_faults_over_rest_and_mcp() {
     let world = World::with(Engine::Sqlite, Setup::default());
     let input = json!({"channel_id": "release", "title": "", "priority": "10", "titel": "x"});
-    let (rest, mcp) = (world.rest(), world.mcp());
+    let rest = world.rest();
+    let mcp = world.mcp();
     let create = world.operation("create_thread");
     let rest = rest.call(Some(&world.people.admin), create, &input);
     let mcp = mcp.call(Some(&world.people.admin), create, &input);

@@ -121,7 +121,8 @@ fn a_guard_sees_the_ids_of_a_call_and_rejects_it() {
     on_each_engine(|world| {
         let private = json!({"channel_id": world.id("private_channel")});
         let public = json!({"channel_id": world.id("channel")});
-        let (operation, admin) = (world.operation("ring_bell"), Some(&*world.people.admin));
+        let operation = world.operation("ring_bell");
+        let admin = Some(&*world.people.admin);
         let before = world.lsn();
         world.rest().call(admin, operation, &private).refused(404, "not-found");
         world.mcp().call(admin, operation, &private).refused(404, "not-found");
@@ -181,7 +182,8 @@ fn a_condition_is_checked_before_a_thread_moves_and_in_its_next_actions() {
             let input = json!({"thread_id": thread, "action": action});
             world.call(&world.people.admin, "transition_thread", input)
         };
-        let (parent, child) = (json!(parent), child["id"].clone());
+        let parent = json!(parent);
+        let child = child["id"].clone();
         let refused = go(&parent, "close").refused(409, "close-refused");
         let wanted = json!([
             {"condition": "children", "detail": "a child thread is not closed", "ids": [child]},

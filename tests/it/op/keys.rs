@@ -102,7 +102,8 @@ fn every_change_with_a_key_is_run_once() {
                 key.push_str("-anew");
                 first = ask(&key, &input);
             }
-            let (first, ask) = (first, |input: &Value| ask(&key, input));
+            let first = first;
+            let ask = |input: &Value| ask(&key, input);
             if !first.is_success() || is_repeated(&first) {
                 found.push(format!("{}: {} {:#}", row.name(), first.status, first.body));
                 continue;
@@ -239,7 +240,8 @@ fn what_is_refused_is_refused_again_and_what_could_not_be_read_is_not_kept() {
     on_both_engines(|world| {
         let channel = world.new_channel("Refusals");
         let thread = world.new_thread(&channel, "Task");
-        let (admin, agent) = (&world.people.admin, &world.people.agent);
+        let admin = &world.people.admin;
+        let agent = &world.people.agent;
         let rows = || world.database.number("select count(*) from idempotency_keys");
         // 409: once the state has changed, the first answer stays.
         let claim = json!({"thread_id": thread});
@@ -482,7 +484,8 @@ fn a_key_costs_a_look_up_and_a_row() {
         // Periodic work may run beside a call, but not beside each of a few.
         let fewest = |keys: [Option<&str>; 3]| keys.map(&run).into_iter().min_by_key(Vec::len).unwrap();
         run(None);
-        let (without, with) = (fewest([None; 3]), fewest([Some("a"), Some("b"), Some("c")]));
+        let without = fewest([None; 3]);
+        let with = fewest([Some("a"), Some("b"), Some("c")]);
         let of_keys = |ran: &[&str]| ran.iter().filter(|sql| sql.contains("idempotency_keys")).count();
         assert_eq!((of_keys(&without), of_keys(&with)), (0, 2), "{without:#?}");
         assert_eq!(with.len(), without.len() + 2, "{with:#?}");

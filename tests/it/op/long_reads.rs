@@ -152,7 +152,8 @@ impl Event for MemberThought {
 
 /// Extends a log by `count` events, as the service would have written them.
 fn lengthen(world: &World, count: i64) {
-    let (workspace_id, database) = (WorkspaceId::from(world.id("workspace")), &world.database);
+    let workspace_id = WorkspaceId::from(world.id("workspace"));
+    let database = &world.database;
     let workspace = database.id(workspace_id);
     let head = &database.rows(&format!("select lsn, hash from heads where workspace_id = {workspace}"))[0];
     let mut prev_hash: [u8; 32] = hex::decode(text(&head[1])).unwrap().try_into().unwrap();
@@ -169,7 +170,8 @@ fn lengthen(world: &World, count: i64) {
         let event = MemberThought { matter: "x".repeat(400) };
         let payload = link.payload(&Attribution::default(), &event).unwrap();
         let hash = svc_core::hash::sha256(payload.as_bytes());
-        let (before, own) = (bytes(&prev_hash), bytes(&hash));
+        let before = bytes(&prev_hash);
+        let own = bytes(&hash);
         let columns = "workspace_id, lsn, kind, at, prev_hash, content_hash, payload";
         let values =
             format!("{workspace}, {lsn}, '{}', {}, {before}, {own}, '{payload}'", link.kind, at.micros());

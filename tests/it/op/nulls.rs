@@ -75,15 +75,17 @@ fn null_leaves_out_every_optional_field_of_every_operation() {
     let world = World::open(Engine::Sqlite);
     let admin = world.database.id(world.id("admin"));
     world.database.execute(&format!("update members set frozen_at = {} where id = {admin}", 1));
-    let (mut count, mut changed) = (0, 0);
+    let mut count = 0;
+    let mut changed = 0;
     for operation in world.service.table().operations() {
         if operation.http().takes_file || operation.effect() == Effect::Wait {
             continue;
         }
-        let (schema, example) = (operation.input_schema(), operation.docs().example(&world.fixture).unwrap());
+        let schema = operation.input_schema();
+        let example = operation.docs().example(&world.fixture).unwrap();
         let filled = with_nulls(&schema, &example, &mut count);
-        let (plain, with_null) =
-            (outcome(&world, operation.name(), &example), outcome(&world, operation.name(), &filled));
+        let plain = outcome(&world, operation.name(), &example);
+        let with_null = outcome(&world, operation.name(), &filled);
         assert_ne!(with_null, "malformed-request", "{operation:?} {filled}");
         assert_eq!(plain, with_null, "{operation:?} {filled}");
         changed += usize::from(plain == "member-frozen");
@@ -124,7 +126,8 @@ fn null_is_absent_over_rest_and_mcp_and_clears_where_the_schema_says_so() {
         assert!(takes_null(&update.input_schema()["properties"]["topic"]));
         assert!(!takes_null(&update.input_schema()["properties"]["name"]));
         let admin = Some(world.people.admin.as_str());
-        let (rest, mcp) = (world.rest(), world.mcp());
+        let rest = world.rest();
+        let mcp = world.mcp();
         let calls: [&dyn Fn(&Value) -> Answer; 2] =
             [&|input| rest.call(admin, update, input), &|input| mcp.call(admin, update, input)];
         for call in calls {
@@ -144,7 +147,8 @@ fn null_is_absent_over_rest_and_mcp_and_clears_where_the_schema_says_so() {
 
 /// Sends the text of a body, and returns the status and the response.
 fn send(world: &World, target: &str, body: &str) -> (u16, Value) {
-    let (rest, body) = (world.rest(), Bytes::copy_from_slice(body.as_bytes()));
+    let rest = world.rest();
+    let body = Bytes::copy_from_slice(body.as_bytes());
     runtime().block_on(async {
         let response = rest.raw(Some(&world.people.admin), "POST", target, &[], Some(body)).await;
         let status = response.status().as_u16();

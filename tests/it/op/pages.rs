@@ -360,7 +360,8 @@ fn threads_are_listed_from_either_end() {
                 });
                 ids(&traverse(world, "list_threads", &input))
             };
-            let (oldest_first, mut newest_first) = (listed(false), listed(true));
+            let oldest_first = listed(false);
+            let mut newest_first = listed(true);
             newest_first.reverse();
             assert_eq!(oldest_first, newest_first);
             assert_eq!(oldest_first.len(), if state.is_some() { 8 } else { 9 });
@@ -385,7 +386,8 @@ fn threads_are_listed_from_either_end() {
                 input["limit"] = json!(limit);
                 ids(&traverse(world, "list_workspace_threads", &input))
             };
-            let (oldest_first, mut newest_first) = (listed(false, 500), listed(true, 500));
+            let oldest_first = listed(false, 500);
+            let mut newest_first = listed(true, 500);
             assert_eq!(newest_first, listed(true, 1), "{filter}");
             newest_first.reverse();
             assert_eq!(newest_first, oldest_first, "{filter}");
@@ -461,7 +463,8 @@ const PACK_TOKENS: usize = 4_000;
 #[test]
 fn a_page_over_mcp_costs_a_model_little_unless_it_asks_for_more() {
     let world = World::open(svc_core::Engine::Sqlite);
-    let (channel, mcp) = (world.new_channel("long"), world.mcp());
+    let channel = world.new_channel("long");
+    let mcp = world.mcp();
     let thread = world.new_thread(&channel, "Sweep the hall");
     for number in 0..60 {
         world.new_thread(&channel, &format!("Sweep room {number} before the others come"));

@@ -105,7 +105,8 @@ fn cost(world: &World, per_client: i64, reads: i64) -> usize {
 fn reads_below_a_share_of_a_limit_cost_no_statement_more_than_without_limits() {
     for engine in engines().into_iter().filter(|engine| *engine == Engine::Postgres) {
         let world = world(engine);
-        let (reads, share) = (100, 110);
+        let reads = 100;
+        let share = 110;
         let without = cost(&world, 0, reads);
         assert!(without > 0);
         assert_eq!(cost(&world, share * 20, reads), without);

@@ -148,7 +148,9 @@ fn a_poll_of_a_wait_is_a_read() {
 fn a_page_ends_early_and_its_cursor_moves_on() {
     for engine in engines() {
         let list = |world: &World, hidden: bool| {
-            let (mut items, mut pages, mut cursor) = (Vec::new(), 0, Value::Null);
+            let mut items = Vec::new();
+            let mut pages = 0;
+            let mut cursor = Value::Null;
             loop {
                 let mut input = json!({"hidden": hidden});
                 if !cursor.is_null() {

@@ -12,7 +12,8 @@ fn archived_objects_reject_changes() {
         let thread = |title: &str| {
             world.admin("create_thread", json!({"channel_id": channel, "title": title}))["id"].clone()
         };
-        let (thread_id, depends_on_id) = (thread("waits"), thread("is waited for"));
+        let thread_id = thread("waits");
+        let depends_on_id = thread("is waited for");
         let edge = json!({"thread_id": thread_id, "depends_on_id": depends_on_id});
         world.admin("add_thread_dependency", edge.clone());
         world.admin("cancel_thread", json!({"thread_id": thread_id, "reason": "no longer needed"}));
@@ -76,7 +77,8 @@ fn no_member_gives_itself_a_governance_skill() {
 #[test]
 fn a_deactivated_member_gets_no_token() {
     on_both_engines(|world: &World| {
-        let (workspace_id, member) = (world.id("workspace"), world.people.bystander_id.clone());
+        let workspace_id = world.id("workspace");
+        let member = world.people.bystander_id.clone();
         let id = world.database.id(member.parse::<uuid::Uuid>().unwrap());
         world.database.execute(&format!("update members set deactivated_at = created_at where id = {id}"));
         let input = json!({"workspace_id": workspace_id, "member_id": text(&json!(member))});

@@ -54,7 +54,8 @@ fn a_wait_ends_soon_after_its_credential() {
 #[test]
 fn a_parked_wait_costs_nothing_while_nobody_loses_access() {
     on_both_engines(|world| {
-        let (channel, other) = (world.new_channel("queue"), world.new_channel("other"));
+        let channel = world.new_channel("queue");
+        let other = world.new_channel("other");
         let input =
             json!({"workspace_id": world.id("workspace"), "channel_id": channel, "timeout_secs": 300});
         let agent = world.people.agent.clone();

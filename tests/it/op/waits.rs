@@ -145,7 +145,8 @@ impl Crowd {
     fn add_of(&mut self, world: &World, token: &str, operation: &str, input: &Value) {
         let credential = Some(SecretString::from(token));
         let request = Request::json(Surface::Rest, credential, input.to_string());
-        let (number, sender) = (self.tickets.len(), self.sender.clone());
+        let number = self.tickets.len();
+        let sender = self.sender.clone();
         let ticket =
             world.service.submit(world.service.operation(operation).unwrap(), request, move |outcome| {
                 let body = outcome.and_then(|reply| reply.body());
@@ -313,7 +314,8 @@ fn readiness_reports_that_the_thread_which_wakes_waits_hangs() {
         let parts = runtime().block_on(world.service.health());
         parts.into_iter().find(|part| part.name == "bus").unwrap().fault
     };
-    let (workspace, lsn) = (world.id("workspace"), world.lsn());
+    let workspace = world.id("workspace");
+    let lsn = world.lsn();
     let event = json!({"workspace_id": workspace, "after_id": lsn, "kind": "Nothing", "timeout_secs": 300});
     let ended = wait_while(world, &world.people.agent, "wait_for_event", event, || {
         let holder = runtime().block_on(world.database.connect());
@@ -465,7 +467,8 @@ fn a_subscription_outlives_a_silent_database_and_a_new_one_is_closed() {
 #[test]
 fn the_input_of_a_wait_is_small() {
     on_both_engines(|world| {
-        let (rest, token) = (world.rest(), &world.people.agent);
+        let rest = world.rest();
+        let token = &world.people.agent;
         let arguments = json!({"workspace_id": world.id("workspace"), "after_id": 0, "timeout_secs": 300});
         let wait = |more: usize| {
             let params =

@@ -108,11 +108,13 @@ fn without_authentication_an_empty_database_has_nobody_to_act() {
 fn an_anonymous_caller_reads_public_channels_over_mcp() {
     on_both_engines(|world| {
         let world = open_to_all(world.engine());
-        let (mcp, lsn) = (world.mcp(), world.lsn());
+        let mcp = world.mcp();
+        let lsn = world.lsn();
         let audited = || world.database.number("select count(*) from audit");
         let before = audited();
         let held = Capabilities::of_anonymous();
-        let (mut read, mut closed) = (0, 0);
+        let mut read = 0;
+        let mut closed = 0;
         for row in world.service.table().operations().filter(|row| !row.http().rest_only) {
             let input = row.docs().example(&world.fixture).unwrap();
             let answer = mcp.call(None, row, &input);

@@ -241,7 +241,8 @@ fn what_is_unread_is_mailed_after_a_while_with_one_letter_for_each_thread() {
     on_both_engines(|world| {
         let (_, _token) = bob(world, "immediate");
         let channel = world.new_channel("mailed");
-        let (one, two) = (world.new_thread(&channel, "One <b>"), world.new_thread(&channel, "Two"));
+        let one = world.new_thread(&channel, "One <b>");
+        let two = world.new_thread(&channel, "Two");
         post(world, &one, "@bob, first & <script>");
         post(world, &one, "@bob, second");
         post(world, &two, "@bob, elsewhere");

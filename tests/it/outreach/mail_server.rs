@@ -114,7 +114,8 @@ struct Team<'s> {
 
 impl<'s> Team<'s> {
     fn at(site: &'s Site, server: &Server) -> Self {
-        let (admin, agent) = (server.caller(&site.founders.admin), server.caller(&site.founders.agent));
+        let admin = server.caller(&site.founders.admin);
+        let agent = server.caller(&site.founders.agent);
         let channels = format!("/workspaces/{}/channels", site.founders.workspace_id);
         let channel = admin.ask("POST", &channels, Some(&json!({"name": "mailed"}))).output();
         Self { admin, agent, channel: text(&channel["id"]) }

@@ -21,7 +21,8 @@ const PYTHON: &str = "SVC_TEST_PYTHON";
 /// Runs `test` with a world whose server pushes, and a push service.
 fn with_server(test: impl Fn(&Told<'_>, &PushService)) {
     for engine in engines() {
-        let (world, service) = (World::with(engine, Setup::pushing()), PushService::start());
+        let world = World::with(engine, Setup::pushing());
+        let service = PushService::start();
         let told = Told::new(&world);
         world.address();
         test(&told, &service);
@@ -192,7 +193,8 @@ fn nothing_is_sent_to_a_private_address() {
     for engine in engines() {
         let mut setup = Setup::pushing();
         setup.http.egress = Egress::default();
-        let (world, service) = (World::with(engine, setup), PushService::start());
+        let world = World::with(engine, setup);
+        let service = PushService::start();
         let told = Told::new(&world);
         told.browser(&service.endpoint("desk"));
         let port = service.origin().rsplit(':').next().unwrap().to_owned();

@@ -30,7 +30,8 @@ struct Team<'w> {
 impl<'w> Team<'w> {
     fn new(world: &'w World, name: &'static str, members: usize) -> Self {
         let made = world.admin("create_workspace", json!({"name": name, "admin_handle": "ada"}));
-        let (id, admin) = (text(&made["workspace"]["id"]), text(&made["token"]["secret"]));
+        let id = text(&made["workspace"]["id"]);
+        let admin = text(&made["token"]["secret"]);
         let call = |operation, input| world.call(&admin, operation, input).output();
         let channel = call("create_channel", json!({"workspace_id": id, "name": "talk"}));
         let thread = call("create_thread", json!({"channel_id": channel["id"], "title": "The lexer"}));
@@ -134,7 +135,8 @@ fn of_each<T>(taken: &[Taken<T>], teams: &[&Team<'_>]) -> Vec<(&'static str, usi
 #[test]
 fn slow_pushes_of_one_workspace_leave_places_to_another() {
     on_both_engines(|world| {
-        let (slow, quick) = (Team::pushed(world, "Slow", 14), Team::pushed(world, "Quick", 2));
+        let slow = Team::pushed(world, "Slow", 14);
+        let quick = Team::pushed(world, "Quick", 2);
         let copy = Team::pushed(world, "Copy", 2);
         copy.charge_to(&slow);
         slow.speak();
@@ -156,7 +158,8 @@ fn slow_pushes_of_one_workspace_leave_places_to_another() {
 #[test]
 fn workspaces_that_push_much_at_the_same_time_have_half_of_the_places_each() {
     on_both_engines(|world| {
-        let (one, two) = (Team::pushed(world, "One", 10), Team::pushed(world, "Two", 10));
+        let one = Team::pushed(world, "One", 10);
+        let two = Team::pushed(world, "Two", 10);
         one.speak();
         let first = take(world, &WEB_PUSH);
         assert_eq!(first.len(), 10);
@@ -173,13 +176,15 @@ fn workspaces_that_push_much_at_the_same_time_have_half_of_the_places_each() {
 #[test]
 fn much_that_is_due_in_one_workspace_hides_nothing_of_another() {
     on_both_engines(|world| {
-        let (full, other) = (Team::pushed(world, "Full", 1), Team::pushed(world, "Other", 1));
+        let full = Team::pushed(world, "Full", 1);
+        let other = Team::pushed(world, "Other", 1);
         full.speak();
         full.pile_up(3000);
         other.speak();
         let taken = take(world, &WEB_PUSH);
         assert_eq!(of_each(&taken, &[&full, &other]), [("Full", 1), ("Other", 1)]);
-        let (full, other) = (Team::mailed(world, "Full of mail", 1), Team::mailed(world, "Other mail", 1));
+        let full = Team::mailed(world, "Full of mail", 1);
+        let other = Team::mailed(world, "Other mail", 1);
         full.speak();
         full.pile_up(3000);
         other.speak();
@@ -212,7 +217,8 @@ fn workspaces_take_turns_where_places_are_few() {
 #[test]
 fn letters_about_addresses_of_one_workspace_leave_places_to_another() {
     on_both_engines(|world| {
-        let (slow, quick) = (Team::new(world, "Slow", 14), Team::new(world, "Quick", 1));
+        let slow = Team::new(world, "Slow", 14);
+        let quick = Team::new(world, "Quick", 1);
         slow.set_addresses();
         let held = take(world, &MAIL);
         assert_eq!(held.len(), ALONE);

@@ -43,7 +43,9 @@ fn a_post_to_the_link_turns_mail_off_and_changes_nothing_else() {
         let (bob_id, token) = bob(world, "immediate");
         let link = link(world);
         let preferences = || world.call(&token, "get_notification_preferences", json!({})).output();
-        let (mut before, rows, lsn) = (preferences(), audited(world), world.lsn());
+        let mut before = preferences();
+        let rows = audited(world);
+        let lsn = world.lsn();
         let answer = one_click(world, &link);
         assert!(answer.headers.get("svc-room-lsn").is_none() && answer.headers.get("set-cookie").is_none());
         assert_eq!(answer.headers["cache-control"], "no-store");
@@ -74,7 +76,8 @@ fn a_post_to_the_link_turns_mail_off_and_changes_nothing_else() {
 fn looking_at_the_link_changes_nothing() {
     on_both_engines(|world| {
         let (_, token) = bob(world, "immediate");
-        let (link, rows) = (link(world), audited(world));
+        let link = link(world);
+        let rows = audited(world);
         for method in ["GET", "HEAD", "OPTIONS", "PUT", "DELETE", "PATCH"] {
             for headers in [&[][..], &[BROWSER], &[("accept", "application/json")], &[("accept", "*/*")]] {
                 let wanted = match method {

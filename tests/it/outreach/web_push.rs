@@ -117,7 +117,8 @@ fn what_is_no_subscription_is_rejected_and_not_repeated() {
 #[test]
 fn an_endpoint_is_of_the_member_who_registered_it_last() {
     on_both_engines(|world| {
-        let ((_, bob), (_, carol)) = (world.new_agent("bob"), world.new_agent("carol"));
+        let (_, bob) = world.new_agent("bob");
+        let (_, carol) = world.new_agent("carol");
         let endpoint = "https://push.example/shared";
         let first = register(world, &bob, endpoint);
         world.clock.advance(Duration::from_secs(60));
@@ -143,7 +144,8 @@ fn an_endpoint_is_of_the_member_who_registered_it_last() {
 #[test]
 fn a_member_has_ten_browsers() {
     on_both_engines(|world| {
-        let ((_, bob), (_, carol)) = (world.new_agent("bob"), world.new_agent("carol"));
+        let (_, bob) = world.new_agent("bob");
+        let (_, carol) = world.new_agent("carol");
         let endpoint = |number: i32| format!("https://push.example/bob/{number}");
         let made: Vec<Value> = (0..10).map(|number| register(world, &bob, &endpoint(number))).collect();
         let more =

@@ -216,7 +216,8 @@ fn parallel_imports_by_two_services_do_not_exceed_the_limit() {
         for _ in 0..7 {
             assert_eq!(import(&world, &first.token, &file).status, 201);
         }
-        let (services, tokens) = ([&world.service, &other], [&first.token, &second.token]);
+        let services = [&world.service, &other];
+        let tokens = [&first.token, &second.token];
         let statuses =
             in_parallel(8, |number| import_by(services[number % 2], tokens[number / 2 % 2], &file).status);
         let with = |wanted: u16| statuses.iter().filter(|status| **status == wanted).count();

@@ -23,7 +23,8 @@ const DIGEST: &str = "sha256:00112233445566778899aabbccddeeff0011223344556677889
 /// Returns the ids and hashes in a text, in their order.
 fn names(text: &str) -> Vec<Range<usize>> {
     let is_word = |at: usize| text.as_bytes().get(at).is_some_and(u8::is_ascii_alphanumeric);
-    let (mut found, mut at) = (Vec::new(), 0);
+    let mut found = Vec::new();
+    let mut at = 0;
     while at < text.len() {
         let has = |len: usize, fits: fn(&str) -> bool| text.get(at..at + len).is_some_and(fits);
         let len = match () {
@@ -47,10 +48,12 @@ struct Pairs(BTreeMap<String, String>);
 impl Pairs {
     /// Compares a text of the source with that of the copy.
     fn take(&mut self, old: &str, new: &str) {
-        let (places, copied) = (names(old), names(new));
+        let places = names(old);
+        let copied = names(new);
         assert_eq!(places, copied, "{old}\n{new}");
         for place in places {
-            let (old, new) = (&old[place.clone()], &new[place]);
+            let old = &old[place.clone()];
+            let new = &new[place];
             let known = self.0.entry(old.to_owned()).or_insert_with(|| new.to_owned());
             assert_eq!(known, new, "{old} has one name");
         }
@@ -92,7 +95,8 @@ fn payload(event: &Value) -> Value {
 /// Compares a file with its copy event by event, and returns all replacements.
 fn compared(file: &Value, copy: &Value) -> Pairs {
     let mut pairs = Pairs::default();
-    let (events, copied) = (of_kind(file, "events"), of_kind(copy, "events"));
+    let events = of_kind(file, "events");
+    let copied = of_kind(copy, "events");
     for (number, (old, new)) in events.iter().zip(&copied).enumerate() {
         // Each event links to the hash of the one before it, so in the end all hashes are compared. The first
         // one of a copy links to nothing.
@@ -105,14 +109,16 @@ fn compared(file: &Value, copy: &Value) -> Pairs {
         });
         pairs.take(&old, &new);
     }
-    let (audited, copied) = (of_kind(file, "audit"), of_kind(copy, "audit"));
+    let audited = of_kind(file, "audit");
+    let copied = of_kind(copy, "audit");
     audited.iter().zip(copied).for_each(|(old, new)| pairs.take(&old.to_string(), &new.to_string()));
     pairs
 }
 
 /// Creates a workspace with one of everything, and many citations.
 fn lived_in(world: &World) {
-    let (workspace, thread) = (world.id("workspace"), world.id("thread"));
+    let workspace = world.id("workspace");
+    let thread = world.id("thread");
     let listed = world.admin("list_events", json!({"workspace_id": workspace, "limit": 3}));
     let cited = &listed["items"][2];
     let posted = world.agent("post_message", json!({"thread_id": thread, "body": "at first"}));
@@ -320,7 +326,8 @@ fn work_goes_on_in_a_copy() {
 fn a_copy_of_a_pruned_log_begins_where_its_source_does() {
     for (from, to) in ways() {
         let source = World::with(from, Setup { seed: 33, ..Setup::default() });
-        let (workspace, thread) = (source.id("workspace"), source.id("thread"));
+        let workspace = source.id("workspace");
+        let thread = source.id("thread");
         let keep = json!({"workspace_id": workspace, "events_days": 1});
         source.admin("set_retention_policy", keep);
         for body in ["the first", "the second"] {

@@ -76,7 +76,8 @@ fn nothing_of_an_erased_workspace_is_left() {
 fn a_workspace_goes_with_its_consumers_and_without_the_one_that_cannot_go() {
     for engine in engines() {
         let world = World::open(engine);
-        let (made, kept) = ([another(&world), another(&world)], another(&world));
+        let made = [another(&world), another(&world)];
+        let kept = another(&world);
         let mut erased: Vec<(WorkspaceId, String)> = made.into_iter().chain([kept]).collect();
         erased.sort_by_key(|(workspace, _)| workspace.to_string());
         for (workspace, token) in &erased {

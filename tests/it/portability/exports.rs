@@ -153,7 +153,8 @@ fn a_file_that_is_formatted_anew_still_verifies() {
 fn what_is_too_large_for_mcp_goes_over_http() {
     let world = World::open(svc_core::Engine::Sqlite);
     lived_in(&world);
-    let (admin, mcp) = (Some(world.people.admin.as_str()), world.mcp());
+    let admin = Some(world.people.admin.as_str());
+    let mcp = world.mcp();
     let export_row = world.operation("export_workspace");
     let input = json!({"workspace_id": world.id("workspace")});
     let file = mcp.call(admin, export_row, &input).output();
@@ -228,7 +229,8 @@ fn a_broken_log_is_not_exported() {
 fn a_file_that_comes_slowly_is_in_nobodys_way() {
     let world = World::open(svc_core::Engine::Sqlite);
     lived_in(&world);
-    let (file, rest) = (export(&world, "all"), world.rest());
+    let file = export(&world, "all");
+    let rest = world.rest();
     let (first, second) = file.split_at(file.len() / 2);
     let mut slow = TcpStream::connect(world.address()).unwrap();
     let head = format!(

@@ -31,7 +31,8 @@ fn path(file: &Path) -> &str {
 #[test]
 fn a_workspace_is_exported_verified_and_imported_by_commands() {
     for engine in engines() {
-        let (site, folder) = (Site::found(engine), tempfile::tempdir().unwrap());
+        let site = Site::found(engine);
+        let folder = tempfile::tempdir().unwrap();
         let [key, other] = keys();
         let file = folder.path().join("moving.json");
         // The partial file of a killed command is overwritten.

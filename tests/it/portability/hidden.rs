@@ -21,7 +21,8 @@ fn becoming_due(world: &World) -> (WorkspaceId, String) {
     let call = |operation: &str, input: Value| world.call(&token, operation, input).output();
     let channel = call("create_channel", json!({"workspace_id": workspace, "name": "general"}));
     let thread = |title: &str| call("create_thread", json!({"channel_id": channel["id"], "title": title}));
-    let (held, gated) = (thread("held"), thread("gated"));
+    let held = thread("held");
+    let gated = thread("gated");
     call("claim_thread", json!({"thread_id": held["id"], "lease_secs": 60}));
     let gate = json!({"thread_id": gated["id"], "question": "May it go?", "expires_in_secs": 3600});
     call("request_approval", gate);

@@ -193,7 +193,8 @@ fn a_workspace_with_an_id_that_there_is_exists() {
         let records = file["records"].as_array().unwrap();
         let channel = records.iter().find(|row| row["record"] == "channels").unwrap();
         let id = |id: &str| world.database.id(id.parse::<uuid::Uuid>().unwrap());
-        let (own, its) = (id(&world.new_channel("other")), id(channel["id"].as_str().unwrap()));
+        let own = id(&world.new_channel("other"));
+        let its = id(channel["id"].as_str().unwrap());
         world.database.execute(&format!("update channels set id = {its} where id = {own}"));
         let input = json!({"mode": "restore", "envelope": file});
         world.call(&world.people.admin, "import_workspace", input).refused(409, "workspace-exists");

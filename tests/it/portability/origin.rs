@@ -34,7 +34,8 @@ impl Origin {
         let workspace = self.workspace;
         self.call("set_workspace_handle", json!({"workspace_id": workspace, "handle": "moving"}));
         let agent = self.call("create_agent", json!({"workspace_id": workspace, "handle": "builder"}));
-        let (agent_id, agent_token) = (&agent["member"]["id"], text(&agent["token"]["secret"]));
+        let agent_id = &agent["member"]["id"];
+        let agent_token = text(&agent["token"]["secret"]);
         let channel = self.call("create_channel", json!({"workspace_id": workspace, "name": "general"}));
         let private = json!({"workspace_id": workspace, "name": "hidden", "private": true});
         let private = self.call("create_channel", private);

@@ -82,7 +82,8 @@ fn a_log_is_pruned_once_by_two_services() {
 fn a_workspace_is_erased_once_by_two_services() {
     for engine in engines() {
         let origin = Origin::new(engine, 62);
-        let (world, workspace) = (&origin.world, origin.workspace);
+        let world = &origin.world;
+        let workspace = origin.workspace;
         let other = world.another_service(63);
         let keep = json!({"workspace_id": workspace, "messages_days": 1, "events_days": 1});
         origin.call("set_retention_policy", keep);

@@ -24,7 +24,8 @@ fn limited(
     reserve: u64,
     free: &Arc<AtomicU64>,
 ) -> (tempfile::TempDir, Spools, World) {
-    let (folder, free) = (tempfile::tempdir().unwrap(), Arc::clone(free));
+    let folder = tempfile::tempdir().unwrap();
+    let free = Arc::clone(free);
     let measure = move |_: &Path| Ok(DiskSize { free: free.load(Ordering::Relaxed), total: 1 << 40 });
     let limits = SpoolLimits { max_bytes: Some(max), reserve_bytes: Some(reserve) };
     let spools = Spools::measured(folder.path().to_owned(), limits, Arc::new(measure));
@@ -56,7 +57,8 @@ fn a_workspace_has_half_of_the_budget_and_leaves_the_rest_to_others() {
         let (_folder, spools, world) = limited(engine, 3 * size, 0, &free);
         let admin = &world.people.admin;
         let made = world.admin("create_workspace", json!({"name": "Other", "admin_handle": "ada"}));
-        let (other, other_id) = (text(&made["token"]["secret"]), text(&made["workspace"]["id"]));
+        let other = text(&made["token"]["secret"]);
+        let other_id = text(&made["workspace"]["id"]);
         let export_of = |token: &str, id: &str| {
             call(&world.service, Some(token), "export_workspace", &json!({"workspace_id": id}))
         };

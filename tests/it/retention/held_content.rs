@@ -114,7 +114,8 @@ fn checkpoint(world: &World, word: &str) {
         input.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         world.call(caller, operation, input).output()
     };
-    let (agent, admin) = (&world.people.agent, &world.people.admin);
+    let agent = &world.people.agent;
+    let admin = &world.people.admin;
     let lease = claim(agent);
     call(agent, "renew_claim", &lease, json!({"checkpoint": left()}));
     hold(world);
@@ -245,7 +246,8 @@ fn rows_that_go_with_a_message_stay_under_a_hold() {
                 .map(|table| world.database.number(&format!("select count(*) from {table}")))
                 .collect()
         };
-        let (before, mut tried) = (rows(), 0);
+        let before = rows();
+        let mut tried = 0;
         for table in WITH_MESSAGES {
             for message in messages_of(world, table) {
                 let input = json!({"message_id": message});

@@ -98,7 +98,8 @@ fn every_word_goes_and_the_record_stays() {
             let records = file["records"].as_array().unwrap().iter();
             records.filter(|record| record["record"] == "events").cloned().collect()
         };
-        let (old, new) = (events(&before), events(&after));
+        let old = events(&before);
+        let new = events(&after);
         assert_eq!(new[..old.len()], old);
         let added: Vec<Value> = new[old.len()..]
             .iter()
@@ -266,7 +267,8 @@ fn the_repeat_of_a_purge_that_was_cut_off_is_the_same_purge() {
         let ask = || world.rest().call_by(Some(&world.people.admin), &key, row, row.http().path, &input);
         let [fail, let_go] = failing(world.engine());
         world.database.execute(fail);
-        let (before, up_to) = (world.lsn(), world.lsn());
+        let before = world.lsn();
+        let up_to = world.lsn();
         assert_eq!(ask().status, 500);
         let gone = world.call(&world.people.admin, "get_message", json!({"message_id": said.message["id"]}));
         gone.refused(404, "not-found");

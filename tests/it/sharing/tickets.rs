@@ -44,7 +44,8 @@ fn get(world: &World, secret: &str, route: &str) -> Answer {
 
 /// Returns everything that a route shows, page by page.
 fn all(world: &World, secret: &str, route: &str, limit: usize) -> Vec<Value> {
-    let (mut found, mut query) = (Vec::new(), format!("?limit={limit}"));
+    let mut found = Vec::new();
+    let mut query = format!("?limit={limit}");
     loop {
         let page = get(world, secret, &format!("{route}{query}")).output();
         let items = page["items"].as_array().unwrap();
@@ -195,7 +196,8 @@ fn whoever_has_no_live_ticket_is_refused_by_the_same_bytes() {
         let private = world.new_private_channel("for a while");
         let revoked = issued(world, &world.people.admin, &channel);
         let expired = secret(world, &channel);
-        let (mine, used) = (secret(world, &channel), secret(world, &channel));
+        let mine = secret(world, &channel);
+        let used = secret(world, &channel);
         assert!(get(world, &text(&revoked["secret"]), "/share/manifest").is_success());
         let end = json!({"workspace_id": world.id("workspace"), "ticket_id": revoked["id"]});
         world.admin("revoke_share_ticket", end);
@@ -256,10 +258,11 @@ fn a_ticket_is_issued_for_what_the_issuer_sees_and_for_two_days_at_most() {
         let workspace = world.id("workspace");
         let channel = world.id("channel").to_string();
         let now = world.clock.now();
-        let (latest, later) =
-            (now.plus(Duration::from_secs(172_800)), now.plus(Duration::from_secs(172_801)));
+        let latest = now.plus(Duration::from_secs(172_800));
+        let later = now.plus(Duration::from_secs(172_801));
         let artifacts = |count: usize| -> Vec<String> { (0..count).map(|n| format!("{n:064x}")).collect() };
-        let (bystander, admin) = (&*world.people.bystander, &*world.people.admin);
+        let bystander = &*world.people.bystander;
+        let admin = &*world.people.admin;
         let private = world.id("private_channel").to_string();
         for (who, fields, wanted) in [
             (admin, json!({"expires_at": latest}), (201, "")),
@@ -336,7 +339,8 @@ fn a_ticket_is_listed_and_revoked_by_administrators_who_see_the_channel() {
             let read = |operation, input| world.call(token, operation, input).output().to_string();
             read("list_events", events) + &read("list_audit", audit)
         };
-        let (by_admin, by_bystander) = (seen(&world.people.admin), seen(&world.people.bystander));
+        let by_admin = seen(&world.people.admin);
+        let by_bystander = seen(&world.people.bystander);
         assert!(by_admin.contains("ShareTicketIssued") && !by_admin.contains(&secret));
         assert!(!by_bystander.contains("ShareTicketIssued") && !by_bystander.contains(&text(&ticket["id"])));
         let admin = json!({"workspace_id": workspace, "action": "mutation", "limit": 1});
@@ -369,7 +373,8 @@ fn a_ticket_is_a_client_of_its_own() {
     for engine in engines() {
         let world = World::with(engine, Setup { rates, ..Setup::default() });
         let channel = world.id("channel").to_string();
-        let (one, other) = (secret(&world, &channel), secret(&world, &channel));
+        let one = secret(&world, &channel);
+        let other = secret(&world, &channel);
         for _ in 0..3 {
             assert!(get(&world, &one, "/share/manifest").is_success());
         }
@@ -445,11 +450,13 @@ fn a_ticket_opens_no_other_route() {
 fn a_ticket_ends_with_its_owner_and_does_not_come_back() {
     on_both_engines(|world| {
         let channel = world.id("channel").to_string();
-        let (person, workspace) = (world.id("person"), world.id("workspace"));
+        let person = world.id("person");
+        let workspace = world.id("workspace");
         let mint =
             json!({"workspace_id": workspace, "member_id": person, "capability_set": "svc.human.admin"});
         let token = text(&world.admin("mint_token", mint)["secret"]);
-        let (theirs, other) = (text(&issued(world, &token, &channel)["secret"]), secret(world, &channel));
+        let theirs = text(&issued(world, &token, &channel)["secret"]);
+        let other = secret(world, &channel);
         assert!(get(world, &theirs, "/share/manifest").is_success());
         let lsn = world.lsn();
         let set = |active: bool| {

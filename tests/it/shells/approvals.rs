@@ -16,7 +16,8 @@ struct Browser(Running);
 
 impl Browser {
     fn start() -> Option<Self> {
-        let (scripts, _) = (std::env::var_os("SVC_TEST_JS")?, std::env::var_os("SVC_TEST_CHROMIUM")?);
+        let scripts = std::env::var_os("SVC_TEST_JS")?;
+        let _ = std::env::var_os("SVC_TEST_CHROMIUM")?;
         let scripts = PathBuf::from(scripts);
         let script = scripts.join("approvals.mjs");
         Some(Self(Running::start(Command::new(scripts.join("node")).arg(script))))
@@ -84,7 +85,8 @@ fn a_card_decides_and_opens_the_link_by_a_bridge_that_is_not_ours() {
     let site = Site::found(Engine::Sqlite);
     let server = site.serve(&[]);
     let founders = &site.founders;
-    let (admin, agent) = (server.caller(&founders.admin), server.caller(&founders.agent));
+    let admin = server.caller(&founders.admin);
+    let agent = server.caller(&founders.agent);
     let channels = format!("/workspaces/{}/channels", founders.workspace_id);
     let channel = text(&admin.post(&channels, json!({"name": "work"}))["id"]);
     let thread = admin.post(&format!("/channels/{channel}/threads"), json!({"title": "the old tables"}));

@@ -192,11 +192,13 @@ pub fn endures(name: &str, arena: &Arena, attack: impl AsyncFnOnce(&Signal)) {
     caller.ask_times(20);
     let mut idle = caller.ask_times(100);
     let sockets = arena.sockets();
-    let (in_full_swing, (over, is_over)) = (Signal::default(), tokio::sync::oneshot::channel::<()>());
+    let in_full_swing = Signal::default();
+    let (over, is_over) = tokio::sync::oneshot::channel::<()>();
     let mut times = std::thread::scope(|scope| {
         let asking = scope.spawn(|| {
             let _over = over;
-            let (mut times, mut left) = (Vec::new(), REQUESTS);
+            let mut times = Vec::new();
+            let mut left = REQUESTS;
             while left > 0 {
                 left -= usize::from(in_full_swing.is_given(Duration::from_millis(10)));
                 times.push(caller.ask());
@@ -211,7 +213,8 @@ pub fn endures(name: &str, arena: &Arena, attack: impl AsyncFnOnce(&Signal)) {
         });
         asking.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     });
-    let (idle, median) = (percentile(&mut idle, 50), percentile(&mut times, 50));
+    let idle = percentile(&mut idle, 50);
+    let median = percentile(&mut times, 50);
     let peak = arena.memory("VmHWM");
     println!(
         "{name}: the caller's {} requests took {median:?} (p99 {:?}), {idle:?} without; \

@@ -95,7 +95,8 @@ fn what_a_browser_has_is_not_sent_again_and_a_head_has_no_body() {
     on_both_engines(|world| {
         let packed = ("accept-encoding", "gzip, br");
         let plain = get(world, "/ui/board", &[]);
-        let (plain_tag, length) = (plain.headers[ETAG].to_str().unwrap(), text(&plain.body).len());
+        let plain_tag = plain.headers[ETAG].to_str().unwrap();
+        let length = text(&plain.body).len();
         let small = world.rest().send(None, "HEAD", "/ui/board", &[packed], None);
         assert_eq!(
             (&small.headers[CONTENT_ENCODING], &small.headers[VARY]),
@@ -256,7 +257,8 @@ fn secret_in<'l>(link: &'l str, service: &str) -> &'l str {
 fn the_programs_print_links_that_sign_in() {
     const LISTENS: &str = "http://127.0.0.1:8080";
     for engine in engines() {
-        let (database, folder) = (TestDatabase::on(engine), tempfile::tempdir().unwrap());
+        let database = TestDatabase::on(engine);
+        let folder = tempfile::tempdir().unwrap();
         let data = folder.path().join("data");
         let run_ours = |name: &str, arguments: &[&str]| {
             let mut ours = command(program(name), arguments, &database);

@@ -34,13 +34,15 @@ fn is_answered(by_mcp: bool) -> bool {
     let world = &World::with(Engine::Sqlite, Setup { features, ..Setup::default() });
     let teams = ["One", "Two"].map(|name| {
         let made = world.admin("create_workspace", json!({"name": name, "admin_handle": "ada"}));
-        let (id, admin) = (text(&made["workspace"]["id"]), text(&made["token"]["secret"]));
+        let id = text(&made["workspace"]["id"]);
+        let admin = text(&made["token"]["secret"]);
         let call = |operation, input| world.call(&admin, operation, input).output();
         let channel = call("create_channel", json!({"workspace_id": id, "name": "talk"}));
         let thread = call("create_thread", json!({"channel_id": channel["id"], "title": "The lexer"}));
         (admin.clone(), text(&thread["id"]))
     });
-    let (body, agent) = ("x".repeat(90_000), Some(&*world.people.agent));
+    let body = "x".repeat(90_000);
+    let agent = Some(&*world.people.agent);
     // The control: it is answered at once.
     world.mcp().request(agent, "resources/list", json!({})).output();
     IS_HELD_UP.store(false, Ordering::SeqCst);

@@ -28,8 +28,10 @@ fn a_workspace_that_takes_all_sockets_that_it_can_leaves_a_quarter_to_another() 
     for engine in engines() {
         let http = HttpSettings { ws_connections: 9, ..HttpSettings::default() };
         let world = &World::with(engine, Setup { http, ..Setup::default() });
-        let (agent, admin) = (&world.people.agent, &world.people.admin);
-        let (agent, admin) = (sockets(world, agent, 9), sockets(world, admin, 9));
+        let agent = &world.people.agent;
+        let admin = &world.people.admin;
+        let agent = sockets(world, agent, 9);
+        let admin = sockets(world, admin, 9);
         // Three quarters of nine, rounded down, and three quarters of that.
         assert_eq!((agent.len(), admin.len()), (4, 2));
         let silent: Vec<_> = (0..20).map(|_| Ws::connect(world.address(), &[])).collect();

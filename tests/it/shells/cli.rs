@@ -279,7 +279,8 @@ fn a_log_is_verified_without_keys_against_a_kept_head() {
         let workspace = text(&made["workspace"]["id"]);
         let logs = found.json()["logs"].as_array().unwrap().clone();
         let log = logs.iter().find(|log| log["workspace_id"] == workspace).unwrap();
-        let (lsn, hash) = (log["head"]["lsn"].as_i64().unwrap(), text(&log["head"]["hash"]));
+        let lsn = log["head"]["lsn"].as_i64().unwrap();
+        let hash = text(&log["head"]["hash"]);
         let check = |head: String| {
             place.run(&["verify", "--json", "--workspace", workspace, "--expect-head", &head], &[])
         };

@@ -74,7 +74,9 @@ fn held(who: &str, world: &World, steps: Vec<Step>) {
             ids.iter().fold(text.to_owned(), |text, (name, id)| text.replace(&format!("{{{name}}}"), id))
         };
         let in_ids = |value: &Value| -> Value { serde_json::from_str(&named(&value.to_string())).unwrap() };
-        let (path, sent, wanted) = (named(&path), sent.as_ref().map(in_ids), in_ids(&wanted));
+        let path = named(&path);
+        let sent = sent.as_ref().map(in_ids);
+        let wanted = in_ids(&wanted);
         let target = format!("/scim/v2{}", path.replace(' ', "%20").replace('"', "%22"));
         let headers = [("content-type", "application/scim+json; charset=utf-8")];
         let answer = world.rest().send(Some(&world.people.admin), method, &target, &headers, sent.as_ref());

@@ -91,7 +91,8 @@ fn a_tree_mentions_whom_a_post_of_its_text_would_reach() {
         let (gone, _) = world.new_agent("gone");
         let channel = world.new_channel("open");
         let private = world.new_private_channel("closed");
-        let (me, admin) = (world.id("agent").to_string(), world.id("admin").to_string());
+        let me = world.id("agent").to_string();
+        let admin = world.id("admin").to_string();
         world.admin("add_channel_member", json!({"channel_id": private, "member_id": me}));
         world.database.execute(&format!(
             "update members set deactivated_at = 1 where id = {}",
@@ -204,7 +205,8 @@ fn an_answer_has_the_trees_of_the_first_texts_and_the_others_can_be_sent_again()
         let mut texts: Vec<String> =
             (0..100).map(|number| format!("{number}\n{}", "a\n".repeat(5_000))).collect();
         let all = texts.clone();
-        let (mut begins, mut answers) = (Vec::new(), 0);
+        let mut begins = Vec::new();
+        let mut answers = 0;
         while !texts.is_empty() {
             let output = post(world, &cookie, &[OWN], &json!({"texts": texts})).output();
             let items = output["items"].as_array().unwrap();

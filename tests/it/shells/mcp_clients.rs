@@ -184,7 +184,8 @@ impl Started {
     fn check(self) {
         let Self { who, way, steps, child } = self;
         let output = child.wait_with_output().unwrap();
-        let (out, log) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let out = String::from_utf8_lossy(&output.stdout);
+        let log = String::from_utf8_lossy(&output.stderr);
         let last = out.lines().last().unwrap_or_default();
         let outcomes: Value = serde_json::from_str(last).unwrap_or_else(|_| panic!("{who}: {out}\n{log}"));
         assert!(output.status.success(), "{who}: it closes without an exception: {log}");

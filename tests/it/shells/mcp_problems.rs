@@ -150,7 +150,8 @@ fn called(world: &World, number: usize, token: &str, name: &str, input: &Value) 
 #[test]
 fn a_claim_has_its_pin_on_every_transport_and_revision() {
     on_both_engines(|world| {
-        let (agent, admin) = (&world.people.agent, &world.people.admin);
+        let agent = &world.people.agent;
+        let admin = &world.people.admin;
         for number in 0..REVISIONS.len() + 2 {
             let channel = world.new_channel(&format!("pins-{number}"));
             let check = |claimed: &Value, what: &str| {

@@ -46,7 +46,8 @@ const METHODS: [&str; 14] = [
 
 /// Returns valid messages, of several revisions.
 fn sound(world: &World) -> Vec<Value> {
-    let (thread, workspace) = (world.id("thread"), world.id("workspace"));
+    let thread = world.id("thread");
+    let workspace = world.id("workspace");
     let uri = format!("svc://threads/{thread}");
     let asked = [
         ("tools/call", json!({"name": "whoami", "arguments": {}})),
@@ -303,7 +304,8 @@ impl<'a> Lane<'a> {
         let shown = || String::from_utf8_lossy(text).chars().take(2000).collect::<String>();
         // The server reads text that is not Unicode only as far as necessary.
         let is_text = serde_json::from_slice::<Value>(text);
-        let (asked, is_text) = (is_text.as_ref().cloned().unwrap_or_default(), is_text.is_ok());
+        let asked = is_text.as_ref().cloned().unwrap_or_default();
+        let is_text = is_text.is_ok();
         let headers = headers(&asked);
         if headers.values().any(|value| value.len() > HEADER_MAX) {
             return;
@@ -324,7 +326,8 @@ impl<'a> Lane<'a> {
             return;
         }
         let over_pipe = self.pipe.receive();
-        let (mut http, mut pipe) = (gist(&over_http), gist(&over_pipe));
+        let mut http = gist(&over_http);
+        let mut pipe = gist(&over_pipe);
         // A pipe refuses the second request with an id while the first is in progress, and headers that
         // repeat non-text values cannot be sent.
         let lacks_headers = !is_text && over_http["error"]["code"] == -32_020;

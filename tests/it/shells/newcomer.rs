@@ -147,7 +147,8 @@ impl<'w> Newcomer<'w> {
     /// Gets a task by the instructions and the answers; it calls `on_nothing` if there is no task.
     fn take(&mut self, on_nothing: impl FnOnce()) -> String {
         self.known.remove("claim_lease_id");
-        let (mut told, mut on_nothing) = (self.follow_line(1).unwrap(), Some(on_nothing));
+        let mut told = self.follow_line(1).unwrap();
+        let mut on_nothing = Some(on_nothing);
         for _ in 0..STEPS_MAX {
             if self.known.contains_key("claim_lease_id") {
                 return text(&self.known["thread_id"]);

@@ -63,7 +63,8 @@ fn statuses(world: &World, token: Option<&str>, headers: &[(&str, &str)]) -> (u1
 #[test]
 fn pages_of_programs_and_of_this_machine_may_bring_a_token_and_no_cookie() {
     let world = World::open(Engine::Sqlite);
-    let (agent, workspace) = (world.people.agent.as_str(), world.id("workspace"));
+    let agent = world.people.agent.as_str();
+    let workspace = world.id("workspace");
     let session = world.sign_in(agent);
     let cookie = format!("svc_session={}", svc_tests::session_key().cookie(session));
     for (origin, page) in ORIGINS {

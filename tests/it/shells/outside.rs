@@ -74,7 +74,8 @@ impl Home {
 
     /// Starts the agent on a separate pipe.
     fn on_a_pipe(&self, token: &str, mode: &str) -> Option<Agent> {
-        let (svc, data) = (program("svc"), self.data());
+        let svc = program("svc");
+        let data = self.data();
         self.agent(token, &["--mode", mode, svc.to_str().unwrap(), "--data", data.to_str().unwrap()])
     }
 
@@ -129,7 +130,8 @@ impl Agent {
 
 /// Lets two agents find, claim and finish a task.
 fn a_days_work(home: &Home, revision: &str, mut worker: Agent, mut admin: Agent) {
-    let (few, all) = (worker.read(), admin.read());
+    let few = worker.read();
+    let all = admin.read();
     assert_eq!((&few["protocol"], &all["protocol"]), (&json!(revision), &json!(revision)));
     let tools = |agreed: &Value| agreed["tools"].as_array().unwrap().len();
     assert!(tools(&all) > tools(&few) && few["next_cursor"].is_null());
@@ -166,8 +168,8 @@ fn a_days_work(home: &Home, revision: &str, mut worker: Agent, mut admin: Agent)
     ] {
         let refused = worker.call(tool, arguments);
         assert_eq!(refused["problem"]["status"], status, "{refused}");
-        let (said, detail) =
-            (refused["text"].as_str().unwrap(), refused["problem"]["detail"].as_str().unwrap());
+        let said = refused["text"].as_str().unwrap();
+        let detail = refused["problem"]["detail"].as_str().unwrap();
         assert!(said.contains(tool) && said.contains(detail), "{said}");
     }
     worker.leave();

@@ -20,7 +20,8 @@ fn zero_days_keep_for_ever_and_without_a_tick_nothing_is_pruned() {
         let admin = &site.founders.admin;
         let made = done(&service, admin, "create_workspace", json!({"name": "Old", "admin_handle": "ada"}));
         let of = |value: &Value| value.as_str().unwrap().to_owned();
-        let (workspace, token) = (of(&made["workspace"]["id"]), of(&made["token"]["secret"]));
+        let workspace = of(&made["workspace"]["id"]);
+        let token = of(&made["token"]["secret"]);
         let call = |operation: &str, input: Value| done(&service, &token, operation, input);
         let channel = call("create_channel", json!({"workspace_id": workspace, "name": "general"}));
         let thread = call("create_thread", json!({"channel_id": channel["id"], "title": "a task"}));
@@ -56,7 +57,8 @@ fn zero_days_keep_for_ever_and_without_a_tick_nothing_is_pruned() {
                 let of_log = format!("from events where workspace_id = {id} and kind = 'ClaimExpired'");
                 site.database.number(&format!("select count(*) {of_log}"))
             };
-            let (before, claim) = (lapsed(), json!({"lease_secs": 1}));
+            let before = lapsed();
+            let claim = json!({"lease_secs": 1});
             caller.post(&format!("/threads/{}/claim", of(&thread["id"])), claim);
             until("the claim has lapsed", || lapsed() > before);
             assert_eq!(floors(), 1, "{days} days, a tick of {tick}");

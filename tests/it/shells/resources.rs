@@ -31,7 +31,8 @@ fn said(result: &Value) -> Value {
 #[test]
 fn the_workspace_its_channels_and_boots_are_listed_as_the_caller_sees_them() {
     on_both_engines(|world| {
-        let (open, closed) = (world.new_channel("open"), world.new_private_channel("closed"));
+        let open = world.new_channel("open");
+        let closed = world.new_private_channel("closed");
         world.admin("set_channel_boot", json!({"channel_id": open, "text": "# Hello\n\nBe \"quick\"."}));
         let agent = world.people.agent.as_str();
         let uris = |token: &str| -> Vec<String> {
@@ -73,7 +74,8 @@ fn a_resource_says_what_its_operation_returns() {
         let channel = world.new_channel("busy");
         let threads: Vec<String> =
             (0..22).map(|n| world.new_thread(&channel, &format!("task {n}"))).collect();
-        let (oldest, newest) = (&threads[0], &threads[21]);
+        let oldest = &threads[0];
+        let newest = &threads[21];
         world.admin("post_message", json!({"thread_id": oldest, "body": "Mind the gap."}));
 
         let thread = read(world, agent, &format!("svc://threads/{oldest}"));
@@ -189,7 +191,8 @@ fn a_prompt_embeds_its_thread() {
 fn ids_are_completed_by_name_title_and_handle() {
     on_both_engines(|world| {
         let agent = world.people.agent.as_str();
-        let (open, closed) = (world.new_channel("parrots"), world.new_private_channel("parrot cage"));
+        let open = world.new_channel("parrots");
+        let closed = world.new_private_channel("parrot cage");
         let thread = world.new_thread(&open, "Feed the parrots");
         world.new_thread(&closed, "Clean the parrot cage");
         let (_, bird) = world.new_agent("parrot-fan");

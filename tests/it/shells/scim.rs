@@ -121,7 +121,8 @@ fn every_failure_below_the_path_is_an_error_of_the_rfc() {
 fn both_media_types_are_read_and_no_other() {
     on_both_engines(|world| {
         let sent = |media: &str, name: &str| {
-            let (headers, user) = ([("content-type", media)], json!({"userName": name}));
+            let headers = [("content-type", media)];
+            let user = json!({"userName": name});
             let admin = Some(&*world.people.admin);
             world.rest().send(admin, "POST", "/scim/v2/Users", &headers, Some(&user)).status
         };

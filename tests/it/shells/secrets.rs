@@ -66,8 +66,10 @@ impl Told<'_> {
 
 /// Uses tokens: of a member, rotated, delegated; over REST, MCP and WebSocket.
 fn by_tokens(told: &mut Told<'_>) {
-    let (founders, address) = (told.site.founders.clone(), told.server.address());
-    let (admin, agent) = (told.secret("token", &founders.admin), told.secret("token", &founders.agent));
+    let founders = told.site.founders.clone();
+    let address = told.server.address();
+    let admin = told.secret("token", &founders.admin);
+    let agent = told.secret("token", &founders.agent);
     let wrong = told.wrong("token");
     let minted = told.admin("mint_token", json!({"member_id": founders.agent_id}));
     told.secret("minted token", &text(&minted["secret"]));
@@ -135,7 +137,8 @@ fn by_apps(told: &mut Told<'_>) {
     let app = told.admin("create_app", json!({"slug": "robot", "name": "Robot"}));
     let installed = json!({"app_id": app["id"], "granted_capabilities": ["workspace:read"]});
     let installed = told.admin("install_app", installed);
-    let (id, secret) = (text(&installed["client_id"]), text(&installed["client_secret"]));
+    let id = text(&installed["client_id"]);
+    let secret = text(&installed["client_secret"]);
     let secret = told.secret("client secret", &secret);
     let wrong = told.wrong("client secret");
     let grant = "grant_type=client_credentials";
@@ -226,7 +229,8 @@ fn tells(text: &str, secret: &str) -> bool {
 #[test]
 fn no_secret_is_stored_recorded_exported_or_logged() {
     for engine in engines() {
-        let (site, provider) = (Site::found(engine), Provider::start());
+        let site = Site::found(engine);
+        let provider = Provider::start();
         let mut variables = provider.variables();
         variables.extend([
             ("SVC_LOG", "trace".to_owned()),
@@ -256,7 +260,8 @@ fn no_secret_is_stored_recorded_exported_or_logged() {
             assert!(text.contains("MemberCreated"), "a control: {place}");
         }
         let (_, log) = searched.last().unwrap();
-        let (lines, traced) = (log.lines().count(), log.matches(" TRACE ").count());
+        let lines = log.lines().count();
+        let traced = log.matches(" TRACE ").count();
         assert!(traced > 10, "a control: everything is logged: {traced} of {lines}");
         for (what, secret) in &secrets {
             for (place, text) in &searched {

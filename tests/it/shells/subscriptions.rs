@@ -15,7 +15,8 @@ use svc_tests::{Person, Setup, World, answer_of, call, in_parallel, on_both_engi
 fn live_events_follow_past_ones_without_a_gap() {
     on_both_engines(|world| {
         let workspace = world.id("workspace");
-        let (writers, each) = (8, 25);
+        let writers = 8;
+        let each = 25;
         let last = world.lsn() + i64::try_from(writers * each).unwrap();
         let seen = in_parallel(writers + 4, |number| {
             if number < writers {
@@ -196,7 +197,8 @@ fn a_client_for_whom_nothing_matches_is_told_the_position() {
         let first = json!({"token": world.people.agent, "filter": filter, "positions": true});
         let mut ws = Ws::subscribe(world.address(), &first);
         assert_eq!(ws.frame()["type"], "subscribe_ack");
-        let (position, begins) = (ws.frame(), world.lsn());
+        let position = ws.frame();
+        let begins = world.lsn();
         assert_eq!(
             (&position["type"], &position["after_id"]),
             (&json!("position"), &json!(begins)),

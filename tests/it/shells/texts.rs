@@ -118,7 +118,8 @@ impl Names {
 fn each_tool_says_first_when_to_use_it() {
     let table = operation_table().unwrap();
     for operation in mcp::tools(&table, Capabilities::all()) {
-        let (tool, when) = (mcp::tool(operation), operation.docs().when);
+        let tool = mcp::tool(operation);
+        let when = operation.docs().when;
         assert!(when.starts_with("Use ") && when.ends_with('.'), "{operation:?}: \"{when}\"");
         assert!(when.len() <= WHEN_BYTES_MAX, "{operation:?}: {} bytes", when.len());
         assert!(text(&tool["description"]).starts_with(when), "{operation:?}");

@@ -41,7 +41,8 @@ impl Worlds {
     }
 
     fn call(&self, name: &str, path: &str) -> Answers {
-        let (rest, mcp) = (&self.rest, &self.mcp);
+        let rest = &self.rest;
+        let mcp = &self.mcp;
         let operation = rest.operation(name);
         let input = in_full(operation, &operation.docs().example(&rest.fixture).unwrap());
         Answers {
@@ -53,9 +54,11 @@ impl Worlds {
 
     /// Compares everything that the worlds have recorded, and the recorded origin of the last change.
     fn compare(&self, name: &str, path: &str, answers: Answers) {
-        let (rest, mcp) = (&self.rest, &self.mcp);
+        let rest = &self.rest;
+        let mcp = &self.mcp;
         let operation = rest.operation(name);
-        let (lsn_by_rest, lsn_by_mcp) = (answers.rest.lsn(), answers.mcp.lsn());
+        let lsn_by_rest = answers.rest.lsn();
+        let lsn_by_mcp = answers.mcp.lsn();
         assert_eq!(answers.rest.status, operation.http().success.status(), "{operation:?}");
         let violations = violations(&operation.output_schema(), &answers.rest.body);
         assert!(
@@ -104,7 +107,8 @@ impl Worlds {
 
     /// Compares the lean answers of both, which are the default over MCP.
     fn compare_lean(&self, operation: &Operation, path: &str) {
-        let (rest, mcp) = (&self.rest, &self.mcp);
+        let rest = &self.rest;
+        let mcp = &self.mcp;
         let example = operation.docs().example(&rest.fixture).unwrap();
         let lean = with_detail(operation, &example, "lean", 20);
         let by_rest = rest.rest().call_at(Some(&rest.people.admin), operation, path, &lean).output();

@@ -92,8 +92,10 @@ fn say(world: &World, thread: &str) {
 fn what_is_hidden_from_a_caller_is_not_told_even_once_it_was_visible() {
     on_both_engines(|world| {
         let agent = world.people.agent.as_str();
-        let (open, closed) = (world.new_channel("open"), world.new_private_channel("closed"));
-        let (seen, hidden) = (world.new_thread(&open, "seen"), world.new_thread(&closed, "hidden"));
+        let open = world.new_channel("open");
+        let closed = world.new_private_channel("closed");
+        let seen = world.new_thread(&open, "seen");
+        let hidden = world.new_thread(&closed, "hidden");
         let wanted = json!({"resourceSubscriptions": [uri(&hidden), uri(&seen)]});
         let mut blind = Events::listen(world, agent, &wanted);
         assert_eq!(blind.acknowledged(), json!({"resourceSubscriptions": [uri(&seen)]}));
@@ -152,7 +154,8 @@ impl Notified {
             let credential = Credential::Bearer(SecretString::from(token));
             let head = svc_mcp_stdio::head(credential, Some([127, 0, 0, 1].into()));
             let caller = Principal::admitted(service, head).await.map_err(svc_core::Error::from)?;
-            let (uris, revision) = (uris.to_vec(), Revision::V20251125);
+            let uris = uris.to_vec();
+            let revision = Revision::V20251125;
             let told = svc_mcp_stdio::notifications(service, &caller, revision, uris, after).await?;
             Ok(Self(told))
         })
@@ -190,7 +193,8 @@ fn what_a_token_has_subscribed_to_is_told_by_any_server() {
     with_another_server(|world, other| {
         let agent = world.people.agent.as_str();
         let channel = world.new_channel("open");
-        let (first, second) = (world.new_thread(&channel, "first"), world.new_thread(&channel, "second"));
+        let first = world.new_thread(&channel, "first");
+        let second = world.new_thread(&channel, "second");
         let mut told = Notified::begin(other, agent, &[], None).unwrap();
         let mut admin = Notified::begin(other, &world.people.admin, &[uri(&second)], None).unwrap();
         let begins = told.begins();
@@ -266,7 +270,8 @@ fn subscriptions_of_a_token_are_limited_to_what_it_sees_and_to_a_day() {
 #[test]
 fn who_no_longer_sees_a_channel_is_told_that_the_list_has_changed() {
     on_both_engines(|world| {
-        let (open, closed) = (world.new_channel("open"), world.new_private_channel("closed"));
+        let open = world.new_channel("open");
+        let closed = world.new_private_channel("closed");
         let mut events = Events::listen(world, &world.people.agent, &json!({"resourcesListChanged": true}));
         events.acknowledged();
         let member = json!({"channel_id": closed, "member_id": world.id("agent")});

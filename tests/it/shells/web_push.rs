@@ -13,11 +13,13 @@ use svc_tests::text;
 #[test]
 fn a_browser_is_told_by_the_programs_as_set_up_and_is_in_no_log() {
     for engine in engines() {
-        let (site, service) = (Site::found(engine), PushService::start());
+        let site = Site::found(engine);
+        let service = PushService::start();
         let open = ("SVC_ALLOW_PRIVATE_EGRESS", "1");
         let server =
             site.serve(&[open, ("SVC_LOG", "trace"), ("SVC_VAPID_SUBJECT", "mailto:ops@svc.example")]);
-        let (admin, agent) = (server.caller(&site.founders.admin), server.caller(&site.founders.agent));
+        let admin = server.caller(&site.founders.admin);
+        let agent = server.caller(&site.founders.agent);
         let shown = || agent.get("/me/notification-preferences")["web_push"].clone();
         let public_key = text(&shown()["public_key"]);
         let point = URL_SAFE_NO_PAD.decode(&public_key).unwrap();

@@ -77,7 +77,8 @@ fn the_certificate_of_a_real_server_is_judged_as_psql_judges_it() {
         // svc accepts a version 1 certificate only from a root itself.
         let own = if case.name == INDIRECT { UNPROVEN } else { case.verdicts };
         if psql != case.verdicts || ours != own {
-            let (name, expected) = (case.name, case.verdicts);
+            let name = case.name;
+            let expected = case.verdicts;
             differences.push(format!("{name}: expected {expected:?}, psql {psql:?}, svc {ours:?}"));
         }
     }

@@ -144,7 +144,8 @@ fn two_servers_on_one_database_share_the_tasks() {
         let addresses = [servers[0].address(), servers[1].address()];
         let claimed = runtime().block_on(race(addresses, token, &site.founders.workspace_id));
         for share in &claimed {
-            let (share, engine) = (share.len(), engine.name());
+            let share = share.len();
+            let engine = engine.name();
             assert!(share * 5 >= TASKS, "one of two servers gave out {share} of {TASKS} on {engine}");
         }
         check_claimed(claimed.concat(), &wanted);
@@ -211,7 +212,8 @@ fn claims_of_two_servers_keep_footprints_slots_and_pauses() {
     for engine in engines() {
         let site = Site::found(engine);
         let servers = [site.serve(&[]), site.serve(&[])];
-        let (token, workspace_id) = (&site.founders.admin, &site.founders.workspace_id);
+        let token = &site.founders.admin;
+        let workspace_id = &site.founders.workspace_id;
         let admin = servers[0].caller(token);
         let channel = new_channel(admin, &site, "tasks");
         for number in 0..FOOTPRINTS {
@@ -320,7 +322,8 @@ fn a_holder_whose_lease_has_lapsed_changes_nothing() {
 
 fn lapsed(site: &Site) {
     let server = site.serve(&[("SVC_CLAIM_REAP_TICK_SECS", "1")]);
-    let (admin, agent) = (server.caller(&site.founders.admin), server.caller(&site.founders.agent));
+    let admin = server.caller(&site.founders.admin);
+    let agent = server.caller(&site.founders.agent);
     let channel = new_channel(admin, site, "leases");
     let made = admin.post(&format!("/channels/{channel}/threads"), json!({"title": "Be slow"}));
     let thread = made["id"].as_str().unwrap();
@@ -381,7 +384,8 @@ fn a_locked_workspace_delays_no_other() {
     let channel = |workspace: &str| json!({"workspace_id": workspace, "name": "meanwhile"});
     std::thread::scope(|scope| {
         let own = world.id("workspace").to_string();
-        let (world, channel) = (&world, &channel);
+        let world = &world;
+        let channel = &channel;
         let waiting = scope.spawn(move || world.call(&world.people.admin, "create_channel", channel(&own)));
         for round in 0..5 {
             for (workspace, token) in &others {

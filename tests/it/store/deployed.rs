@@ -39,7 +39,8 @@ pub struct Place {
 
 impl Place {
     pub fn new() -> Self {
-        let (site, root) = (Site::found(Engine::Sqlite), tempfile::tempdir().unwrap());
+        let site = Site::found(Engine::Sqlite);
+        let root = tempfile::tempdir().unwrap();
         chmod(root.path(), 0o755);
         for name in ["svc", "svc-http"] {
             fs::copy(program(name), root.path().join(name)).unwrap();

@@ -42,7 +42,8 @@ fn fill_with(service: &Service, site: &Site, words: &str) -> Filled {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let made =
         call(&site.founders.admin, "create_workspace", json!({"name": "Moving", "admin_handle": "ada"}));
-    let (id, admin) = (text(&made["workspace"]["id"]), text(&made["token"]["secret"]));
+    let id = text(&made["workspace"]["id"]);
+    let admin = text(&made["token"]["secret"]);
     let channel = call(&admin, "create_channel", json!({"workspace_id": id, "name": "general"}));
     let thread = call(&admin, "create_thread", json!({"channel_id": channel["id"], "title": "a task"}));
     let claim = call(&admin, "claim_thread", json!({"thread_id": thread["id"]}));
@@ -109,7 +110,8 @@ fn names_in(folder: &Path) -> Vec<String> {
 #[test]
 fn a_workspace_that_is_exported_is_whole_although_that_is_killed() {
     for engine in engines() {
-        let (site, folder) = (Site::found(engine), tempfile::tempdir().unwrap());
+        let site = Site::found(engine);
+        let folder = tempfile::tempdir().unwrap();
         let workspace = fill(&site, MOVED);
         let file = |name: &str| folder.path().join(name);
         let span = timed(&mut export(&site, &workspace, &file("whole.json")));
@@ -153,7 +155,9 @@ fn a_file_that_a_killed_server_was_sending_is_sent_by_the_next() {
         let mut span = Duration::from_secs(2);
         for round in 0..=rounds() {
             let mut server = site.serve(&[("SVC_EXPORT_SIGNING_KEY", &key)]);
-            let (began, mut stream, mut whole) = (Instant::now(), begin(&server), Vec::new());
+            let began = Instant::now();
+            let mut stream = begin(&server);
+            let mut whole = Vec::new();
             if round > 0 {
                 any_moment_of(span);
                 server.running.kill();
@@ -175,8 +179,10 @@ fn a_file_that_a_killed_server_was_sending_is_sent_by_the_next() {
 
 /// Checks that an import that is killed leaves nothing visible, and does not block the next one.
 fn moved(engine: Engine, mode: &str) {
-    let (source, folder) = (Site::found(engine), tempfile::tempdir().unwrap());
-    let (workspace, file) = (fill(&source, MOVED), folder.path().join("moving.json"));
+    let source = Site::found(engine);
+    let folder = tempfile::tempdir().unwrap();
+    let workspace = fill(&source, MOVED);
+    let file = folder.path().join("moving.json");
     timed(&mut export(&source, &workspace, &file));
     let mut span = None;
     for _ in 0..=rounds() {
@@ -261,10 +267,8 @@ fn a_log_that_is_pruned_verifies_although_servers_are_killed() {
             let id = site.database.id(workspace.id.parse::<uuid::Uuid>().unwrap());
             let of_workspace =
                 |select: &str| site.database.number(&format!("{select} where workspace_id = {id}"));
-            let (lowest, floor) = (
-                || of_workspace("select coalesce(min(lsn), 0) from events"),
-                || of_workspace("select floor from heads"),
-            );
+            let lowest = || of_workspace("select coalesce(min(lsn), 0) from events");
+            let floor = || of_workspace("select floor from heads");
             let mut server = site.serve(&[("SVC_RETENTION_TICK_SECS", "1")]);
             let some = i64::try_from(any_below(u64::try_from(MESSAGES).unwrap())).unwrap();
             until("some is removed", || lowest() > some + 1);

@@ -251,8 +251,10 @@ impl Good {
         let thread = self.pick(|record| matches!(record.write, Write::Thread(_)));
         let cancelled = self.pick(|record| matches!(record.write, Write::Cancel(_)));
         let result = self.pick(|record| matches!(record.write, Write::Result { .. }));
-        let (created, set) = (thread.lsn.unwrap(), result.lsn.unwrap());
-        let (id, cancelled_id) = (thread.id.clone(), cancelled.id.clone());
+        let created = thread.lsn.unwrap();
+        let set = result.lsn.unwrap();
+        let id = thread.id.clone();
+        let cancelled_id = cancelled.id.clone();
         let at = |lsn: &str| format!("workspace_id = {workspace} and lsn = {lsn}");
         let behind = format!(
             "update heads set lsn = lsn - 2, hash = (select content_hash from events e
@@ -262,7 +264,8 @@ impl Good {
         let last =
             self.site.database.number(&format!("select lsn from heads where workspace_id = {workspace}"));
         let claim = self.pick(|record| record.write == Write::Claim);
-        let (lease, other) = (claim.id.parse::<uuid::Uuid>().unwrap(), uuid::Uuid::from_u128(7));
+        let lease = claim.id.parse::<uuid::Uuid>().unwrap();
+        let other = uuid::Uuid::from_u128(7);
         // The same claim again, by another member, after the last event.
         let doubled = format!(
             "insert into events (workspace_id, lsn, kind, at, channel_id, thread_id, member_id, prev_hash,

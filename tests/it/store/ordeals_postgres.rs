@@ -91,7 +91,8 @@ fn sessions_that_are_ended_at_random_lose_nothing() {
             let last = AtomicI64::new(i64::MAX);
             std::thread::scope(|scope| {
                 let subscriber = scope.spawn(|| subscribe(site, &servers[0], &last));
-                let (mut ended, mut turn) = (0, 0);
+                let mut ended = 0;
+                let mut turn = 0;
                 let mut end_one = || {
                     turn += 1;
                     ended += terminate(&site.database, turn % 2 == 0);
@@ -219,8 +220,10 @@ fn a_silent_network_delays_nobody_beyond_the_timeouts() {
 
 /// Waits for an event of a kind that never comes.
 fn wait_for_nothing(site: &Site, server: &Server) -> tokio::task::JoinHandle<Duration> {
-    let (address, token) = (server.address(), site.founders.admin.clone());
-    let (workspace, secs) = (&site.founders.workspace_id, WAIT.as_secs());
+    let address = server.address();
+    let token = site.founders.admin.clone();
+    let workspace = &site.founders.workspace_id;
+    let secs = WAIT.as_secs();
     let target = format!("/workspaces/{workspace}/wait/event?kind=Nothing&timeout_secs={secs}");
     let mut kept = runtime().block_on(Kept::open(address, &token)).unwrap();
     runtime().spawn(async move {

@@ -190,7 +190,8 @@ fn bytes_of(site: &Site, files: &[&str]) -> u64 {
 /// Returns whether readiness reports a working disk again although no write was accepted since it reported
 /// the fault.
 fn readiness_takes_it_back(server: &Server, progress: &Progress) -> bool {
-    let (mut full_at, mut taken_back_at) = (None, None);
+    let mut full_at = None;
+    let mut taken_back_at = None;
     let deadline = Instant::now() + 2 * OFTEN;
     while Instant::now() < deadline {
         match server.caller("").ask("GET", "/health/ready", None).is_success() {

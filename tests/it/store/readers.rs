@@ -67,7 +67,8 @@ async fn ask(service: &Service, token: &str, operation: &str, input: &Value) -> 
 fn a_read_that_fails_fails_alone() {
     for engine in engines() {
         let world = World::with(engine, Setup { features, ..Setup::default() });
-        let (service, token) = (&world.service, world.people.admin.as_str());
+        let service = &world.service;
+        let token = world.people.admin.as_str();
         let operations = ["whoami", "fail", "fail_quickly", "panic", "list_workspaces", "panic_quickly"];
         let asked = (0..120).map(|number| async move {
             let operation = operations[number % operations.len()];
@@ -112,7 +113,8 @@ fn a_client_that_received_an_event_sees_the_change() {
     on_both_engines(|world| {
         let channel = world.new_channel("news");
         let thread = world.new_thread(&channel, "latest");
-        let (service, token) = (&world.service, world.people.admin.as_str());
+        let service = &world.service;
+        let token = world.people.admin.as_str();
         let talks = (0..24).map(|_| {
             let post = json!({"thread_id": thread, "body": "hear, hear"});
             async move {
@@ -143,7 +145,8 @@ fn a_read_is_never_older_than_the_position_beside_it() {
             let readers: Vec<_> = (0..4)
                 .map(|_| {
                     let input = json!({"channel_id": channel, "newest_first": true, "limit": 1});
-                    let (is_over, shown) = (&is_over, &shown);
+                    let is_over = &is_over;
+                    let shown = &shown;
                     scope.spawn(move || {
                         let mut seen = Vec::new();
                         while !is_over.load(Ordering::Relaxed) {

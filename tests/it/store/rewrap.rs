@@ -78,7 +78,8 @@ fn post(site: &Site) -> Vec<Said> {
     let said = in_parallel(WORKSPACES, |number| {
         let made = json!({"name": format!("number {number}"), "admin_handle": "ada"});
         let made = call(&site.founders.admin, "create_workspace", made);
-        let (workspace, token) = (&made["workspace"]["id"], text(&made["token"]["secret"]));
+        let workspace = &made["workspace"]["id"];
+        let token = text(&made["token"]["secret"]);
         let channel = call(&token, "create_channel", json!({"workspace_id": workspace, "name": "general"}));
         let thread = call(&token, "create_thread", json!({"channel_id": channel["id"], "title": "a task"}));
         let posted = || call(&token, "post_message", json!({"thread_id": thread["id"], "body": "kept"}));

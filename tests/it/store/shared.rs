@@ -20,7 +20,8 @@ fn with_threads(world: &World, count: usize) -> String {
 #[test]
 fn a_claim_sees_what_another_server_has_taken_meanwhile() {
     on_both_engines(|world| {
-        let (channel, elsewhere) = (with_threads(world, 45), world.another_service(7));
+        let channel = with_threads(world, 45);
+        let elsewhere = world.another_service(7);
         let mut claimed: Vec<Value> = Vec::new();
         for _ in 0..3 {
             claimed.extend(claim_alone(world, &channel));
@@ -39,7 +40,8 @@ fn a_claim_sees_what_another_server_has_taken_meanwhile() {
 #[test]
 fn what_another_server_has_forbidden_or_changed_counts_at_once() {
     on_both_engines(|world| {
-        let (channel, elsewhere) = (with_threads(world, 40), world.another_service(7));
+        let channel = with_threads(world, 40);
+        let elsewhere = world.another_service(7);
         let admin = &world.people.admin;
         claim_alone(world, &channel);
         let urgent = json!({"channel_id": channel, "title": "urgent", "priority": 9});

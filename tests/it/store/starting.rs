@@ -213,7 +213,8 @@ fn a_newer_database_is_rejected_with_the_name_of_its_migration() {
 #[test]
 fn a_first_start_fits_on_a_screen() {
     for engine in engines() {
-        let (database, folder) = (TestDatabase::on(engine), tempfile::tempdir().unwrap());
+        let database = TestDatabase::on(engine);
+        let folder = tempfile::tempdir().unwrap();
         let mut start = command(program("svc-http"), &["--dev", "--listen", "127.0.0.1:0"], &database);
         let mut server = Running::start(start.arg("--data").arg(folder.path().join("data")));
         server.next_line();
@@ -328,7 +329,8 @@ fn a_running_server_reports_that_a_newer_version_has_migrated() {
 fn of_many_set_ups_at_once_one_wins() {
     for _ in 0..ROUNDS {
         if engines().contains(&Engine::Postgres) {
-            let (database, folders) = (TestDatabase::postgres(), tempfile::tempdir().unwrap());
+            let database = TestDatabase::postgres();
+            let folders = tempfile::tempdir().unwrap();
             let codes = set_ups(8, &database, |number| folders.path().join(number.to_string()));
             assert_eq!(codes, [0, 5, 5, 5, 5, 5, 5, 5]);
             assert_eq!(std::fs::read_dir(folders.path()).unwrap().count(), 1, "the others left nothing");

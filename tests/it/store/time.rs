@@ -58,7 +58,8 @@ fn a_clock_that_was_ahead_for_a_moment_extends_nothing() {
 #[test]
 fn a_lapsed_claim_is_shown_as_none_before_the_reaper_runs() {
     on_both_engines(|world| {
-        let (workspace, agent) = (world.id("workspace"), world.id("agent"));
+        let workspace = world.id("workspace");
+        let agent = world.id("agent");
         let channel = world.new_channel("queue");
         let thread = world.new_thread(&channel, "a task");
         world.agent("claim_thread", json!({"thread_id": thread, "lease_secs": 60}));

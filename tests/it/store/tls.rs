@@ -18,7 +18,8 @@ fn an_address_connects_to_the_server_that_it_describes_and_to_no_other() {
     }
     let site = Site::found(Engine::Postgres);
     let server = TlsServer::start(&site.database.url(), "localhost", false);
-    let (roots, others) = (server.file("roots.pem"), server.file("others.pem"));
+    let roots = server.file("roots.pem");
+    let others = server.file("others.pem");
     for (mode, roots, host, connects) in [
         ("prefer", None, "localhost", true),
         ("require", None, "127.0.0.1", true),
@@ -67,7 +68,8 @@ fn a_server_that_asks_for_a_certificate_gets_the_one_of_the_address() {
     let roots = server.file("roots.pem");
     let url = |more: &str| server.url("localhost", &format!("sslmode=verify-full&sslrootcert={roots}{more}"));
     let with = |who: &str| {
-        let (certificate, key) = (server.file(&format!("{who}.crt")), server.file(&format!("{who}.key")));
+        let certificate = server.file(&format!("{who}.crt"));
+        let key = server.file(&format!("{who}.key"));
         url(&format!("&sslcert={certificate}&sslkey={key}"))
     };
     assert_ne!(verify(&site, &url("")).code, Some(0));

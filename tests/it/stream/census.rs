@@ -47,7 +47,8 @@ fn counted(world: &World, token: &str, of: &Value) -> Counts {
 
 /// Compares both for all readers, and for each part of the log that can be requested.
 fn agrees(world: &World, other: &str, what: &str) {
-    let (thread, private) = (json!(world.id("thread")), &world.people.private_thread_id);
+    let thread = json!(world.id("thread"));
+    let private = &world.people.private_thread_id;
     let parts = [
         json!({}),
         json!({"channel_id": world.id("channel")}),

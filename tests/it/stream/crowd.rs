@@ -40,7 +40,8 @@ fn a_crowd_misses_nothing_but_what_it_is_told_was_pruned() {
         let call = |token: &str, operation: &str, input: Value| done(&service, token, operation, input);
         let admin = &site.founders.admin;
         let made = call(admin, "create_workspace", json!({"name": "Crowded", "admin_handle": "ada"}));
-        let (workspace, admin) = (made["workspace"]["id"].clone(), made["token"]["secret"].as_str().unwrap());
+        let workspace = made["workspace"]["id"].clone();
+        let admin = made["token"]["secret"].as_str().unwrap();
         let channel = call(admin, "create_channel", json!({"workspace_id": workspace, "name": "general"}));
         let thread = call(admin, "create_thread", json!({"channel_id": channel["id"], "title": "a task"}));
         call(admin, "set_retention_policy", json!({"workspace_id": workspace, "events_days": 1}));

@@ -61,7 +61,8 @@ fn a_kept_head_pins_the_history() {
 #[test]
 fn a_position_is_a_number_and_nothing_else_that_other_services_call_one() {
     on_both_engines(|world| {
-        let (rest, admin) = (world.rest(), Some(world.people.admin.as_str()));
+        let rest = world.rest();
+        let admin = Some(world.people.admin.as_str());
         let events = format!("/workspaces/{}/events?after_id=", world.id("workspace"));
         assert_eq!(rest.send(admin, "GET", &format!("{events}0"), &[], None).status, 200);
         for other in ["0/16B3748", "0%2F16B3748", "-1", "0x10", "1.5", "+1", "", "latest"] {
@@ -74,7 +75,8 @@ fn a_position_is_a_number_and_nothing_else_that_other_services_call_one() {
 #[test]
 fn only_who_is_known_is_told_how_far_the_log_goes() {
     on_both_engines(|world| {
-        let (rest, people) = (world.rest(), &world.people);
+        let rest = world.rest();
+        let people = &world.people;
         let own = format!("/workspaces/{}", world.id("workspace"));
         let missing = format!("/messages/{}", world.id("workspace"));
         for (path, token, status, is_told) in [

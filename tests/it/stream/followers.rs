@@ -104,7 +104,8 @@ fn a_follower_gets_every_event_once_in_order_whatever_it_does() {
         for round in 0..rounds() {
             let world = World::with(engine, Setup { clock: Clock::system(), ..Setup::default() });
             let other = world.another_service(7);
-            let (services, begins) = ([&world.service, &other], world.lsn());
+            let services = [&world.service, &other];
+            let begins = world.lsn();
             let results = in_parallel(WRITERS + FOLLOWERS, |number| {
                 if number < WRITERS {
                     for event in 0..EACH {
@@ -213,12 +214,16 @@ fn whoever_falls_below_the_floor_is_told_and_nobody_misses_anything_else() {
         let other = world.another_service(7);
         let keep = json!({"workspace_id": world.id("workspace"), "events_days": 1});
         world.admin("set_retention_policy", keep);
-        let (services, begins, writes) = ([&world.service, &other], world.lsn(), AtomicBool::new(true));
-        let (following, falls) = (AtomicUsize::new(FOLLOWERS / 2), AtomicUsize::new(0));
+        let services = [&world.service, &other];
+        let begins = world.lsn();
+        let writes = AtomicBool::new(true);
+        let following = AtomicUsize::new(FOLLOWERS / 2);
+        let falls = AtomicUsize::new(0);
         let results = in_parallel(2 + FOLLOWERS / 2, |number| match number {
             0 => {
                 let mut posted = Vec::new();
-                let (least, most) = (EACH * rounds() * 4, EACH * rounds() * 40);
+                let least = EACH * rounds() * 4;
+                let most = EACH * rounds() * 40;
                 for event in 0..most {
                     if event >= least && falls.load(Ordering::SeqCst) > 0 {
                         break;

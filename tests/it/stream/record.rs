@@ -17,7 +17,8 @@ fn catch_up(world: &World, more: Value) -> Value {
 
 /// Returns the whole log, page by page.
 fn whole(world: &World) -> Vec<Value> {
-    let (mut events, mut after) = (Vec::new(), 0);
+    let mut events = Vec::new();
+    let mut after = 0;
     loop {
         let page = catch_up(world, json!({"after_lsn": after}));
         assert_eq!((&page["type"], &page["floor"]), (&json!("svc.event-log.catch-up/1"), &json!(1)));
@@ -70,7 +71,8 @@ fn a_key_opens_what_a_living_message_says_and_no_more() {
         let before = world.lsn();
         let thread = json!(world.id("thread"));
         let post = |body: &str| world.agent("post_message", json!({"thread_id": thread, "body": body}));
-        let (kept, withdrawn) = (post("kept"), post("withdrawn"));
+        let kept = post("kept");
+        let withdrawn = post("withdrawn");
         world.agent("edit_message", json!({"message_id": kept["id"], "body": "edited"}));
         world.agent("delete_message", json!({"message_id": withdrawn["id"]}));
         let page = catch_up(world, json!({"after_lsn": before}));
@@ -107,7 +109,8 @@ fn tombstones_tell_what_was_withdrawn_to_who_may_see_it() {
             world.admin("delete_message", json!({"message_id": posted["id"]}));
             posted["id"].clone()
         };
-        let (public, private) = (json!(world.id("thread")), json!(world.people.private_thread_id));
+        let public = json!(world.id("thread"));
+        let private = json!(world.people.private_thread_id);
         let [first, second, hidden] = [withdraw(&public), withdraw(&public), withdraw(&private)];
         world.admin("purge_message", json!({"message_id": first}));
         let ids = |found: Vec<Value>| -> Vec<Value> {

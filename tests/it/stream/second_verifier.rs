@@ -54,7 +54,8 @@ fn ours(database: &Database, workspace: WorkspaceId, report: &Value) -> Value {
 
 /// Returns the program's report on the log of a history.
 fn by_program(history: &History) -> Value {
-    let (folder, workspace) = (tempfile::tempdir().unwrap(), history.workspace.to_string());
+    let folder = tempfile::tempdir().unwrap();
+    let workspace = history.workspace.to_string();
     let data = match history.world.database.file() {
         Some(file) => file.parent().unwrap().to_owned(),
         None => folder.path().to_owned(),
@@ -69,7 +70,8 @@ fn by_program(history: &History) -> Value {
 
 /// Copies the log of a history to a file of SQLite, from any engine, with the columns in the manual.
 fn copied(history: &History) -> NamedTempFile {
-    let (file, database) = (NamedTempFile::new().unwrap(), &history.world.database);
+    let file = NamedTempFile::new().unwrap();
+    let database = &history.world.database;
     let copy = rusqlite::Connection::open(file.path()).unwrap();
     let bytes = ["workspace_id", "hash", "channel_id", "thread_id", "member_id", "prev_hash", "content_hash"];
     for (table, columns) in [
@@ -102,14 +104,16 @@ fn copied(history: &History) -> NamedTempFile {
 
 #[test]
 fn two_verifiers_agree_on_good_and_broken_logs() {
-    let (mut compared, mut good) = (0, 0);
+    let mut compared = 0;
+    let mut good = 0;
     for seed in 0..2 * u64::try_from(rounds()).unwrap() {
         for engine in engines() {
             let mut history = History::new((engine, engine), 100 + seed);
             let report = history.report();
             let places = [report.floor, report.head.lsn, history.some(&report)];
             let tampers: Vec<String> = places.iter().flat_map(|lsn| history.tampers(*lsn)).collect();
-            let (mut files, mut wanted) = (Vec::new(), Vec::new());
+            let mut files = Vec::new();
+            let mut wanted = Vec::new();
             for tamper in ["select 1".to_owned()].into_iter().chain(tampers) {
                 history.tampered(&tamper, || {
                     let said = serde_json::to_value(history.report()).unwrap();
@@ -199,11 +203,13 @@ fn changed(whole: &[u8], random: &mut Random) -> Vec<u8> {
 
 #[test]
 fn two_verifiers_agree_on_good_and_changed_exports() {
-    let (mut files, mut wanted) = (Vec::new(), Vec::new());
+    let mut files = Vec::new();
+    let mut wanted = Vec::new();
     let key: PublicKey = NoteSigner::new(&SIGNS).public();
     for seed in 0..2 * u64::try_from(rounds()).unwrap() {
         let mut history = History::new((Engine::Sqlite, Engine::Sqlite), 300 + seed);
-        let (world, workspace_id) = (&history.world, history.workspace);
+        let world = &history.world;
+        let workspace_id = history.workspace;
         let formatted = serde_json::to_vec_pretty(&export(world, workspace_id)).unwrap();
         let evidence = ExportWorkspace { workspace_id: workspace_id.into(), words: Words::None };
         let whole = EXPORT_WORKSPACE.call_as_instance(&world.service, workspace_id, evidence).unwrap();

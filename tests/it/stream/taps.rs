@@ -131,7 +131,8 @@ fn an_index_has_each_event_once_and_is_rebuilt_where_it_cannot_go_on() {
 
         // The log is broken: the index stops there, and continues after the repair.
         post(&world, 4);
-        let (workspace, last) = (world.database.id(world.id("workspace")), world.lsn());
+        let workspace = world.database.id(world.id("workspace"));
+        let last = world.lsn();
         let tamper = |from: &str, to: &str| {
             world.database.execute(&format!(
                 "update events set payload = replace(payload, '{from}', '{to}')
@@ -158,7 +159,8 @@ fn an_index_has_each_event_once_and_is_rebuilt_where_it_cannot_go_on() {
             last - 3
         ));
         let again = World::another_service(&world, 11);
-        let (token, thread) = (&world.people.agent, world.id("thread"));
+        let token = &world.people.agent;
+        let thread = world.id("thread");
         for number in 0..4 {
             let input = json!({"thread_id": thread, "body": format!("another history {number}")});
             svc_tests::answer_of(svc_tests::call(&again, Some(token), "post_message", &input)).output();
@@ -187,7 +189,8 @@ fn a_stream_that_breaks_anywhere_is_resumed_by_the_id_of_its_last_event() {
     for engine in engines() {
         let world = World::open(engine);
         post(&world, 30);
-        let (mut received, last) = (Vec::new(), world.lsn());
+        let mut received = Vec::new();
+        let last = world.lsn();
         for cut in [10, 333, 1000, 1777, 4000, 4001, 9000, usize::MAX] {
             let begin = Begin::After(received.last().copied().unwrap_or(0));
             let wanted = serde_json::from_value(json!({"workspace_id": world.id("workspace")})).unwrap();

@@ -51,9 +51,12 @@ pub async fn keep_asking_paced(
     for number in 0..count {
         let first = pace * u32::try_from(number).unwrap_or(u32::MAX);
         let token = tokens[number / servers % tokens.len()].clone();
-        let (ground, tally, request) = (Arc::clone(&ground), Arc::clone(&tally), request.clone());
+        let ground = Arc::clone(&ground);
+        let tally = Arc::clone(&tally);
+        let request = request.clone();
         callers.spawn(async move {
-            let (mut kept, mut turns) = (None, interval_at(Instant::now() + first, own.max(LEAST)));
+            let mut kept = None;
+            let mut turns = interval_at(Instant::now() + first, own.max(LEAST));
             turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
             for turn in number.. {
                 if !own.is_zero() {
@@ -109,7 +112,8 @@ pub async fn in_flight(ground: Arc<Ground>, tally: Arc<Tally>) {
 
 /// Returns slow reads, of one kind after another.
 pub fn expensive(ground: &Ground) -> impl Fn(usize) -> Sent + Clone + Send + 'static {
-    let (workspace, thread) = (ground.attacker.workspace_id.clone(), ground.attacker.thread_id.clone());
+    let workspace = ground.attacker.workspace_id.clone();
+    let thread = ground.attacker.thread_id.clone();
     let targets = [
         format!("/workspaces/{workspace}/deferred"),
         format!("/workspaces/{workspace}/occupancy"),
@@ -121,13 +125,15 @@ pub fn expensive(ground: &Ground) -> impl Fn(usize) -> Sent + Clone + Send + 'st
 /// Posts at full speed as every agent.
 pub async fn writes(ground: Arc<Ground>, tally: Arc<Tally>) {
     let body = "more and more of it ".repeat(15);
-    let (tokens, request) = (ground.attacker.agents.clone(), posting(&ground.attacker, body));
+    let tokens = ground.attacker.agents.clone();
+    let request = posting(&ground.attacker, body);
     keep_asking(ground, tally, tokens, 32, request).await;
 }
 
 /// Posts messages of nearly the maximum size as every agent.
 pub async fn large_writes(ground: Arc<Ground>, tally: Arc<Tally>) {
-    let (tokens, request) = (ground.attacker.agents.clone(), posting(&ground.attacker, large_body()));
+    let tokens = ground.attacker.agents.clone();
+    let request = posting(&ground.attacker, large_body());
     keep_asking(ground, tally, tokens, 8, request).await;
 }
 

@@ -54,7 +54,8 @@ impl Team {
     /// Creates a workspace with this many agents.
     pub fn found(service: &Service, operator: &str, name: &str, agents: usize) -> Self {
         let made = done(service, operator, "create_workspace", json!({"name": name, "admin_handle": "boss"}));
-        let (workspace_id, admin) = (text(&made["workspace"]["id"]), text(&made["token"]["secret"]));
+        let workspace_id = text(&made["workspace"]["id"]);
+        let admin = text(&made["token"]["secret"]);
         let admin_does = |operation: &str, input: Value| done(service, &admin, operation, input);
         let channel = admin_does("create_channel", json!({"workspace_id": workspace_id, "name": "work"}));
         let thread = admin_does("create_thread", json!({"channel_id": channel["id"], "title": "talk"}));
@@ -63,7 +64,8 @@ impl Team {
             let wanted = json!({"workspace_id": workspace_id, "handle": handle, "display_name": handle});
             text(&admin_does("create_agent", wanted)["token"]["secret"])
         });
-        let (channel_id, thread_id) = (text(&channel["id"]), text(&thread["id"]));
+        let channel_id = text(&channel["id"]);
+        let thread_id = text(&thread["id"]);
         Self { workspace_id, channel_id, thread_id, admin, agents }
     }
 

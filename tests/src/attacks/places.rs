@@ -35,7 +35,8 @@ async fn keep<F: Future<Output = Option<()>> + Send>(
 ) {
     let mut holders = JoinSet::new();
     for number in 0..count * ground.addresses.len() {
-        let (ground, once) = (Arc::clone(&ground), once.clone());
+        let ground = Arc::clone(&ground);
+        let once = once.clone();
         holders.spawn(async move {
             loop {
                 if let Ok(stream) = connect(ground.address(number), source(number)).await {
@@ -67,7 +68,8 @@ pub async fn sockets(ground: Arc<Ground>, tally: Arc<Tally>) {
     let once = move |ground: Arc<Ground>, _, mut stream: TcpStream| {
         let tally = Arc::clone(&tally);
         async move {
-            let (token, workspace) = (&ground.attacker.agents[0], &ground.attacker.workspace_id);
+            let token = &ground.attacker.agents[0];
+            let workspace = &ground.attacker.workspace_id;
             let first = json!({"filter": {"workspace_id": workspace}}).to_string();
             let begun = [handshake(Some(token)).as_bytes(), &text_frame(&first)].concat();
             stream.write_all(&begun).await.ok()?;
@@ -85,7 +87,9 @@ pub async fn stopped_files(ground: Arc<Ground>, tally: Arc<Tally>) {
     // The bytes up to there are valid.
     let sent = export.slice(..export.len() - 64);
     let once = move |ground: Arc<Ground>, number: usize, mut stream: TcpStream| {
-        let (tally, sent, length) = (Arc::clone(&tally), sent.clone(), export.len());
+        let tally = Arc::clone(&tally);
+        let sent = sent.clone();
+        let length = export.len();
         async move {
             let admins = &ground.arms.admins;
             let token = &admins[number / ground.addresses.len() % admins.len()];
@@ -114,7 +118,8 @@ pub fn asking_to_go_on(head: &str) -> String {
 pub async fn stopped_bodies(ground: Arc<Ground>, tally: Arc<Tally>) {
     let sent = Bytes::from(vec![b' '; BODY_BYTES]);
     let once = move |ground: Arc<Ground>, _, mut stream: TcpStream| {
-        let (tally, sent) = (Arc::clone(&tally), sent.clone());
+        let tally = Arc::clone(&tally);
+        let sent = sent.clone();
         async move {
             let target = format!("/threads/{}/messages", ground.attacker.thread_id);
             let begun = head_of_json(&target, &ground.attacker.agents[0], sent.len() + 1);

@@ -40,7 +40,9 @@ async fn hold(ground: Arc<Ground>, tally: Arc<Tally>, tokens: Vec<String>, each:
     let servers = ground.addresses.len();
     for number in 0..tokens.len() * servers {
         let token = tokens[number / servers].clone();
-        let (ground, tally, target) = (Arc::clone(&ground), Arc::clone(&tally), target.clone());
+        let ground = Arc::clone(&ground);
+        let tally = Arc::clone(&tally);
+        let target = target.clone();
         holders.spawn(async move {
             loop {
                 // It ends when the server closes the connection.

@@ -150,7 +150,8 @@ fn compare(idle: &Calls, under: &Calls) -> Value {
         latencies.sort_unstable();
         (percentile(&latencies, 50), percentile(&latencies, 99))
     };
-    let ((idle_p50, idle_p99), (p50, p99)) = (of(idle), of(under));
+    let (idle_p50, idle_p99) = of(idle);
+    let (p50, p99) = of(under);
     let holds = under.failures.is_empty() && p99 <= (idle_p99 * SLOWER_MAX).max(SLOW_MAX_MS);
     json!({
         "idle_p50_ms": idle_p50, "idle_p99_ms": idle_p99, "p50_ms": p50, "p99_ms": p99,
@@ -185,7 +186,8 @@ fn measure(ground: &Arc<Ground>, target: Target, span: Duration) -> Measured {
 
 /// Repeats one request at all servers in turn.
 async fn ask_until(ground: &Ground, wanted: Wanted, until: Instant) -> (&'static str, Calls) {
-    let (mut calls, mut turns) = (Calls::default(), paced(PACE));
+    let mut calls = Calls::default();
+    let mut turns = paced(PACE);
     let mut open: Vec<Option<Kept>> = ground.addresses.iter().map(|_| None).collect();
     for turn in 0.. {
         turns.tick().await;
@@ -245,7 +247,8 @@ async fn use_until(ground: &Ground, target: Target, until: Instant) -> Option<(&
         Target::Sessions => "begin_session",
         Target::Files => "verify_file",
     };
-    let (mut calls, mut turns) = (Calls::default(), paced(SLOW_PACE));
+    let mut calls = Calls::default();
+    let mut turns = paced(SLOW_PACE);
     for turn in 0.. {
         turns.tick().await;
         if Instant::now() >= until {
@@ -283,7 +286,8 @@ async fn use_once(ground: &Ground, target: Target, turn: usize) -> Option<u16> {
 }
 
 async fn check_health(ground: &Ground, until: Instant) -> BTreeMap<u16, usize> {
-    let (mut seen, mut turns) = (BTreeMap::new(), paced(PACE));
+    let mut seen = BTreeMap::new();
+    let mut turns = paced(PACE);
     for turn in 0.. {
         turns.tick().await;
         if Instant::now() >= until {

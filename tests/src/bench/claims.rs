@@ -99,7 +99,8 @@ impl Field {
     /// Runs rounds of claim cycles. Between them each claimed thread is replaced by one with the fields that
     /// `more` returns for its number and its footprint.
     pub fn sample(&self, runtime: &Runtime, more: fn(usize, &Value) -> Value) -> Sample {
-        let (mut spent, mut latencies) = (Duration::ZERO, Vec::new());
+        let mut spent = Duration::ZERO;
+        let mut latencies = Vec::new();
         for _ in 0..ROUNDS {
             let begun = Instant::now();
             let (took, claimed): (Vec<Duration>, Vec<Value>) = self.cycles(runtime).into_iter().unzip();
@@ -116,7 +117,9 @@ impl Field {
         runtime.block_on(async {
             let mut tasks = Vec::new();
             for _ in 0..CALLERS {
-                let (stage, token, left) = (self.stage.clone(), self.agent_token.clone(), Arc::clone(&left));
+                let stage = self.stage.clone();
+                let token = self.agent_token.clone();
+                let left = Arc::clone(&left);
                 tasks.push(tokio::spawn(async move {
                     let mut done = Vec::new();
                     while left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1)).is_ok()
@@ -176,7 +179,8 @@ pub(super) fn create(
     runtime.block_on(async {
         let mut tasks = Vec::new();
         for writer in 0..CALLERS {
-            let (stage, fields) = (stage.clone(), fields.clone());
+            let stage = stage.clone();
+            let fields = fields.clone();
             tasks.push(tokio::spawn(async move {
                 for number in (writer..count).step_by(CALLERS) {
                     let mut input = fields(number);

@@ -36,8 +36,10 @@ impl Sent {
     }
 
     fn credential(&self, key: &SessionKey) -> Credential {
-        let (authorization, cookie) = (self.authorization.iter(), self.cookie.iter());
-        let (authorization, cookie) = (authorization.map(String::as_bytes), cookie.map(String::as_bytes));
+        let authorization = self.authorization.iter();
+        let cookie = self.cookie.iter();
+        let authorization = authorization.map(String::as_bytes);
+        let cookie = cookie.map(String::as_bytes);
         read_credential(authorization, cookie, Some(key)).expect("a credential")
     }
 }
@@ -88,7 +90,8 @@ fn compare(
     (ours, floor): (Repeated, Repeated),
     floor_is: &'static str,
 ) -> Finding {
-    let (ours, floor) = (ours.calls(), floor.calls());
+    let ours = ours.calls();
+    let floor = floor.calls();
     let pairs = alternate(
         pairs,
         || callers(runtime, CALLERS, SPAN, ours.clone()),
@@ -169,7 +172,8 @@ pub fn limits(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     if engine == Engine::Postgres {
         let counted = |rates| statements(&database, rates, &stage.token, runtime);
         let unlimited = RateSettings { per_client: 0, per_workspace: 0, ..often };
-        let (ours, floor) = (counted(seldom), counted(unlimited));
+        let ours = counted(seldom);
+        let floor = counted(unlimited);
         extra["statements"] = json!({"reads": READS, "ours": ours, "floor": floor, "wanted": "no more"});
     }
     Finding { extra, ..found }

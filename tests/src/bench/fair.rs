@@ -72,7 +72,8 @@ pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
 
 /// Returns a function for the n-th request of a member of a team.
 fn request(team: &Team) -> impl Fn(usize) -> (Method, String, Option<Value>) + Clone + Send + 'static {
-    let (threads, messages) = (team.threads(), format!("/threads/{}/messages", team.thread_id));
+    let threads = team.threads();
+    let messages = format!("/threads/{}/messages", team.thread_id);
     move |turn| match turn % 3 {
         0 => (Method::GET, "/me".to_owned(), None),
         1 => (Method::GET, threads.clone(), None),
@@ -81,14 +82,16 @@ fn request(team: &Team) -> impl Fn(usize) -> (Method, String, Option<Value>) + C
 }
 
 fn at_full_limits(ground: Arc<Ground>, tally: Arc<Tally>) -> Attacking {
-    let (tokens, request) = (ground.attacker.agents[..4].to_vec(), expensive(&ground));
+    let tokens = ground.attacker.agents[..4].to_vec();
+    let request = expensive(&ground);
     let requests = u32::try_from(WORKSPACE_RATE_LIMIT_MAX).unwrap_or(u32::MAX);
     let pace = Duration::from_secs(RATE_LIMIT_WINDOW_SECS.unsigned_abs()) / requests;
     Box::pin(keep_asking_paced(ground, tally, tokens, ATTACKERS, pace, request))
 }
 
 fn without_limits(ground: Arc<Ground>, tally: Arc<Tally>) -> Attacking {
-    let (tokens, request) = (ground.attacker.agents[..4].to_vec(), request(&ground.attacker));
+    let tokens = ground.attacker.agents[..4].to_vec();
+    let request = request(&ground.attacker);
     Box::pin(keep_asking(ground, tally, tokens, ATTACKERS, request))
 }
 

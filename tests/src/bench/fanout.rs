@@ -63,8 +63,10 @@ pub fn fanout(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
 
 /// Measures posts beside 1,000 subscribers to another kind of event.
 pub fn quiet(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
-    let (database, other) = (TestDatabase::on(engine), TestDatabase::on(engine));
-    let (stage, alone) = (Stage::build(&database), Stage::build(&other));
+    let database = TestDatabase::on(engine);
+    let other = TestDatabase::on(engine);
+    let stage = Stage::build(&database);
+    let alone = Stage::build(&other);
     let server = Server::start(stage.service.clone(), HttpSettings::default());
     let subscribers = subscribers(&server, &stage, "ChannelCreated", runtime);
     let posts = |stage: &Stage| callers(runtime, WRITERS, SPAN, poster(stage));
@@ -159,7 +161,8 @@ async fn read_all(readers: &mut Vec<Reader>) -> Vec<u8> {
     let mut tasks = JoinSet::new();
     for mut reader in readers.drain(..) {
         tasks.spawn(async move {
-            let (mut read, mut events) = (Vec::new(), 0);
+            let mut read = Vec::new();
+            let mut events = 0;
             while events < POSTS {
                 events += usize::from(frame(&mut reader, &mut read).await);
             }
@@ -191,7 +194,8 @@ async fn post_all(stage: &Stage) {
 async fn bare_sockets() -> (Vec<TcpStream>, Vec<Reader>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
-    let (mut writers, mut readers) = (Vec::new(), Vec::new());
+    let mut writers = Vec::new();
+    let mut readers = Vec::new();
     for _ in 0..SUBSCRIBERS {
         readers.push(BufReader::new(TcpStream::connect(address).await.expect("a connection")));
         let (writer, _) = listener.accept().await.expect("a connection");
@@ -220,7 +224,8 @@ async fn write_all(writers: &mut Vec<TcpStream>, frames: &[Vec<u8>]) {
 
 /// Splits the bytes of a round into its frames.
 fn split(round: &[u8]) -> Vec<Vec<u8>> {
-    let (mut frames, mut rest) = (Vec::new(), round);
+    let mut frames = Vec::new();
+    let mut rest = round;
     while let [_, short, more @ ..] = rest {
         let length = match short & 0x7f {
             126 => 4 + usize::from(u16::from_be_bytes([more[0], more[1]])),

@@ -162,10 +162,12 @@ pub fn sqlite_posts(stage: &Stage, file: &Path, span: Duration) -> Sample {
     conn.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).expect("a setting");
     let question = |sql: &str| sql.replace('$', "?");
     let [message, event, audit, head_sql] = [MESSAGE, EVENT, AUDIT, HEAD].map(question);
-    let (entropy, metadata) = (Entropy::System, audit_metadata(stage));
+    let entropy = Entropy::System;
+    let metadata = audit_metadata(stage);
     let sealer = Sealer::new([7; 32], &[], entropy.clone());
     let [workspace, channel, thread, author] = ids(stage).map(|id| id.as_bytes().to_vec());
-    let (mut head, mut shelf) = (Head::start(), Shelf::start(&entropy));
+    let mut head = Head::start();
+    let mut shelf = Shelf::start(&entropy);
     let begun = Instant::now();
     let mut number = 0;
     while begun.elapsed() < span {
@@ -226,7 +228,8 @@ pub fn postgres_posts(runtime: &Runtime, url: &str, stage: &Stage, span: Duratio
         let mut tasks = Vec::new();
         let begun = Instant::now();
         for _ in 0..16 {
-            let (config, stage) = (config.clone(), stage.clone());
+            let config = config.clone();
+            let stage = stage.clone();
             tasks.push(tokio::spawn(async move { postgres_connection(config, stage, span).await }));
         }
         let mut latencies = Vec::new();
@@ -250,12 +253,14 @@ async fn postgres_connection(config: tokio_postgres::Config, stage: Stage, span:
     }
     let [lock, token, place, message, event, audit, head_sql] =
         <[_; 7]>::try_from(statements).expect("seven");
-    let (entropy, metadata) = (Entropy::System, audit_metadata(&stage));
+    let entropy = Entropy::System;
+    let metadata = audit_metadata(&stage);
     let sealer = Sealer::new([7; 32], &[], entropy.clone());
     let [workspace, channel, thread, author] = ids(&stage);
     let secret = stage.secret_hash().to_vec();
     let mut shelf = Shelf::start(&entropy);
-    let (begun, mut latencies) = (Instant::now(), Vec::new());
+    let begun = Instant::now();
+    let mut latencies = Vec::new();
     while begun.elapsed() < span {
         let sent = Instant::now();
         let at = now();
@@ -269,7 +274,9 @@ async fn postgres_connection(config: tokio_postgres::Config, stage: Stage, span:
         client.query_one(&place, &[&thread]).await.expect("a place");
         let (prev, payload) = head.append(&stage, &post, at);
         let wrapped = shelf.wrap(&stage, &post, head.lsn);
-        let (id, micros, nobody) = (post.id.uuid(), at.micros(), None::<Uuid>);
+        let id = post.id.uuid();
+        let micros = at.micros();
+        let nobody = None::<Uuid>;
         client
             .execute(
                 &message,
@@ -277,7 +284,8 @@ async fn postgres_connection(config: tokio_postgres::Config, stage: Stage, span:
             )
             .await
             .expect("a message");
-        let (prev, hash) = (prev.to_vec(), head.hash.to_vec());
+        let prev = prev.to_vec();
+        let hash = head.hash.to_vec();
         client
             .execute(
                 &event,

@@ -19,7 +19,8 @@ const ITEMS: usize = 20;
 const CHECKS: usize = 2_000;
 
 pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
-    let (many, few) = (fill(engine, runtime, MANY), fill(engine, runtime, FEW));
+    let many = fill(engine, runtime, MANY);
+    let few = fill(engine, runtime, FEW);
     let pairs = alternate(pairs, || sample(&many, runtime), || sample(&few, runtime));
     let check = 1.0 / super::median(pairs.iter().map(|(ours, _)| ours.per_second));
     let naive = naive_scan(&many).map(|scan| super::round(scan.as_secs_f64() / check));

@@ -16,7 +16,8 @@ const MANY: usize = 100_000;
 const FEW: usize = 1_000;
 
 pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
-    let (many, few) = (fill(engine, runtime, MANY), fill(engine, runtime, FEW));
+    let many = fill(engine, runtime, MANY);
+    let few = fill(engine, runtime, FEW);
     let sample = |field: &Field| {
         field.sample(runtime, |_, footprint| match footprint {
             Value::Null => json!({}),

@@ -29,7 +29,8 @@ const AT_ONCE: usize = 64;
 
 /// Measures posts with `@channel` in a channel of 1,000 members, who get mail and push notifications.
 pub fn fanout(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
-    let (database, other) = (TestDatabase::on(engine), TestDatabase::on(engine));
+    let database = TestDatabase::on(engine);
+    let other = TestDatabase::on(engine);
     let [stage, bare] = [&database, &other].map(|database| {
         let stage = Stage::build_where(database, notify);
         let tokens = crowd(&stage, runtime);
@@ -81,7 +82,8 @@ fn open_ways(stage: &Stage, database: &TestDatabase, tokens: Vec<String>, runtim
              failures, suspended, sent)
          select m.id, 'immediate', m.handle || '@example.org', 1, 0, 0, 0, false, 0 from members m",
     );
-    let (id, bytes) = (database.any_id(), database.any_bytes());
+    let id = database.any_id();
+    let bytes = database.any_bytes();
     database.execute(&format!(
         "insert into web_push (id, member_id, endpoint, p256dh, auth, failures, at)
          select {id}, m.id, 'https://push.example.org/' || m.handle, {bytes}, {bytes}, 0, 1 from members m"
@@ -92,8 +94,10 @@ const NO_ITEMS: &str = "delete from inbox";
 
 /// Measures posts without mentions, while 1,000 members follow the channel and wait for mentions.
 pub fn followed(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
-    let (database, other) = (TestDatabase::on(engine), TestDatabase::on(engine));
-    let (stage, alone) = (Stage::build(&database), Stage::build(&other));
+    let database = TestDatabase::on(engine);
+    let other = TestDatabase::on(engine);
+    let stage = Stage::build(&database);
+    let alone = Stage::build(&other);
     let tokens = crowd(&stage, runtime);
     crowd(&alone, runtime);
     let follow = json!({"target_id": stage.channel_id});

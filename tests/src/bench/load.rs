@@ -53,7 +53,8 @@ pub fn drive_over<C: Connection>(
         for connection in 0..connections {
             opened.push(open(connection).await);
         }
-        let (begun, before) = (Instant::now(), processor_time());
+        let begun = Instant::now();
+        let before = processor_time();
         let tasks: Vec<_> = opened
             .into_iter()
             .map(|mut connection| {

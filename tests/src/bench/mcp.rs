@@ -74,7 +74,8 @@ pub fn run(
     let stage = Stage::build(&database);
     let server = Server::start(stage.service.clone(), HttpSettings::default());
     let address = server.address();
-    let (token, thread) = (&stage.token, json!(stage.thread_id));
+    let token = &stage.token;
+    let thread = json!(stage.thread_id);
     let (tool, arguments) = match compared {
         Compared::Whoami => ("whoami", json!({})),
         Compared::Context => ("get_thread_context", json!({"thread_id": thread})),

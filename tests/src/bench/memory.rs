@@ -27,8 +27,10 @@ pub fn run(engine: Engine) -> Value {
 
 /// Returns the maximum growth of this process in KiB during an export and during a restore of a log.
 fn measure(engine: Engine, events: i64) -> (u64, u64) {
-    let (database, other) = (TestDatabase::on(engine), TestDatabase::on(engine));
-    let (stage, empty) = (old_events::stage(&database, events), Stage::build(&other));
+    let database = TestDatabase::on(engine);
+    let other = TestDatabase::on(engine);
+    let stage = old_events::stage(&database, events);
+    let empty = Stage::build(&other);
     let (file, exported) = growth(|| export(&stage));
     let ((), restored) = growth(|| restore(&empty, &file));
     eprintln!("{events} events: the export grew by {exported} KiB, the restore by {restored} KiB");

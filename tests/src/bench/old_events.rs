@@ -41,7 +41,8 @@ pub fn stage(database: &TestDatabase, count: i64) -> Stage {
     let workspace = stage.workspace_id;
     let head = &database
         .rows(&format!("select lsn, hash, at from heads where workspace_id = {}", database.id(workspace)))[0];
-    let (mut lsn, at) = (number(&head[0]), Time::from_micros(number(&head[2])));
+    let mut lsn = number(&head[0]);
+    let at = Time::from_micros(number(&head[2]));
     let mut prev_hash: [u8; 32] =
         hex::decode(head[1].as_str().expect("a hash")).expect("hex").try_into().expect("32 bytes");
     for _ in 0..count / CHUNK {

@@ -58,9 +58,11 @@ pub fn run(callers: usize, pairs: usize, runtime: &Runtime) -> Finding {
 
 /// Runs `count` cycles from `callers` callers.
 fn cycles(field: &Field, runtime: &Runtime, callers: usize, count: usize) -> Sample {
-    let (stage, token) = (field.stage.clone(), field.agent_token.clone());
+    let stage = field.stage.clone();
+    let token = field.agent_token.clone();
     measured(runtime, callers, count, move |_| {
-        let (stage, token) = (stage.clone(), token.clone());
+        let stage = stage.clone();
+        let token = token.clone();
         async move {
             cycle(&stage, &token).await;
         }
@@ -76,10 +78,12 @@ fn measured<F: Future<Output = ()> + Send>(
 ) -> Sample {
     let left = Arc::new(AtomicUsize::new(count));
     runtime.block_on(async {
-        let (begun, before) = (Instant::now(), processor_time());
+        let begun = Instant::now();
+        let before = processor_time();
         let tasks: Vec<_> = (0..callers)
             .map(|caller| {
-                let (once, left) = (once.clone(), Arc::clone(&left));
+                let once = once.clone();
+                let left = Arc::clone(&left);
                 tokio::spawn(async move {
                     let mut latencies = Vec::new();
                     let take = |n: usize| n.checked_sub(1);
@@ -171,7 +175,8 @@ impl Floor {
 
 impl Popper {
     async fn cycle(&self) {
-        let (member, lease) = (Uuid::now_v7(), Uuid::now_v7());
+        let member = Uuid::now_v7();
+        let lease = Uuid::now_v7();
         let popped = self.client.query_one(&self.pop, &[&self.channel_id, &member, &lease, &0_i64]).await;
         let id: Uuid = popped.expect("something to pop").get(0);
         let completed = self.client.execute(&self.complete, &[&id, &lease, &"{\"ok\":true}"]).await;

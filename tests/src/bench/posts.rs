@@ -32,7 +32,8 @@ fn over_http(pairs: usize, runtime: &Runtime) -> Finding {
     let copy = database.copy_file("floor.db");
     let server = Server::start(stage.service.clone(), HttpSettings::default());
     let path = format!("/threads/{}/messages", stage.thread_id);
-    let (token, address) = (stage.token.clone(), server.address());
+    let token = stage.token.clone();
+    let address = server.address();
     let request = move |connection: usize, number: usize| {
         let body = json!({"body": body(connection * 1_000_000 + number)}).to_string();
         post_bytes(&path, &token, &body)
@@ -60,11 +61,13 @@ pub fn keyed(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     let stage = Stage::build(&database);
     let server = Server::start(stage.service.clone(), HttpSettings::default());
     let path = format!("/threads/{}/messages", stage.thread_id);
-    let (token, address) = (stage.token.clone(), server.address());
+    let token = stage.token.clone();
+    let address = server.address();
     // Each post of the benchmark has a different key, in each of its spans.
     let spans = AtomicUsize::new(0);
     let posts = |with_keys: bool| {
-        let (path, token) = (path.clone(), token.clone());
+        let path = path.clone();
+        let token = token.clone();
         let of_span = spans.fetch_add(1, Ordering::Relaxed);
         let request = move |connection: usize, number: usize| {
             let body = json!({"body": body(connection * 1_000_000 + number)}).to_string();

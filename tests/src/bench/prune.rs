@@ -17,7 +17,8 @@ const WRITERS: usize = 64;
 const SPAN: Duration = Duration::from_millis(1500);
 
 pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
-    let (database, other) = (TestDatabase::on(engine), TestDatabase::on(engine));
+    let database = TestDatabase::on(engine);
+    let other = TestDatabase::on(engine);
     let alone = Stage::build(&other);
     let stage = old_events::stage(&database, EVENTS);
     let kept = json!({"workspace_id": stage.workspace_id, "events_days": 1});
@@ -29,7 +30,8 @@ pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     while floor() == 1 {
         std::thread::park_timeout(Duration::from_millis(20));
     }
-    let (begun, before) = (Instant::now(), left());
+    let begun = Instant::now();
+    let before = left();
     let measured = alternate(pairs, || posts(&stage, runtime), || posts(&alone, runtime));
     let removed = left() - before;
     let rate = f64::from(i32::try_from(removed).unwrap_or(i32::MAX)) / begun.elapsed().as_secs_f64();

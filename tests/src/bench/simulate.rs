@@ -12,7 +12,9 @@ use crate::simulation::courses;
 ///
 /// Panics at the first step whose outcome differs from the model.
 pub fn run(engine: Engine, seed: u64, steps: usize) -> Value {
-    let (began, mut taken, mut events) = (Instant::now(), 0, 0);
+    let began = Instant::now();
+    let mut taken = 0;
+    let mut events = 0;
     for course in courses(engine, seed, steps, &[1, 1, 1, 2]) {
         match course.run() {
             Ok(log) => events += log.len(),

@@ -47,7 +47,8 @@ pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
         let slowest = measured.iter().flat_map(|pair| &side(pair).latencies).max().copied();
         round(slowest.unwrap_or_default().as_secs_f64() * 1000.0)
     };
-    let (slowest_ours, slowest_floor) = (slowest(|pair| &pair.0), slowest(|pair| &pair.1));
+    let slowest_ours = slowest(|pair| &pair.0);
+    let slowest_floor = slowest(|pair| &pair.1);
     let (finished, waited) = field.watch_one(runtime);
     Finding {
         name: "withdraw",
@@ -80,8 +81,9 @@ impl Field {
     fn sample(&self, runtime: &Runtime, withdrawing: bool) -> Sample {
         let over = Arc::new(AtomicBool::new(!withdrawing));
         let withdrawer = runtime.spawn({
-            let (stage, over, withdrawn) =
-                (self.stage.clone(), Arc::clone(&over), Arc::clone(&self.withdrawn));
+            let stage = self.stage.clone();
+            let over = Arc::clone(&over);
+            let withdrawn = Arc::clone(&self.withdrawn);
             async move {
                 while !over.load(Ordering::Relaxed) {
                     withdraw(&stage, withdrawn.fetch_add(1, Ordering::Relaxed)).await;
@@ -100,9 +102,11 @@ impl Field {
         until("earlier scrubs", || !pending());
         let over = Arc::new(AtomicBool::new(false));
         let watched = runtime.spawn({
-            let (stage, over) = (self.stage.clone(), Arc::clone(&over));
+            let stage = self.stage.clone();
+            let over = Arc::clone(&over);
             async move {
-                let (mut slowest, mut number) = (Duration::ZERO, 0);
+                let mut slowest = Duration::ZERO;
+                let mut number = 0;
                 while !over.load(Ordering::Relaxed) {
                     number += 1;
                     let begun = Instant::now();
@@ -151,8 +155,10 @@ fn make_shelves(database: &TestDatabase, stage: &Stage) {
 }
 
 fn make_messages(database: &TestDatabase, stage: &Stage) {
-    let (workspace, channel) = (database.id(stage.workspace_id), database.id(stage.channel_id));
-    let (thread, author) = (database.id(stage.thread_id), database.id(stage.admin_id));
+    let workspace = database.id(stage.workspace_id);
+    let channel = database.id(stage.channel_id);
+    let thread = database.id(stage.thread_id);
+    let author = database.id(stage.admin_id);
     let (numbers, id, sealed, wrapped) = match database.engine() {
         Engine::Sqlite => (
             format!(

@@ -112,7 +112,8 @@ fn main() -> ExitCode {
     }
     // One runtime for the load, the server and the floor, so that all share their threads.
     let runtime = svc_tests::runtime();
-    let (engine, pairs) = (arguments.engine.unwrap_or(Engine::Sqlite), arguments.pairs);
+    let engine = arguments.engine.unwrap_or(Engine::Sqlite);
+    let pairs = arguments.pairs;
     let printed = match arguments.name.as_str() {
         "simulate" => {
             let seed = u64::try_from(arguments.seed).expect("a seed of 64 bits");

@@ -48,7 +48,8 @@ struct Reached {
 
 impl Reached {
     async fn connect(&self, token: &str) -> Result<Client, Failure> {
-        let (heard, mode) = (Heard::default(), self.mode.clone());
+        let heard = Heard::default();
+        let mode = self.mode.clone();
         let Some(data) = &self.data else {
             let config = StreamableHttpClientTransportConfig::with_uri(&*self.server).auth_header(token);
             let transport = StreamableHttpClientTransport::from_config(config);

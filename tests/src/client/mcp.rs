@@ -108,7 +108,8 @@ fn refusal<'a>(result: &'a Value, operation: &Operation) -> &'a Value {
         result.get("structuredContent").is_none(),
         "{operation:?}: a refusal is not of the output schema: {result:#}"
     );
-    let (problem, text) = (&result["_meta"]["svc/problem"], result["content"][0]["text"].as_str().unwrap());
+    let problem = &result["_meta"]["svc/problem"];
+    let text = result["content"][0]["text"].as_str().unwrap();
     let last_segment =
         |member: &str| problem[member].as_str().unwrap().rsplit('/').next().unwrap().to_owned();
     for said in [operation.name().to_owned(), last_segment("type"), last_segment("title")] {

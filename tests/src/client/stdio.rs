@@ -35,7 +35,8 @@ impl Stdio {
     pub fn start(service: Service, token: &str) -> Self {
         let (input, server_input) = tokio::io::duplex(PIPE);
         let (output, server_output) = tokio::io::duplex(PIPE);
-        let (token, pipes) = (SecretString::from(token), (server_input, server_output));
+        let token = SecretString::from(token);
+        let pipes = (server_input, server_output);
         let server = svc_mcp_stdio::serve(service, token, ToolFilter::default(), pipes);
         let pipes = Pipes { input, output: BufReader::new(output).lines() };
         Self { pipes: Mutex::new(Some(pipes)), server: Some(runtime().spawn(server)) }

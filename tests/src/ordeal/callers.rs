@@ -61,11 +61,13 @@ impl Workload {
     /// Creates `count` members with a thread each.
     pub fn prepare(site: &Site, count: usize) -> Self {
         let service = site.open();
-        let (workspace, admin) = (site.founders.workspace_id.clone(), &site.founders.admin);
+        let workspace = site.founders.workspace_id.clone();
+        let admin = &site.founders.admin;
         let call = |operation, input| done(&service, admin, operation, input);
         let id = |value: &Value| value["id"].as_str().unwrap().to_owned();
         let channel = |name| id(&call("create_channel", json!({"workspace_id": workspace, "name": name})));
-        let (homes, tasks) = (channel("homes"), channel("tasks"));
+        let homes = channel("homes");
+        let tasks = channel("tasks");
         call("set_slot_capacity", json!({"workspace_id": workspace, "slot": SLOT, "capacity": 4}));
         let person = |number: usize| {
             let handle = format!("caller-{number}");

@@ -178,7 +178,8 @@ fn read_bodies(site: &Site, records: &[Record]) -> (Bodies, Vec<Defect>) {
         })
         .collect();
     let service = site.open();
-    let (mut bodies, mut unreadable) = (Bodies::new(), Vec::new());
+    let mut bodies = Bodies::new();
+    let mut unreadable = Vec::new();
     for thread in threads {
         let mut cursor = Value::Null;
         loop {

@@ -85,13 +85,15 @@ impl Proxy {
         let serving = Arc::clone(&shared);
         runtime().spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                let (shared, holding) = (Arc::clone(&serving), holding.clone());
+                let shared = Arc::clone(&serving);
+                let holding = holding.clone();
                 // If the channel is closed, the proxy was dropped, and its connections end with it.
                 tokio::spawn(async move { carry(client, &shared, holding).await });
             }
         });
         let name = |name: Option<&str>| name.unwrap_or_default().to_owned();
-        let (user, database) = (name(config.get_user()), name(config.get_dbname()));
+        let user = name(config.get_user());
+        let database = name(config.get_dbname());
         Self { address, user, database, shared, held }
     }
 

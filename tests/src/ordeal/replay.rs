@@ -152,7 +152,8 @@ impl Replayed {
     fn assigned(&mut self, event: &Stored) {
         let id = thread_of(event);
         let holder = |name: &str| Some(plain(&event.payload[name])).filter(|member| !member.is_empty());
-        let (next, before) = (holder("assignee_id"), holder("previous_assignee_id"));
+        let next = holder("assignee_id");
+        let before = holder("previous_assignee_id");
         let lease = plain(&event.payload["claim_lease_id"]);
         let Some(thread) = self.threads.get_mut(&id) else { return self.impossible(event) };
         let stood = thread.holder.take().map(|(member, _)| member);

@@ -35,11 +35,14 @@ impl Rows {
         let rows = |sql: &str| database.rows(&sql.replace("$1", workspace));
         let thread = |row: &Vec<Value>| {
             let holder = row[5].as_str().map(|member| (member.to_owned(), text(&row[6])));
-            let (lsn, cancelled) = (number(&row[1]), number(&row[4]) > 0);
+            let lsn = number(&row[1]);
+            let cancelled = number(&row[4]) > 0;
             (text(&row[0]), Thread { lsn, title: text(&row[2]), state: text(&row[3]), cancelled, holder })
         };
         let message = |row: &Vec<Value>| {
-            let (lsn, edits, withdrawn) = (number(&row[1]), number(&row[3]), number(&row[4]) > 0);
+            let lsn = number(&row[1]);
+            let edits = number(&row[3]);
+            let withdrawn = number(&row[4]) > 0;
             (text(&row[0]), Message { lsn, thread: text(&row[2]), edits, withdrawn })
         };
         let ids = |sql: &str| rows(sql).iter().map(|row| text(&row[0])).collect();

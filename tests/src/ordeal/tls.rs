@@ -100,11 +100,13 @@ impl TlsServer {
         let acceptor = acceptor(&issued, &authority, asks, &[PROTOCOL]);
         let listener = runtime().block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
-        let (counts, upstream) = (Arc::new(Counts::default()), Arc::new(Upstream::of(&config)));
+        let counts = Arc::new(Counts::default());
+        let upstream = Arc::new(Upstream::of(&config));
         let counting = Arc::clone(&counts);
         runtime().spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                let (counts, upstream) = (Arc::clone(&counting), Arc::clone(&upstream));
+                let counts = Arc::clone(&counting);
+                let upstream = Arc::clone(&upstream);
                 let acceptor = acceptor.clone();
                 tokio::spawn(async move { carry(client, &acceptor, &upstream, &counts).await });
             }

@@ -257,7 +257,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 async fn serve(listener: TcpListener, acceptor: Option<TlsAcceptor>, state: Arc<State>) {
     loop {
         let (stream, _) = listener.accept().await.unwrap();
-        let (state, acceptor) = (Arc::clone(&state), acceptor.clone());
+        let state = Arc::clone(&state);
+        let acceptor = acceptor.clone();
         tokio::spawn(async move {
             match acceptor {
                 None => converse(stream, state).await,
@@ -389,7 +390,8 @@ impl State {
                 json!({"error": "invalid_grant", "error_description": "<b>your code is unknown</b>"});
             return self.json_of(400, refusal.to_string());
         };
-        let (access, subject) = (format!("access-{}", form["code"]), code.claims["sub"].clone());
+        let access = format!("access-{}", form["code"]);
+        let subject = code.claims["sub"].clone();
         let claims = self.written(Document::Claims, code.claims);
         let signed = lock(&self.script).signed;
         let token = self.token(signed, &claims);

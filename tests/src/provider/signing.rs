@@ -47,7 +47,8 @@ impl Signer {
     /// `o` is the modulus of a key that the provider does not use.
     pub fn numbers(&self) -> [(&'static str, String); 5] {
         let number = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
-        let (public, point) = (self.rsa.public_key(), self.curve.public_key().as_ref());
+        let public = self.rsa.public_key();
+        let point = self.curve.public_key().as_ref();
         let other = self.stranger.public_key().modulus().big_endian_without_leading_zero();
         [
             ("n", number(public.modulus().big_endian_without_leading_zero())),

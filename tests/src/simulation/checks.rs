@@ -48,7 +48,8 @@ impl Simulation<'_> {
 
     /// Checks the conflicts of a random footprint.
     pub(super) fn check_footprint(&mut self) {
-        let (member, footprint) = (self.random.below(MEMBERS), Footprint::random(&mut self.random));
+        let member = self.random.below(MEMBERS);
+        let footprint = Footprint::random(&mut self.random);
         let input = json!({"workspace_id": self.workspace(), "footprint": footprint.json()});
         let found = self.ask(member, "check_footprint", &input).output();
         let wanted = self.seen_by(member, self.model.conflicts(&footprint, None));

@@ -65,7 +65,8 @@ impl Simulation<'_> {
     /// Returns a thread to create, and its description in a call without its place.
     pub(super) fn new_thread(&mut self, channel: usize, parent: Option<usize>) -> (Thread, Value) {
         let priority = self.random.of(&[0, 0, 0, 5, -5]);
-        let (footprint, skilled) = (Footprint::random(&mut self.random), self.random.once_in(5));
+        let footprint = Footprint::random(&mut self.random);
+        let skilled = self.random.once_in(5);
         let mut input = json!({"title": "work", "priority": priority});
         if skilled {
             input["required_skills"] = json!(["rust"]);
@@ -295,7 +296,8 @@ impl Simulation<'_> {
         let secs = self.random.of(&[20, LEASE_SECS, 90]);
         input["lease_secs"] = json!(secs);
         let thread = &self.model.threads[&number];
-        let (until, exceeded) = (thread.lease_end(self.model.now, secs), thread.exceeded(self.model.now));
+        let until = thread.lease_end(self.model.now, secs);
+        let exceeded = thread.exceeded(self.model.now);
         let times = if self.is_lost() { 2 } else { 1 };
         for _ in 0..times {
             let answer = self.ask(claim.member, "renew_claim", &input);

@@ -79,7 +79,8 @@ impl Footprint {
                 items.push(item);
             }
         }
-        let (repo, shared) = (random.of(&["acme/app", "ACME/App", "acme/lib"]), random.once_in(3));
+        let repo = random.of(&["acme/app", "ACME/App", "acme/lib"]);
+        let shared = random.once_in(3);
         if items.is_empty() {
             return Self::default();
         }
@@ -116,7 +117,8 @@ impl Footprint {
 
     /// Returns whether the item `at` of this footprint conflicts with another footprint.
     fn conflicts(&self, at: usize, other: &Self) -> bool {
-        let (item, prefix) = (self.items[at], &self.prefixes[at]);
+        let item = self.items[at];
+        let prefix = &self.prefixes[at];
         if item.0 == "slot" || !self.repo.eq_ignore_ascii_case(&other.repo) {
             return false;
         }
@@ -423,7 +425,8 @@ impl Model {
         if thread.claim.is_none() {
             return;
         }
-        let (member, id) = (thread.end_claim(now).member, thread.id.clone());
+        let member = thread.end_claim(now).member;
+        let id = thread.id.clone();
         let is_attempt = ["released", "expired", "frozen", "deactivated"].contains(&reason);
         thread.budget.attempts += i64::from(is_attempt);
         let exceeded = if is_attempt { thread.exceeded(now) } else { Vec::new() };
@@ -445,7 +448,8 @@ impl Model {
         let thread = self.thread(number);
         let low = thread.budget.reached(thread.used(now), 80);
         let before = std::mem::replace(&mut thread.budget.low, low.clone());
-        let (id, news) = (thread.id.clone(), low.into_iter().filter(|limit| !before.contains(limit)));
+        let id = thread.id.clone();
+        let news = low.into_iter().filter(|limit| !before.contains(limit));
         self.log.extend(news.map(|limit| ("ThreadNotice", id.clone(), limit.to_owned())));
     }
 }

@@ -272,7 +272,8 @@ impl Simulation<'_> {
     }
 
     fn learn(&mut self) {
-        let (member, skilled) = (self.random.below(MEMBERS), self.random.below(2) == 0);
+        let member = self.random.below(MEMBERS);
+        let skilled = self.random.below(2) == 0;
         let skills = if skilled { json!(["rust", "other"]) } else { json!([]) };
         self.ask(member, "set_skills", &json!({"skills": skills})).output();
         self.model.skilled[member] = skilled;
@@ -281,7 +282,8 @@ impl Simulation<'_> {
     /// Makes a thread wait for an older one of its channel, or ends such a dependency.
     fn wait_for_another(&mut self) {
         let (Some(one), Some(two)) = (self.any_thread(), self.any_thread()) else { return };
-        let (older, newer) = (one.min(two), one.max(two));
+        let older = one.min(two);
+        let newer = one.max(two);
         let thread = &self.model.threads[&newer];
         if older == newer || thread.channel != self.model.threads[&older].channel {
             return;
@@ -318,7 +320,8 @@ impl Simulation<'_> {
     }
 
     fn join_or_leave(&mut self) {
-        let (channel, member) = (self.random.below(3), 1 + self.random.below(MEMBERS - 1));
+        let channel = self.random.below(3);
+        let member = 1 + self.random.below(MEMBERS - 1);
         if self.model.channels[channel].archived {
             return;
         }

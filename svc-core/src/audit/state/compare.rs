@@ -140,7 +140,9 @@ impl<'t> Table<'t> {
     ) -> Self {
         let key = Key::of(records);
         let other = |(number, (name, (class, _))): (usize, (&&'static str, &(Class, &str)))| {
-            let (name, class, place) = (*name, *class, key.0.len().saturating_add(number));
+            let name = *name;
+            let class = *class;
+            let place = key.0.len().saturating_add(number);
             let is_content = records.columns.get(name) == Some(&Class::Words);
             let compared = is_content.then_some(Compared::of(class));
             (!key.has(name)).then_some(Column { name, class, place, compared })
@@ -151,7 +153,8 @@ impl<'t> Table<'t> {
     }
 
     fn compare(&mut self, conn: &Conn) -> Result<()> {
-        let (scan, workspace) = (scan_of(self.records), self.workspace);
+        let scan = scan_of(self.records);
+        let workspace = self.workspace;
         let mut outcome = Ok(());
         conn.scan(&scan, &[&workspace], &mut |row| {
             outcome = self.row(row);
@@ -172,7 +175,8 @@ impl<'t> Table<'t> {
         if rebuilt.removed {
             return self.report_row(&key, DifferenceKind::Removed, Some(rebuilt.lsn));
         }
-        let (mut is_proven, mut is_different) = (rebuilt.made.is_some(), false);
+        let mut is_proven = rebuilt.made.is_some();
+        let mut is_different = false;
         for column in &self.columns {
             let Some((value, lsn)) = rebuilt.columns.get(column.name) else {
                 is_proven = false;

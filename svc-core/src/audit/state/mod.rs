@@ -267,7 +267,8 @@ impl Replay<'_> {
         let bounds = ReadBounds { up_to, rows: PAGE_ROWS, bytes: PAGE_BYTES, young: None };
         while self.cursor.lsn() < up_to {
             let mut outcome = Ok(());
-            let (rebuilt, restored) = (self.rebuilt, self.restored);
+            let rebuilt = self.rebuilt;
+            let restored = self.restored;
             let read = self.cursor.read(*conn, bounds, |lsn, event| {
                 outcome = replay(table, rebuilt, (lsn, event.kind), event.payload);
                 if let (Ok(()), Some(restored)) = (&outcome, restored.filter(|restored| restored.lsn == lsn))

@@ -49,7 +49,11 @@ impl Difference {
         row: Map<String, Value>,
         kind: DifferenceKind,
     ) -> Self {
-        let (column, compared, log, stored, lsn) = (None, None, None, None, None);
+        let column = None;
+        let compared = None;
+        let log = None;
+        let stored = None;
+        let lsn = None;
         let table = table.to_owned();
         Self { workspace_id, table, row, column, kind, compared, log, stored, lsn }
     }
@@ -132,7 +136,10 @@ pub struct StateReport {
 impl StateReport {
     /// Returns the report of a workspace whose log was not replayed, without counts.
     pub(super) fn without_log(workspace_id: WorkspaceId) -> Self {
-        let (lsn, floor, purging_up_to, tables) = (0, 0, None, BTreeMap::new());
+        let lsn = 0;
+        let floor = 0;
+        let purging_up_to = None;
+        let tables = BTreeMap::new();
         Self { workspace_id, valid: false, lsn, floor, purging_up_to, tables }
     }
 

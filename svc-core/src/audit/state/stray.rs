@@ -37,8 +37,10 @@ fn strays(conn: &Conn, records: &Records, column: &str) -> Result<Vec<Difference
          where not exists (select 1 from workspaces w where w.id = t.{column}) limit $1",
         key.join(", ")
     ));
-    let (owner, key) = (key.len(), Key::of(records));
-    let (mut found, mut outcome) = (Vec::new(), Ok(()));
+    let owner = key.len();
+    let key = Key::of(records);
+    let mut found = Vec::new();
+    let mut outcome = Ok(());
     conn.visit(sql, &[&REPORTED_MAX], &mut |row| {
         let workspace = row.id(owner).flatten().map_or(WorkspaceId::INSTANCE, Into::into);
         let read = key.read(table, row).map(|values| key.named(&values));

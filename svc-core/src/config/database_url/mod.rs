@@ -48,7 +48,8 @@ impl DatabaseUrl {
     }
 
     fn read(text: &str) -> std::result::Result<Self, String> {
-        let (mut values, mut ignored) = (BTreeMap::new(), Vec::new());
+        let mut values = BTreeMap::new();
+        let mut ignored = Vec::new();
         let given = text::split(text)?;
         for (name, value) in given.fields {
             match parameters::effect(&name, &value)? {
@@ -126,7 +127,9 @@ fn hosts(values: &BTreeMap<&'static str, Zeroizing<String>>) -> std::result::Res
     let list = |name| -> Vec<&str> {
         values.get(name).map(|list| list.split(',').map(str::trim).collect()).unwrap_or_default()
     };
-    let (names, addresses, ports) = (list("host"), list("hostaddr"), list("port"));
+    let names = list("host");
+    let addresses = list("hostaddr");
+    let ports = list("port");
     let count = names.len().max(addresses.len()).max(1);
     if !addresses.is_empty() && !names.is_empty() && addresses.len() != names.len() {
         return Err("has not as many addresses in hostaddr as hosts".to_owned());
@@ -145,7 +148,8 @@ fn hosts(values: &BTreeMap<&'static str, Zeroizing<String>>) -> std::result::Res
         }
     };
     let host = |at: usize| {
-        let (name, address) = (names.get(at).copied().unwrap_or_default(), address(at)?);
+        let name = names.get(at).copied().unwrap_or_default();
+        let address = address(at)?;
         if name.starts_with('@') {
             return Err(
                 "names an abstract socket, which is not supported: use a socket in a folder".to_owned()

@@ -110,7 +110,8 @@ fn of_url(rest: &str, is_java: bool) -> Parsed<Given> {
         let Some((name, value)) = field.split_once('=') else {
             return Err("has a parameter without a value: write name=value".to_owned());
         };
-        let (name, value) = (decoded(name)?, decoded(value)?);
+        let name = decoded(name)?;
+        let value = decoded(value)?;
         has_password |= name == "password";
         if name == "ssl" && is_java && value != "false" {
             return Err("has the parameter ssl of Java's driver: write sslmode=verify-full, which it means"

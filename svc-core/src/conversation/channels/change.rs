@@ -284,7 +284,8 @@ mod tests {
 
     #[test]
     fn creator_and_caller_keep_a_channel_that_becomes_private() {
-        let (a, b) = (MemberId::from(Uuid::from_u128(1)), MemberId::from(Uuid::from_u128(2)));
+        let a = MemberId::from(Uuid::from_u128(1));
+        let b = MemberId::from(Uuid::from_u128(2));
         let cases = [
             (Some(a), Some(b), vec![a, b]),
             (Some(a), Some(a), vec![a]),

@@ -145,9 +145,11 @@ pub(crate) fn of_caller(
     cursor: Option<Cursor>,
     limit: Option<Limit>,
 ) -> Result<Page<ListedDm>> {
-    let (member, after) = (cx.caller().member_id()?, Cursor::after(cursor));
+    let member = cx.caller().member_id()?;
+    let after = Cursor::after(cursor);
     let horizon = cx.horizon(HORIZON, &[&member], after)?;
-    let (last, limit) = (horizon.up_to(), Limit::at_most(limit, DMS_ON_A_PAGE));
+    let last = horizon.up_to();
+    let limit = Limit::at_most(limit, DMS_ON_A_PAGE);
     let params: [&dyn ToParam; 6] =
         [&member, &after, &rows_to_read(limit), &DM_UNREAD_MAX, &last, &PAGE_SCAN_MAX];
     let rows = cx.rows(LIST, &params)?;
@@ -179,7 +181,8 @@ const HORIZON: &str = "
 
 /// Returns the caller's direct message of a set of members, if there is one.
 pub(crate) fn of_set(cx: &mut Write<'_>, set: &BTreeSet<MemberId>) -> Result<Option<ChannelId>> {
-    let (workspace, key) = (cx.caller().workspace_id, key_of(set));
+    let workspace = cx.caller().workspace_id;
+    let key = key_of(set);
     if let Some((known,)) = cx.one(BY_KEY, &[&workspace, &key])? {
         return Ok(Some(known));
     }
@@ -187,7 +190,8 @@ pub(crate) fn of_set(cx: &mut Write<'_>, set: &BTreeSet<MemberId>) -> Result<Opt
         Engine::Sqlite => BY_MEMBERS_SQLITE,
         Engine::Postgres => BY_MEMBERS_POSTGRES,
     };
-    let (caller, ids) = (cx.caller().member_id()?, uuids(set));
+    let caller = cx.caller().member_id()?;
+    let ids = uuids(set);
     let size = i64::try_from(ids.len()).map_err(Error::internal)?;
     let found = cx.one(sql, &[&caller, &size, &ids])?;
     if let Some((id,)) = found {
@@ -301,7 +305,8 @@ fn keep_key(cx: &mut Write<'_>, (id, is_group): (ChannelId, bool), set: &BTreeSe
     if set.is_empty() || is_group && set.len() <= PAIR {
         return Ok(());
     }
-    let (workspace, key) = (cx.caller().workspace_id, key_of(set));
+    let workspace = cx.caller().workspace_id;
+    let key = key_of(set);
     cx.execute_any(INSERT_KEY, &[&workspace, &key, &id])
 }
 

@@ -309,9 +309,11 @@ struct ListChannels {
 
 fn list_channels(cx: &Read<'_>, input: &ListChannels) -> Result<Page<Channel>> {
     let workspace_id = input.workspace_id.of(cx)?;
-    let (after, limit) = (Cursor::after(input.cursor), rows_to_read(input.limit));
+    let after = Cursor::after(input.cursor);
+    let limit = rows_to_read(input.limit);
     let horizon = cx.horizon(HORIZON_OF_CHANNELS, &[&workspace_id], after)?;
-    let (sight, last) = (cx.caller().sight.params(), horizon.up_to());
+    let sight = cx.caller().sight.params();
+    let last = horizon.up_to();
     let params = sight.and(&[&workspace_id, &after, &limit, &input.archived, &last]);
     Ok(Page::within(horizon, cx.rows(LIST_CHANNELS, &params)?, input.limit, |channel: &Channel| channel.lsn))
 }

@@ -118,12 +118,15 @@ mod tests {
     #[test]
     fn only_its_creator_and_administrators_decide_who_sees_a_channel() {
         let member = |n: u128| MemberId::from(Uuid::from_u128(n));
-        let (creator, other, third) = (member(1), member(2), member(3));
+        let creator = member(1);
+        let other = member(2);
+        let third = member(3);
         let caller = |member, capabilities: &[Capability]| {
             Caller::bearer_for_tests(Uuid::from_u128(2).into(), member, capabilities)
         };
         let of = |created_by, private| Channel { created_by, private, ..channel() };
-        let (plain, admin) = (&[WorkspaceWrite][..], &[WorkspaceWrite, ChannelAdmin][..]);
+        let plain = &[WorkspaceWrite][..];
+        let admin = &[WorkspaceWrite, ChannelAdmin][..];
         for (who, capabilities, created_by, decides) in [
             (creator, plain, Some(creator), true),
             (other, plain, Some(creator), false),

@@ -87,7 +87,8 @@ fn parse(input: &ParseMarkdown, _: &Shared, _: Time) -> Result<Prepared> {
     check_size(&input.texts)?;
     let clock = Clock::system();
     let deadline = clock.deadline(MARKDOWN_TIME_MAX);
-    let (mut prepared, mut room) = (Vec::new(), NameRoom::default());
+    let mut prepared = Vec::new();
+    let mut room = NameRoom::default();
     for text in input.texts.iter() {
         if !prepared.is_empty() && clock.monotonic() >= deadline {
             break;
@@ -105,7 +106,8 @@ fn parse_markdown(cx: &Read<'_>, input: &ParseMarkdown, prepared: &Prepared) -> 
     let channel = input.channel_id.map(|id| visible_channel(cx, id)).transpose()?;
     let mentioning: Vec<&Mentioning> = texts.iter().map(|text| &text.mentioning).collect();
     let reached = reached_by_each(cx, channel.map(|channel| channel.id), &mentioning)?;
-    let (mut trees, mut bytes) = (Vec::new(), 0_usize);
+    let mut trees = Vec::new();
+    let mut bytes = 0_usize;
     for (text, reached) in texts.iter().zip(reached) {
         let tree =
             ParsedText { nodes: text.parsed.tree(&reached.mentions), not_reached: reached.not_reached };

@@ -29,14 +29,18 @@ pub(super) fn add(
     }
     let channel = because.subject.channel_id;
     let channel = channel.ok_or_else(|| Error::internal(format!("{} has no channel", because.kind)))?;
-    let (now, since) = (cx.now(), online_since(cx.now()));
+    let now = cx.now();
+    let since = online_since(cx.now());
     let (message, may_be_told) = match about {
         About::Event => (None, false),
         About::NewMessage(message) => (Some(message), false),
         About::Message(message) => (Some(message), true),
     };
-    let (lsn, bit, thread) = (because.lsn, reason.bit(), because.subject.thread_id);
-    let (is_listed, is_here) = (matches!(to, To::Members(_)), matches!(to, To::OnlineInChannel));
+    let lsn = because.lsn;
+    let bit = reason.bit();
+    let thread = because.subject.thread_id;
+    let is_listed = matches!(to, To::Members(_));
+    let is_here = matches!(to, To::OnlineInChannel);
     let listed = if let To::Members(members) = to { members } else { &[] };
     let members: Vec<Uuid> = listed.iter().map(|member| member.uuid()).collect();
     let mail_at = cx.settings().mail.as_ref().map(|mail| now.plus(mail.delay));

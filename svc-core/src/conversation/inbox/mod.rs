@@ -168,7 +168,8 @@ pub(crate) fn take_back(
     reason: InboxReason,
     members: Option<&[MemberId]>,
 ) -> Result<()> {
-    let (others, is_all) = (!reason.bit(), members.is_none());
+    let others = !reason.bit();
+    let is_all = members.is_none();
     let members: Vec<Uuid> = members.unwrap_or_default().iter().map(|member| member.uuid()).collect();
     let sql = match cx.engine() {
         Engine::Sqlite => TAKE_BACK_SQLITE,

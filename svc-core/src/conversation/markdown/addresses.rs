@@ -93,8 +93,10 @@ fn begins_with_host(text: &str, needs_dot: bool) -> bool {
 /// Returns the length of an address without the punctuation at its end.
 fn trimmed(run: &Run, at: usize, address: &str) -> usize {
     let count = |bracket: char| address.matches(bracket).count();
-    let (mut round, mut square) = (count(')'), count(']'));
-    let (opened, opened_square) = (count('('), count('['));
+    let mut round = count(')');
+    let mut square = count(']');
+    let opened = count('(');
+    let opened_square = count('[');
     let mut kept = address;
     while let Some(last) = kept.chars().next_back() {
         let without_last = kept.len().saturating_sub(last.len_utf8());

@@ -189,7 +189,8 @@ impl Parsed {
     /// Returns the tree of the text with these mentions, which are in order.
     pub fn tree(&self, mentions: &[Mention]) -> Vec<Node> {
         let room = MARKDOWN_NODES_MAX.saturating_sub(MARKDOWN_NODES_MIN);
-        let (text, mentions) = (&*self.text, mentions.iter().peekable());
+        let text = &*self.text;
+        let mentions = mentions.iter().peekable();
         let mut maker = Maker { text, mentions, mentioned: 0..0, room, rest: None };
         let mut nodes = maker.all(&self.parts, Around { level: 1, is_link: false });
         if let Some(rest) = maker.rest.and_then(|rest| text.get(rest..)) {

@@ -166,7 +166,8 @@ pub(super) fn create_memory_block(cx: &mut Write<'_>, input: &CreateMemoryBlock)
 
 /// Returns the length of a block's value, in characters. Fails if that is more than its limit.
 fn checked_size(block: &MemoryBlock) -> Result<i64> {
-    let (size, limit) = (characters(&block.value), block.limit);
+    let size = characters(&block.value);
+    let limit = block.limit;
     if size <= limit {
         return Ok(size);
     }

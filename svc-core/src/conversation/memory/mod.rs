@@ -231,7 +231,8 @@ struct ListMemoryBlocks {
 
 fn list_memory_blocks(cx: &Read<'_>, input: &ListMemoryBlocks) -> Result<Page<MemoryBlock>> {
     let workspace_id = input.workspace_id.of(cx)?;
-    let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
+    let after = Cursor::after(input.cursor);
+    let rows = rows_to_read(input.limit);
     let blocks = cx.rows(LIST, &[&workspace_id, &after, &rows])?;
     Ok(Page::of(blocks, input.limit, |block: &MemoryBlock| block.lsn))
 }

@@ -328,7 +328,8 @@ fn why_not(cx: &Read<'_>, channel: ChannelId, group: Group) -> Result<Option<Why
         true => (GROUP_MENTION_MAX, WhyNot::TooMany),
         false => (GROUP_MENTION_FREE, WhyNot::NotAllowed),
     };
-    let (is_here, since) = (group == Group::Here, online_since(cx.now()));
+    let is_here = group == Group::Here;
+    let since = online_since(cx.now());
     let counted: Option<(i64,)> =
         cx.one(COUNT_GROUP, &[&channel, &cx.caller().member, &is_here, &since, &most.saturating_add(1)])?;
     Ok(counted.filter(|(count,)| *count > most).map(|_| why))

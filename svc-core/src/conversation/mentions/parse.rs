@@ -156,7 +156,8 @@ const SIGNS_MAX: usize = 2 * PLACES_MAX;
 
 impl<'r> Finder<'r> {
     fn new(room: &'r mut NameRoom) -> Self {
-        let (seen, counted) = (BTreeMap::new(), BTreeSet::new());
+        let seen = BTreeMap::new();
+        let counted = BTreeSet::new();
         Self { room, mentioning: Mentioning::default(), signs: 0, seen, counted }
     }
 
@@ -377,7 +378,8 @@ struct Run(Vec<(char, usize)>);
 impl Run {
     /// Reads the text after the sign with which `rest` begins, as written or without its backslashes.
     fn of(rest: &str, unescaped: bool) -> Self {
-        let (mut run, mut chars) = (Vec::new(), rest.char_indices().skip(1).peekable());
+        let mut run = Vec::new();
+        let mut chars = rest.char_indices().skip(1).peekable();
         while let Some((at, c)) = chars.next().filter(|(_, c)| !c.is_whitespace() && !c.is_control()) {
             let escaped = chars.next_if(|(_, next)| unescaped && c == '\\' && next.is_ascii_punctuation());
             let (at, c) = escaped.unwrap_or((at, c));
@@ -512,7 +514,8 @@ enum Said {
 /// Emphasis markers and backslashes are omitted as well: the text on both sides of them is one word.
 fn speech(text: &str) -> Vec<Said> {
     let mut said = Vec::new();
-    let (mut silent, mut end) = (0_usize, 0);
+    let mut silent = 0_usize;
+    let mut end = 0;
     for (event, range) in markdown::events(text) {
         match event {
             Event::Start(Tag::BlockQuote(_) | Tag::CodeBlock(_)) => silent = silent.saturating_add(1),
@@ -586,7 +589,8 @@ mod tests {
         assert!(forms.len() >= 30);
         for Form { text, mentions, unknown } in forms {
             let (found, others) = read(&text, &handles);
-            let (mut seen, mut once) = (BTreeSet::new(), found);
+            let mut seen = BTreeSet::new();
+            let mut once = found;
             once.retain(|handle| seen.insert(*handle));
             assert_eq!((once, others), (mentions.iter().map(String::as_str).collect(), unknown), "{text}");
         }
@@ -721,7 +725,8 @@ mod tests {
                     let written_low = written.iter().collect::<String>().to_lowercase().replace('＠', "@");
                     let same = written_low == **handle;
                     let mut behind = chars[at + 1 + length..].iter().copied();
-                    let (last, next) = (written[length - 1], chars.get(at + 1 + length).copied());
+                    let last = written[length - 1];
+                    let next = chars.get(at + 1 + length).copied();
                     let in_handle = |c: char| c.is_alphanumeric() || "@+:._-".contains(c);
                     let cjk = |c: char| "木さ".contains(c);
                     let free = match next {

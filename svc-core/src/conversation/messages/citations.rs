@@ -136,7 +136,8 @@ fn to_make(
         Engine::Sqlite => VISIBLE_SQLITE,
         Engine::Postgres => VISIBLE_POSTGRES,
     };
-    let (sight, workspace) = (cx.caller().sight.params(), cx.caller().workspace_id);
+    let sight = cx.caller().sight.params();
+    let workspace = cx.caller().workspace_id;
     let found: Vec<CitedMessage> = cx.query(sql, &sight.and(&[&workspace, &ids]))?;
     let made = found.into_iter().filter(|message| cited.contains(message)).map(|to| {
         let is_shown = to.channel_id == from.channel_id || !seen_channel(cx, to.channel_id)?.private;
@@ -206,7 +207,8 @@ pub(super) fn replay(event: &Replayed<'_>) -> Result<()> {
         return event.leaves_unreported("relations");
     }
     for cites in event.list("cites") {
-        let (id, to) = (cites.get("relation_id"), cites.get("to_id").unwrap_or(&Value::Null));
+        let id = cites.get("relation_id");
+        let to = cites.get("to_id").unwrap_or(&Value::Null);
         let Some(id) = id else { continue };
         let relation = replay_made(event, id, [from, to])?.set("kind", KIND).set("derived", true);
         relation.set("made_by", event.member()).keep()?;
@@ -252,7 +254,8 @@ pub(crate) struct FoundMessage {
 /// Returns a message that the caller may see, and the state of its text with this hash.
 pub(crate) fn find_cited(cx: &Read<'_>, id: MessageId, hash: Option<[u8; 32]>) -> Result<FoundMessage> {
     let stored = visible_message(cx, id)?;
-    let (place, content_hash) = (MessagePlace::of(&stored), stored.content_hash);
+    let place = MessagePlace::of(&stored);
+    let content_hash = stored.content_hash;
     let found = |cited, edit| Ok(FoundMessage { place, content_hash, cited, edit });
     let Some(hash) = hash else { return found(Cited::None, None) };
     let is_last = content_hash == Some(hash);

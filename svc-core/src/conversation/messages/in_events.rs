@@ -121,7 +121,8 @@ pub(crate) fn live_keys(cx: &Read<'_>, events: &[StoredEvent]) -> Result<HashMap
 
 /// Returns the direct messages whose content the caller may not read, although it reads the whole log.
 pub(crate) fn kept_from_caller(cx: &Read<'_>) -> Result<HashSet<ChannelId>> {
-    let (sight, workspace) = (cx.caller().sight.params(), cx.caller().workspace_id);
+    let sight = cx.caller().sight.params();
+    let workspace = cx.caller().workspace_id;
     let found: Vec<(ChannelId,)> = cx.query(KEPT_FROM, &sight.and(&[&workspace]))?;
     Ok(found.into_iter().map(|(id,)| id).collect())
 }
@@ -199,7 +200,8 @@ fn said(cx: &Read<'_>, spoken: &Spoken<'_>, keys: &HashMap<MessageId, KeyRow>) -
         },
         None => Saying::Unreadable,
     };
-    let (withdrawn, unreadable) = (matches!(saying, Saying::Withdrawn), saying.unreadable());
+    let withdrawn = matches!(saying, Saying::Withdrawn);
+    let unreadable = saying.unreadable();
     let Plaintext { body, metadata, content } = saying.plaintext();
     Ok(EventMessage { withdrawn, unreadable, body, metadata, content })
 }
@@ -256,7 +258,8 @@ fn keys_to_give<'a>(
         Engine::Sqlite => GIVEN_SQLITE,
         Engine::Postgres => GIVEN_POSTGRES,
     };
-    let (ids, sight) = (named(spoken), cx.caller().sight.params());
+    let ids = named(spoken);
+    let sight = cx.caller().sight.params();
     if ids.is_empty() { Ok(HashMap::new()) } else { Ok(by_message(cx.query(sql, &sight.and(&[&ids]))?)) }
 }
 

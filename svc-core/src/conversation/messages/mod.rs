@@ -331,7 +331,8 @@ pub(crate) fn live_messages(
     let rows = cx.rows(LIST, &[&place.thread_id, &Cursor::after(cursor), &rows_to_read(limit)])?;
     Page::of(rows, limit, |row: &Stored| row.lsn).try_filter_map(|row| {
         let saying = row.saying(cx)?;
-        let (is_live, unreadable) = (!row.withdrawn, saying.unreadable());
+        let is_live = !row.withdrawn;
+        let unreadable = saying.unreadable();
         let Plaintext { body, metadata, .. } = saying.plaintext();
         let Stored { id, author_id, posted_at, edited_at, .. } = row;
         let live = LiveMessage { id, author_id, posted_at, edited_at, unreadable, body, metadata };

@@ -276,7 +276,8 @@ mod tests {
         assert_eq!(serde_json_canonicalizer::to_string(&parsed).unwrap(), text);
 
         let sealer = Sealer::new([7; 32], &[], Entropy::System);
-        let (id, key) = (MessageId::from(Uuid::from_u128(1)), sealer.new_key().unwrap());
+        let id = MessageId::from(Uuid::from_u128(1));
+        let key = sealer.new_key().unwrap();
         let sealed = seal(&sealer, &key, id, 2, &words).unwrap();
         let plaintext = open(&sealer, &key, id, 2, &sealed.bytes).ok().unwrap();
         assert!(plaintext == words);
@@ -288,7 +289,8 @@ mod tests {
     #[test]
     fn a_plaintext_with_more_members_opens() {
         let sealer = Sealer::new([7; 32], &[], Entropy::System);
-        let (id, key) = (MessageId::from(Uuid::from_u128(1)), sealer.new_key().unwrap());
+        let id = MessageId::from(Uuid::from_u128(1));
+        let key = sealer.new_key().unwrap();
         let text = json!({"body": "b", "metadata": {}, "more": [{"type": "text"}]}).to_string();
         let sealed = sealer.seal(&key, id, FIELD, 0, text.as_bytes()).unwrap();
         assert_eq!(open(&sealer, &key, id, 0, &sealed).ok().unwrap().body, "b");

@@ -209,7 +209,9 @@ struct AddReaction {
 
 fn add_reaction(cx: &mut Write<'_>, input: &AddReaction) -> Result<Reaction> {
     let stored = visible_message(cx, input.message_id)?;
-    let (message_id, member_id, emoji) = (stored.id, cx.caller().member_id()?, &input.emoji);
+    let message_id = stored.id;
+    let member_id = cx.caller().member_id()?;
+    let emoji = &input.emoji;
     let added = |lsn| Reaction { message_id, emoji: emoji.0.to_string(), member_id, lsn };
     if let Some((lsn,)) = cx.one(FIND, &[&message_id, emoji, &member_id])? {
         return Ok(added(lsn));
@@ -236,7 +238,8 @@ impl Answer<AddReaction> for Reaction {
     }
 
     fn again(cx: &Read<'_>, input: &AddReaction, (message, member_id, lsn): Self::Kept) -> Result<Self> {
-        let (message_id, emoji) = (visible_message(cx, message)?.id, &input.emoji);
+        let message_id = visible_message(cx, message)?.id;
+        let emoji = &input.emoji;
         let found: Option<(i64,)> = cx.one(FIND, &[&message_id, emoji, &member_id])?;
         found.filter(|found| *found == (lsn,)).ok_or_else(|| Error::not_found("reaction"))?;
         Ok(Self { message_id, emoji: emoji.0.to_string(), member_id, lsn })
@@ -259,7 +262,9 @@ struct RemoveReaction {
 
 fn remove_reaction(cx: &mut Write<'_>, input: &RemoveReaction) -> Result<RemovedReaction> {
     let stored = visible_message(cx, input.message_id)?;
-    let (message_id, member_id, emoji) = (stored.id, cx.caller().member_id()?, &input.emoji);
+    let message_id = stored.id;
+    let member_id = cx.caller().member_id()?;
+    let emoji = &input.emoji;
     if cx.one::<(i64,)>(FIND, &[&message_id, emoji, &member_id])?.is_none() {
         return Err(Error::not_found("reaction"));
     }
@@ -329,7 +334,8 @@ fn list_reactions(cx: &Read<'_>, input: &ListReactions) -> Result<Page<EmojiReac
         match listed.last_mut().filter(|last| last.lsn == since) {
             Some(last) => last.member_ids.push(member_id),
             None => {
-                let (member_ids, lsn) = (vec![member_id], since);
+                let member_ids = vec![member_id];
+                let lsn = since;
                 listed.push(EmojiReactions { emoji, count, at_least: false, member_ids, lsn });
             }
         }

@@ -229,7 +229,8 @@ impl Stored {
 
     /// Returns the message as members read it, with marks that were already loaded.
     pub fn open_with(self, cx: &Read<'_>, marks: &mut HashMap<MessageId, Marks>) -> Result<Message> {
-        let (saying, marks) = (self.saying(cx)?, marks.remove(&self.id).unwrap_or_default());
+        let saying = self.saying(cx)?;
+        let marks = marks.remove(&self.id).unwrap_or_default();
         Ok(self.with(saying, marks))
     }
 

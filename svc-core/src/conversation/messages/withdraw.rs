@@ -215,7 +215,8 @@ mod tests {
 
     #[test]
     fn the_author_and_administrators_may_withdraw() {
-        let (author, other) = (MemberId::from(Uuid::from_u128(1)), MemberId::from(Uuid::from_u128(2)));
+        let author = MemberId::from(Uuid::from_u128(1));
+        let other = MemberId::from(Uuid::from_u128(2));
         let cases = [
             (author, [Capability::MessagePost].as_slice(), true),
             (author, &[Capability::ChannelAdmin], true),

@@ -178,8 +178,10 @@ pub(super) fn openable<T>(
 
 /// Counts the caller's newest unread items of a list that it sees.
 pub(super) fn unread(cx: &Read<'_>, list: List) -> Result<i64> {
-    let (sight, member) = (cx.caller().sight.params(), cx.caller().member_id()?);
-    let (reasons, first) = (list.reasons(), newest_unread(cx, list)?.down_to());
+    let sight = cx.caller().sight.params();
+    let member = cx.caller().member_id()?;
+    let reasons = list.reasons();
+    let first = newest_unread(cx, list)?.down_to();
     let counted: Option<(i64,)> = cx.one(list.of(COUNT_UNREAD), &sight.and(&[&member, &reasons, &first]))?;
     Ok(counted.map_or(0, |(count,)| count))
 }

@@ -102,7 +102,8 @@ fn list(
     };
     let horizon = cx.horizon(horizon_sql, &[&member], from)?;
     let last = if newest_first { horizon.down_to() } else { horizon.up_to() };
-    let (sight, rows) = (cx.caller().sight.params(), rows_to_read(limit));
+    let sight = cx.caller().sight.params();
+    let rows = rows_to_read(limit);
     let params = sight.and(&[&member, &of_reason, &from, &last, &wanted.unread, &rows]);
     let page = Page::within(horizon, cx.rows(sql, &params)?, limit, |item: &StoredItem| item.lsn);
     open_page(cx, page, list)

@@ -98,7 +98,8 @@ struct Named<'a> {
 
 /// Marks the next items. After the last ones, returns the number of unread items.
 fn mark(cx: &mut Write<'_>, list: List, named: &Named<'_>) -> Result<Option<LeftUnread>> {
-    let (member, now) = (cx.caller().member_id()?, cx.now());
+    let member = cx.caller().member_id()?;
+    let now = cx.now();
     let marked = match (named.up_to_lsn, named.lsns, named.target_id) {
         (Some(up_to), None, None) => {
             cx.change(list.of(MARK_UP_TO), &[&member, &now, &up_to.get(), &STEP_ITEMS])?

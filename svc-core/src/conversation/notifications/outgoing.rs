@@ -78,7 +78,9 @@ pub(crate) fn take_due(
     out: Out,
     wanted: &impl Wanted,
 ) -> Result<Vec<OutgoingItem>> {
-    let (now, sight, reasons) = (cx.now(), Sight::Member(member).params(), Reasons::all());
+    let now = cx.now();
+    let sight = Sight::Member(member).params();
+    let reasons = Reasons::all();
     let params = sight.and(&[&member, &reasons, &now, &PARCEL_ITEMS]);
     let mut items = cx.query::<OutgoingItem>(out.statements().due, &params)?;
     let is_all = items.len() < usize::try_from(PARCEL_ITEMS).unwrap_or(usize::MAX);
@@ -143,7 +145,8 @@ pub(crate) fn still_due(cx: &Read<'_>, member: MemberId, out: Out, lsns: &[i64])
 
 /// Returns whether all of these items are still to be sent: they are due, unread, and visible to the member.
 pub(crate) fn are_current(cx: &Read<'_>, member: MemberId, out: Out, lsns: &[i64]) -> Result<bool> {
-    let (sight, reasons) = (Sight::Member(member).params(), Reasons::all());
+    let sight = Sight::Member(member).params();
+    let reasons = Reasons::all();
     let found: Option<(i64,)> = with_lsns(cx.engine(), out.statements().current, lsns, |sql, lsns| {
         cx.one(sql, &sight.and(&[&member, &reasons, lsns]))
     })?;

@@ -45,8 +45,11 @@ impl LongPoll for WaitForMention {
 }
 
 pub(super) fn wait_for_mention(cx: &Read<'_>, _: &mut WaitForMention) -> Result<Poll<InboxPage>> {
-    let (list, reasons) = (List::Mentions, List::Mentions.reasons());
-    let (member, sight, rows) = (cx.caller().member_id()?, cx.caller().sight.params(), rows_to_read(None));
+    let list = List::Mentions;
+    let reasons = List::Mentions.reasons();
+    let member = cx.caller().member_id()?;
+    let sight = cx.caller().sight.params();
+    let rows = rows_to_read(None);
     let between = |from: i64, up_to: i64| -> Result<Page<StoredItem>> {
         let found = cx.rows(list.of(UNREAD), &sight.and(&[&member, &reasons, &from, &up_to, &rows]))?;
         Ok(Page::of(found, None, |item: &StoredItem| item.lsn))

@@ -154,7 +154,9 @@ const ADD: &str = "
 
 /// Counts a row of `ballots` that an import has inserted.
 pub(super) fn count_imported(cx: &mut Write<'_>, row: &RowColumns<'_>) -> Result<()> {
-    let (vote, member, choice) = (row.id("vote_id"), row.id("member_id"), row.int("choice"));
+    let vote = row.id("vote_id");
+    let member = row.id("member_id");
+    let choice = row.int("choice");
     cx.execute(1, ADD, &[&vote, &choice, &1_i64])?;
     cx.execute_any(ADD_IF_FIRST, &[&vote, &ANY, &member, &choice])
 }

@@ -346,7 +346,8 @@ struct SealedQuestion {
 fn seal_question(input: &CreateVote, shared: &Shared, now: Time) -> Result<SealedQuestion> {
     let id = shared.entropy.id(now)?;
     let Options(options) = &input.options;
-    let (question, options) = (input.question.to_string(), options.iter().map(|it| it.to_string()).collect());
+    let question = input.question.to_string();
+    let options = options.iter().map(|it| it.to_string()).collect();
     let block = OwnBlock::Vote { vote_id: id, question, options };
     Ok(SealedQuestion { id, post: messages::seal_block(shared, now, &input.question, block)? })
 }
@@ -448,7 +449,8 @@ struct ListVotes {
 
 fn list_votes(cx: &Read<'_>, input: &ListVotes) -> Result<Page<Vote>> {
     let place = visible_place(cx, input.thread_id)?;
-    let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
+    let after = Cursor::after(input.cursor);
+    let rows = rows_to_read(input.limit);
     let page =
         Page::of(cx.rows(LIST, &[&place.thread_id, &after, &rows])?, input.limit, |row: &Stored| row.lsn);
     let rows = |vote: &Vote| vote.options.iter().map(VoteOption::rows).sum();

@@ -110,7 +110,9 @@ struct ThreadBudget {
 
 impl ThreadBudget {
     fn of(thread_id: ThreadId, budget: &Budget) -> Self {
-        let (used, remaining, exceeded) = (budget.used(), budget.remaining(), budget.exceeded());
+        let used = budget.used();
+        let remaining = budget.remaining();
+        let exceeded = budget.exceeded();
         Self { thread_id, limits: budget.limits, used, remaining, exceeded }
     }
 }

@@ -186,13 +186,16 @@ struct Numbers {
 impl ReportUsage {
     fn numbers(&self) -> Numbers {
         let number = |reported: Option<Reported>| reported.map_or(0, Count::get);
-        let (tokens, usd_micros, turns) = (self.tokens, self.usd_micros, self.turns);
+        let tokens = self.tokens;
+        let usd_micros = self.usd_micros;
+        let turns = self.turns;
         Numbers { tokens: number(tokens), usd_micros: number(usd_micros), turns: number(turns) }
     }
 
     fn digest(&self, member: MemberId) -> [u8; 32] {
         let Numbers { tokens, usd_micros, turns } = self.numbers();
-        let (member, lease) = (Some(member.uuid()), Some(self.claim_lease_id.uuid()));
+        let member = Some(member.uuid());
+        let lease = Some(self.claim_lease_id.uuid());
         digest_of(member, lease, [tokens, usd_micros, turns], self.model.as_deref())
     }
 }
@@ -254,7 +257,8 @@ fn report_usage(cx: &mut Write<'_>, input: &ReportUsage) -> Result<ReportedUsage
         turns,
         model,
     };
-    let (lsn, now) = (cx.emit(thread.place().about(member_id), &reported)?.lsn, cx.now());
+    let lsn = cx.emit(thread.place().about(member_id), &reported)?.lsn;
+    let now = cx.now();
     let actor_id = cx.caller().actor;
     workers::add_delegate(cx, thread.id, lsn)?;
     cx.execute(1, SPEND, &[&thread.id, &tokens, &usd_micros, &turns])?;
@@ -389,7 +393,8 @@ struct ListThreadUsage {
 
 fn list_thread_usage(cx: &Read<'_>, input: &ListThreadUsage) -> Result<Page<UsageReport>> {
     let thread = visible_thread(cx, input.thread_id)?;
-    let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
+    let after = Cursor::after(input.cursor);
+    let rows = rows_to_read(input.limit);
     let reports = cx.rows(REPORTS, &[&thread.id, &after, &rows])?;
     Ok(Page::of(reports, input.limit, |report: &UsageReport| report.lsn))
 }

@@ -35,7 +35,9 @@ impl Event for ClaimExpired {
 
 /// Records that the lease of a thread's claim has lapsed.
 pub(super) fn record(cx: &mut Write<'_>, thread: &Thread, held: Held) -> Result<Recorded> {
-    let (thread_id, member_id, claim_lease_id) = (thread.id, held.holder, held.lease_id);
+    let thread_id = thread.id;
+    let member_id = held.holder;
+    let claim_lease_id = held.lease_id;
     let expired = ClaimExpired { thread_id, member_id, claim_lease_id, expired_at: held.until };
     cx.emit(thread.place().about(held.holder), &expired)
 }

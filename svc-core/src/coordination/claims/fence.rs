@@ -102,8 +102,11 @@ mod tests {
         let held = Some(Held { holder: id(1), lease_id: id(10), until: at(100) });
         let (holder, other): (MemberId, MemberId) = (id(1), id(2));
         let (live, old): (Option<LeaseId>, Option<LeaseId>) = (Some(id(10)), Some(id(9)));
-        let (before, lapsed) = (at(99), at(100));
-        let (ok, stale, not_held) = (None, Some(Code::StaleClaim), Some(Code::ClaimNotHeld));
+        let before = at(99);
+        let lapsed = at(100);
+        let ok = None;
+        let stale = Some(Code::StaleClaim);
+        let not_held = Some(Code::ClaimNotHeld);
         let table = [
             (held, holder, None, before, ok),
             (held, holder, live, before, ok),

@@ -45,9 +45,12 @@ struct ListActiveClaims {
 
 fn list_active_claims(cx: &Read<'_>, input: &ListActiveClaims) -> Result<Page<Claim>> {
     let workspace_id = input.workspace_id.of(cx)?;
-    let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
+    let after = Cursor::after(input.cursor);
+    let rows = rows_to_read(input.limit);
     let horizon = cx.horizon(HORIZON, &[&workspace_id], after)?;
-    let (sight, now, last) = (cx.caller().sight.params(), cx.now(), horizon.up_to());
+    let sight = cx.caller().sight.params();
+    let now = cx.now();
+    let last = horizon.up_to();
     let repo: Option<RepoKey> = input.repo.as_ref().map(Repo::key);
     let params: [&dyn ToParam; 6] = [&workspace_id, &now, &after, &rows, &last, &repo];
     let claims = cx.rows(ACTIVE, &sight.and(&params))?;

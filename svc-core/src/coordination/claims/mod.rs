@@ -270,7 +270,8 @@ pub(in crate::coordination) fn begin(
     lease: Option<LeaseSecs>,
 ) -> Result<ClaimedThread> {
     let limited = budget::of(cx, &thread)?;
-    let (now, terms) = (cx.now(), Terms::new(cx, holder, lease, limited.as_ref())?);
+    let now = cx.now();
+    let terms = Terms::new(cx, holder, lease, limited.as_ref())?;
     let Terms { lease_id, until, acknowledge_by, .. } = &terms;
     let recorded = record_assignment(cx, &thread, &terms, Reason::Claimed)?;
     let params: [&dyn ToParam; 7] =
@@ -297,7 +298,8 @@ fn hand_over(
     lease: Option<LeaseSecs>,
 ) -> Result<ClaimedThread> {
     let limited = budget::of(cx, &thread)?;
-    let (now, terms) = (cx.now(), Terms::new(cx, to, lease, limited.as_ref())?);
+    let now = cx.now();
+    let terms = Terms::new(cx, to, lease, limited.as_ref())?;
     let old = thread.held.map(|held| held.lease_id);
     let recorded = record_assignment(cx, &thread, &terms, Reason::HandedOff)?;
     let Terms { lease_id, until, acknowledge_by, .. } = &terms;

@@ -23,7 +23,9 @@ pub(in crate::coordination) fn newest_of_caller(
     channel: Option<ChannelId>,
     repo: Option<&RepoKey>,
 ) -> Result<Option<ThreadId>> {
-    let (member, now, repo) = (cx.caller().member_id()?, cx.now(), repo.cloned());
+    let member = cx.caller().member_id()?;
+    let now = cx.now();
+    let repo = repo.cloned();
     let params: [&dyn ToParam; 5] = [&member, &now, &PAGE_SCAN_MAX, &channel, &repo];
     let found: Option<(ThreadId,)> = cx.one(NEWEST, &cx.caller().sight.params().and(&params))?;
     Ok(found.map(|(thread,)| thread))
@@ -61,7 +63,8 @@ impl<I> Answer<I> for ClaimedThread {
 
 /// Returns a thread with a live claim in the form that the claiming operation returns.
 pub(in crate::coordination) fn resumed(cx: &Read<'_>, thread: Thread) -> Result<ClaimedThread> {
-    let (checkpoint, pin) = (checkpoint::last(cx, &thread)?, pin_of(cx, thread.id)?);
+    let checkpoint = checkpoint::last(cx, &thread)?;
+    let pin = pin_of(cx, thread.id)?;
     Ok(ClaimedThread { thread_id: thread.id, thread, pin, checkpoint })
 }
 

@@ -22,7 +22,8 @@ pub(super) fn notify_holder(
 ) -> Result<()> {
     let administrator = cx.caller().member_id()?;
     let handle = |cx: &Read<'_>, member| load_member(cx, member).map(|member| member.handle);
-    let (holder, by) = (handle(cx, taken.holder)?, handle(cx, administrator)?);
+    let holder = handle(cx, taken.holder)?;
+    let by = handle(cx, administrator)?;
     let (name, action, text) = match to {
         None => ("claim_released", "claim.release", format!("{by} has released the claim of {holder}")),
         Some(to) => {

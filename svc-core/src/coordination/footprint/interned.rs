@@ -111,7 +111,8 @@ pub(crate) fn told_by(event: &Replayed<'_>) -> Option<Json> {
         return Some(Json::Null);
     }
     let repo = footprint.get("repo").and_then(Json::as_str).unwrap_or_default();
-    let (mode, items) = (footprint.get("mode")?.as_str()?, footprint.get("items")?);
+    let mode = footprint.get("mode")?.as_str()?;
+    let items = footprint.get("items")?;
     Some(format!("{repo} {mode} {items}").into())
 }
 
@@ -136,7 +137,8 @@ pub(crate) fn intern(cx: &mut Write<'_>, footprint: Option<&Footprint>) -> Resul
     let id = newest.unwrap_or(0).saturating_add(1);
     let items = serde_json::to_string(&footprint.items).map_err(Error::internal)?;
     let repo_key = footprint.repo_key();
-    let (repo, mode) = (footprint.repo.as_ref(), footprint.mode.name());
+    let repo = footprint.repo.as_ref();
+    let mode = footprint.mode.name();
     cx.insert(&new_row!("insert into footprints" {
         workspace_id, id, digest, repo, repo_key, mode, items,
     }))?;

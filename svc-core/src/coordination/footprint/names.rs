@@ -208,7 +208,8 @@ mod tests {
     #[test]
     fn the_published_class_has_what_is_not_seen() {
         let is_in_class = |c: char| {
-            let (mut from, mut found) = (None, false);
+            let mut from = None;
+            let mut found = false;
             for part in UNSEEN.split("\\u").skip(1) {
                 let end = u32::from_str_radix(&part[..4], 16).unwrap();
                 found |= (from.take().unwrap_or(end)..=end).contains(&u32::from(c));

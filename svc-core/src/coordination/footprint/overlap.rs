@@ -206,7 +206,8 @@ mod tests {
             (("path", "refs/heads/main"), ("path", "main"), false),
         ];
         for ((a_kind, a), (b_kind, b), wanted) in table {
-            let (one, other) = (extent(a_kind, a), extent(b_kind, b));
+            let one = extent(a_kind, a);
+            let other = extent(b_kind, b);
             assert_eq!((one.overlaps(&other), other.overlaps(&one)), (wanted, wanted), "{a} {b}");
         }
         let elsewhere = |kind, value| extents(&footprint("shared", "a/c", &[(kind, value)])).remove(0);
@@ -223,7 +224,8 @@ mod tests {
             (Kind::Branch, "refs/heads/main", "main"),
             (Kind::Slot, "U\u{308}", "\u{fc}"),
         ] {
-            let (old, new) = (stored(kind, old), stored(kind, new));
+            let old = stored(kind, old);
+            let new = stored(kind, new);
             let extent = |item| Extent::of(item, &repo, Mode::Exclusive);
             assert_eq!(extent(&old), extent(&new), "{kind:?}");
             let former = Extent::former(&old, &repo, Mode::Exclusive).unwrap();
@@ -335,14 +337,16 @@ mod tests {
         ) {
             let shared = files.iter().find(|file| touches(&one, file) && touches(&other, file));
             if let Some(file) = shared {
-                let (a, b) = (extent(one.0, &one.1), extent(other.0, &other.1));
+                let a = extent(one.0, &one.1);
+                let b = extent(other.0, &other.1);
                 prop_assert!(a.overlaps(&b), "both touch {}", file);
             }
         }
 
         #[test]
         fn overlap_is_that_of_a_naive_matcher(one in value(), other in value()) {
-            let (a, b) = (extent(one.0, &one.1), extent(other.0, &other.1));
+            let a = extent(one.0, &one.1);
+            let b = extent(other.0, &other.1);
             let wanted = naive((one.0, &one.1), (other.0, &other.1));
             prop_assert_eq!(a.overlaps(&b), wanted);
             // The comparison in the database finds the same.

@@ -124,7 +124,8 @@ fn name_schema() -> Schema {
 ///
 /// A segment is anything but `..`, without invisible characters.
 fn path_pattern() -> String {
-    let (any, no_dot) = (format!(r"[^/\\{UNSEEN}]"), format!(r"[^/.\\{UNSEEN}]"));
+    let any = format!(r"[^/\\{UNSEEN}]");
+    let no_dot = format!(r"[^/.\\{UNSEEN}]");
     let part = format!(r"(?:{no_dot}{any}*|\.(?:{no_dot}{any}*)?|\.\.{any}+)");
     format!("^/*(?:{part}(?:/+{part})*/*)?$")
 }

@@ -98,7 +98,8 @@ pub(super) struct SetThreadPriority {
 pub(super) fn set_thread_priority(cx: &mut Write<'_>, input: &SetThreadPriority) -> Result<Thread> {
     let mut thread = visible_thread(cx, input.thread_id)?;
     thread.check_not_archived()?;
-    let (from, to) = (thread.priority, input.priority.get());
+    let from = thread.priority;
+    let to = input.priority.get();
     if from != to {
         cx.execute(1, SET_PRIORITY, &[&thread.id, &to])?;
         cx.emit(thread.place(), &ThreadPriorityChanged { from, to })?;
@@ -145,7 +146,8 @@ pub(super) struct SetThreadOwner {
 pub(super) fn set_thread_owner(cx: &mut Write<'_>, input: &SetThreadOwner) -> Result<Thread> {
     let mut thread = visible_thread(cx, input.thread_id)?;
     thread.check_not_archived()?;
-    let (from, to) = (thread.owner_id, input.owner_id);
+    let from = thread.owner_id;
+    let to = input.owner_id;
     if from == to {
         return Ok(thread);
     }

@@ -81,7 +81,8 @@ mod tests {
     /// Returns the prefixes that texts begin with, the number of lookups, and the total number of their
     /// texts.
     fn walk(prefixes: &BTreeSet<String>, texts: &[String]) -> (BTreeSet<String>, usize, usize) {
-        let (mut rounds, mut steps) = (0, 0);
+        let mut rounds = 0;
+        let mut steps = 0;
         let found = beginnings(texts.iter().map(|text| (Place::default(), text.clone())), |asked| {
             rounds += 1;
             steps += asked.len();

@@ -52,7 +52,8 @@ impl FullSlots {
             return Ok(holders);
         }
         let slots: Vec<Obstacle> = self.0.iter().copied().collect();
-        let (sql, own) = (by_engine(cx, HOLDERS_SQLITE, HOLDERS_POSTGRES), own_id(own));
+        let sql = by_engine(cx, HOLDERS_SQLITE, HOLDERS_POSTGRES);
+        let own = own_id(own);
         let params = cx.caller().sight.params();
         let asked = listed(slots.iter().copied());
         let rows: Vec<(i64, MemberId, Time, ThreadId, bool)> =

@@ -120,7 +120,8 @@ impl Asked {
         limits: &[&dyn ToParam],
     ) -> Result<Vec<Overlap>> {
         let own = own.map(ThreadId::uuid).unwrap_or_default();
-        let (workspace, now) = (cx.caller().workspace_id, cx.now());
+        let workspace = cx.caller().workspace_id;
+        let now = cx.now();
         let about: [&dyn ToParam; 4] = [&workspace, &own, &now, &self.spans];
         cx.query(sql, &cx.caller().sight.params().and(&[about.as_slice(), limits].concat()))
     }
@@ -230,7 +231,8 @@ pub(super) fn overlapped(cx: &Read<'_>, footprints: &[&Footprint]) -> Result<BTr
         Engine::Sqlite => ANY_SQLITE,
         Engine::Postgres => ANY_POSTGRES,
     };
-    let (workspace, now) = (cx.caller().workspace_id, cx.now());
+    let workspace = cx.caller().workspace_id;
+    let now = cx.now();
     let rows: Vec<(i64,)> = cx.query(sql, &[&workspace, &now, &asked.spans])?;
     let numbers = rows.into_iter().filter_map(|(number,)| usize::try_from(number).ok());
     Ok(numbers.filter_map(|number| asked.touched.get(number)).map(|(footprint, ..)| *footprint).collect())

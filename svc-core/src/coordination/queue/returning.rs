@@ -54,11 +54,17 @@ struct Lapsed {
 
 impl FromRow for Lapsed {
     fn from_row(row: &mut Row) -> Result<Self> {
-        let (is_able, is_budgeted) = (row.take()?, row.take()?);
-        let (urgency, lsn, thread_id, channel_id, footprint) =
-            (row.take()?, row.take()?, row.take()?, row.take()?, row.take()?);
+        let is_able = row.take()?;
+        let is_budgeted = row.take()?;
+        let urgency = row.take()?;
+        let lsn = row.take()?;
+        let thread_id = row.take()?;
+        let channel_id = row.take()?;
+        let footprint = row.take()?;
         let next = NextThread { urgency, lsn, thread_id, channel_id, footprint };
-        let (pool, skill_set, repo_key) = (row.take()?, row.take()?, row.take()?);
+        let pool = row.take()?;
+        let skill_set = row.take()?;
+        let repo_key = row.take()?;
         Ok(Self {
             is_able,
             is_budgeted,

@@ -282,7 +282,8 @@ fn set_thread_result(cx: &mut Write<'_>, input: &SetThreadResult, stored: &Store
         // No condition is met by a result, though one that is met may not be any more: that is found below.
         transition::check_possible(cx, &thread, action)?;
     }
-    let (worker, now) = (cx.caller().member_id()?, cx.now());
+    let worker = cx.caller().member_id()?;
+    let now = cx.now();
     let event = ThreadResultSet {
         thread_id: thread.id,
         result_kind: input.result_kind.as_deref(),
@@ -399,9 +400,11 @@ struct ListThreadResults {
 
 fn list_thread_results(cx: &Read<'_>, input: &ListThreadResults) -> Result<Page<ThreadResult>> {
     let workspace_id = input.workspace_id.of(cx)?;
-    let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
+    let after = Cursor::after(input.cursor);
+    let rows = rows_to_read(input.limit);
     let horizon = cx.horizon(HORIZON, &[&workspace_id], after)?;
-    let (sight, last) = (cx.caller().sight.params(), horizon.up_to());
+    let sight = cx.caller().sight.params();
+    let last = horizon.up_to();
     let params = sight.and(&[&workspace_id, &after, &input.result_kind, &rows, &last]);
     Ok(Page::within(horizon, cx.rows(LIST, &params)?, input.limit, |result: &ThreadResult| result.lsn))
 }

@@ -13,7 +13,8 @@ pub(in crate::gates) fn awaiting(cx: &Read<'_>, most: i64) -> Result<Vec<Approva
     if caller.is_delegated() || !caller.capabilities.has(ApprovalGrant) || caller.frozen {
         return Ok(Vec::new());
     }
-    let (workspace, now) = (caller.workspace_id, cx.now());
+    let workspace = caller.workspace_id;
+    let now = cx.now();
     let is_agent = is_agent(cx, member)?;
     let last = cx.horizon(PENDING_HORIZON, &[&workspace], 0)?.up_to();
     let params = caller.sight.params();

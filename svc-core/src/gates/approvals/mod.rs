@@ -417,7 +417,9 @@ struct ListApprovalGates {
 
 fn list_approval_gates(cx: &Read<'_>, input: &ListApprovalGates) -> Result<Page<ApprovalGate>> {
     let workspace_id = input.workspace_id.of(cx)?;
-    let (after, rows, now) = (Cursor::after(input.cursor), rows_to_read(input.limit), cx.now());
+    let after = Cursor::after(input.cursor);
+    let rows = rows_to_read(input.limit);
+    let now = cx.now();
     let lsn = |gate: &Stored| gate.0.lsn;
     let page = if let Some(id) = input.thread_id {
         let thread = visible_thread(cx, id)?;
@@ -425,7 +427,8 @@ fn list_approval_gates(cx: &Read<'_>, input: &ListApprovalGates) -> Result<Page<
         Page::of(found, input.limit, lsn)
     } else {
         let horizon = cx.horizon(HORIZON, &[&workspace_id], after)?;
-        let (last, sight) = (horizon.up_to(), cx.caller().sight.params());
+        let last = horizon.up_to();
+        let sight = cx.caller().sight.params();
         let params = sight.and(&[&workspace_id, &after, &input.state, &now, &last, &rows]);
         Page::within(horizon, cx.rows(OF_WORKSPACE, &params)?, input.limit, lsn)
     };

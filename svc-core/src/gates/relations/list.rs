@@ -37,7 +37,9 @@ pub(super) fn list_message_relations(
     let message = messages::located(cx, input.message_id)?.id;
     let (lsn, id) = input.cursor.map_or((0, Uuid::nil()), |cursor| cursor.0);
     let horizon = cx.horizon(HORIZON, &[&message], lsn.saturating_sub(1))?;
-    let (last, rows, sight) = (horizon.up_to(), rows_to_read(input.limit), cx.caller().sight.params());
+    let last = horizon.up_to();
+    let rows = rows_to_read(input.limit);
+    let sight = cx.caller().sight.params();
     let found = cx.rows(LIST, &sight.and(&[&message, &lsn, &id, &last, &rows]))?;
     let horizon = Horizon(horizon.0.map(|lsn| (lsn, Uuid::max())));
     Ok(Page::within(horizon, found, input.limit, |relation: &Relation| (relation.lsn, relation.id.uuid())))

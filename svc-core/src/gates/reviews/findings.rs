@@ -174,7 +174,8 @@ pub(super) struct ResolvedFinding {
 pub(super) fn resolve_finding(cx: &mut Write<'_>, input: &ResolveFinding) -> Result<ResolvedFinding> {
     let (thread, finding) = visible_finding(cx, input.thread_id, input.finding_id)?;
     let author = verdicts::author(cx, finding.review_id)?;
-    let (resolver, workers) = (Judge::of(cx.caller())?, workers::of(cx, thread.id)?);
+    let resolver = Judge::of(cx.caller())?;
+    let workers = workers::of(cx, thread.id)?;
     check_may_resolve(cx, &workers, author, resolver)?;
     thread.check_not_archived()?;
     if finding.resolution == Some(input.resolution) && !finding.is_resolved_by_one_of(&workers) {

@@ -113,7 +113,8 @@ pub(super) fn set_review_requirement(
     input: &SetReviewRequirement,
 ) -> Result<ReviewRequirement> {
     let thread = visible_thread(cx, input.thread_id)?;
-    let (before, approvals) = (required_approvals(cx, thread.id)?, input.approvals.get());
+    let before = required_approvals(cx, thread.id)?;
+    let approvals = input.approvals.get();
     if approvals < before {
         check_may_lower(cx, &thread)?;
     }
@@ -206,8 +207,10 @@ pub(super) fn add_reviewer(cx: &mut Write<'_>, input: &AddReviewer) -> Result<Re
     }
     let recorded = cx.emit(thread.place().about(member_id), &ReviewerAdded { member_id })?;
     inbox::notify(cx, &recorded, InboxReason::ReviewRequested, None, To::Members(&[member_id]))?;
-    let (thread_id, added_by) = (thread.id, cx.caller().member);
-    let (added_at, lsn) = (recorded.at, recorded.lsn);
+    let thread_id = thread.id;
+    let added_by = cx.caller().member;
+    let added_at = recorded.at;
+    let lsn = recorded.lsn;
     cx.insert(&new_row!("insert into reviewers" { thread_id, member_id, added_by, added_at, lsn }))?;
     Ok(Reviewer { thread_id, member_id, added_by, added_at, lsn })
 }

@@ -33,7 +33,8 @@ pub(super) struct ListReviews {
 
 pub(super) fn list_reviews(cx: &Read<'_>, input: &ListReviews) -> Result<Page<Review>> {
     let thread = visible_thread(cx, input.thread_id)?;
-    let (after, rows) = (Cursor::after(input.cursor), rows_to_read(input.limit));
+    let after = Cursor::after(input.cursor);
+    let rows = rows_to_read(input.limit);
     let given = cx.rows(OLDEST_FIRST, &[&thread.id, &after, &rows])?;
     let mut page = Page::of(given, input.limit, |given: &Given| given.lsn);
     let last = page.items().last().map_or(after, |given| given.lsn);
@@ -185,10 +186,8 @@ pub(super) fn missing_approvals(cx: &Read<'_>, id: ThreadId) -> Result<Vec<Unmet
     if i64::try_from(approvals).is_ok_and(|approvals| approvals >= required) {
         return Ok(Vec::new());
     }
-    let (noun, verb) = (
-        if required == 1 { "approval" } else { "approvals" },
-        if approvals == 1 { "counts" } else { "count" },
-    );
+    let noun = if required == 1 { "approval" } else { "approvals" };
+    let verb = if approvals == 1 { "counts" } else { "count" };
     let detail = format!("the thread requires {required} {noun}, and {approvals} {verb}");
     Ok(vec![Unmet { detail, ids: counting.iter().map(ToString::to_string).collect() }])
 }

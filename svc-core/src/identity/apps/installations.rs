@@ -222,7 +222,8 @@ pub(super) fn list_app_installations(
     input: &ListAppInstallations,
 ) -> Result<Page<Installation>> {
     let workspace_id = input.workspace_id.of(cx)?;
-    let (after, most) = (Cursor::after(input.cursor), rows_to_read(input.limit));
+    let after = Cursor::after(input.cursor);
+    let most = rows_to_read(input.limit);
     let rows = cx.rows(OF_WORKSPACE, &[&workspace_id, &after, &most])?;
     Ok(Page::of(rows, input.limit, |installation: &Installation| installation.lsn))
 }

@@ -287,7 +287,8 @@ fn create_app(cx: &mut Write<'_>, input: &CreateApp) -> Result<App> {
         return Err(Error::new(Code::NameTaken, detail));
     }
     let id: AppId = cx.new_id()?;
-    let (slug, name) = (input.slug.to_string(), input.name.to_string());
+    let slug = input.slug.to_string();
+    let name = input.name.to_string();
     let lsn = cx.emit(Subject::WORKSPACE, &AppCreated { app_id: id, slug, name })?.lsn;
     let app = App {
         id,
@@ -332,7 +333,8 @@ const OF_WORKSPACE: &str = concat!(
 
 fn list_apps(cx: &Read<'_>, input: &ListApps) -> Result<Page<App>> {
     let workspace_id = input.workspace_id.of(cx)?;
-    let (after, most) = (Cursor::after(input.cursor), rows_to_read(input.limit));
+    let after = Cursor::after(input.cursor);
+    let most = rows_to_read(input.limit);
     let rows = cx.rows(OF_WORKSPACE, &[&workspace_id, &after, &most])?;
     Ok(Page::of(rows, input.limit, |app: &App| app.lsn))
 }

@@ -86,7 +86,8 @@ pub(super) fn mint_app_token(cx: &mut Write<'_>, input: &MintAppToken) -> Result
     let bot = load_member(cx, installation.bot_member_id)?;
     check_active(&bot)?;
     check_room_of_installation(cx, Some(installation.id))?;
-    let (label, quotas) = (input.label.as_deref(), input.quotas);
+    let label = input.label.as_deref();
+    let quotas = input.quotas;
     let installation_id = Some(installation.id);
     let mint = Mint { label, quotas, installation_id, ..Mint::new(&bot, wanted) };
     let token = issue(cx, &Mint { quotas_above: installation.quotas, ..mint })?;
@@ -177,7 +178,8 @@ pub(super) fn request_app_token(
         check_room_of_installation(cx, Some(installation.id))
             .map_err(|error| error.with(ERROR, "temporarily_unavailable"))?;
         let expires_at = Some(cx.now().plus(Duration::from_secs(APP_TOKEN_SECS.unsigned_abs())));
-        let (installation_id, quotas_above) = (Some(installation.id), installation.quotas);
+        let installation_id = Some(installation.id);
+        let quotas_above = installation.quotas;
         let mint = Mint { expires_at, installation_id, quotas_above, ..Mint::new(&bot, capabilities) };
         let token = issue(cx, &mint)?;
         let names: Vec<&str> = capabilities.iter().map(Capability::name).collect();

@@ -127,7 +127,8 @@ fn people(cx: &Read<'_>, input: &CreateDelegationGrant) -> Result<(Member, Membe
     if input.subject == input.delegate {
         return Err(Error::wrong_state("subject and delegate are the same: a member is lent to another"));
     }
-    let (subject, delegate) = (load_member(cx, input.subject)?, load_member(cx, input.delegate)?);
+    let subject = load_member(cx, input.subject)?;
+    let delegate = load_member(cx, input.delegate)?;
     check_active(&subject)?;
     check_active(&delegate)?;
     if subject.is_app() {

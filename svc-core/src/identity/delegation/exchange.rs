@@ -57,7 +57,8 @@ pub(super) struct DelegateToken {
 }
 
 pub(super) fn delegate_token(cx: &mut Write<'_>, input: &DelegateToken) -> Result<MintedToken> {
-    let (caller, now) = (cx.caller().clone(), cx.now());
+    let caller = cx.caller().clone();
+    let now = cx.now();
     let (delegate, parent_id) = own_token(&caller)?;
     let grant = load_own_grant(cx, delegate, input.grant_id)?;
     check_live(&grant, now)?;
@@ -141,7 +142,9 @@ mod tests {
     #[test]
     fn an_exchanged_token_ends_within_an_hour_and_with_grant_and_calling_token() {
         let at = |secs: i64| Time::from_micros(secs * 1_000_000);
-        let (far, default, most) = (at(1_000_000), at(1_900), at(4_600));
+        let far = at(1_000_000);
+        let default = at(1_900);
+        let most = at(4_600);
         // The end of the grant, of the calling token, the requested one, and the outcome.
         let table = [
             (far, None, None, Ok(default)),

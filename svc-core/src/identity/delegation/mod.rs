@@ -244,7 +244,8 @@ const OF_WORKSPACE: &str = concat!(
 
 fn list_delegation_grants(cx: &Read<'_>, input: &ListDelegationGrants) -> Result<Page<DelegationGrant>> {
     let workspace_id = input.workspace_id.of(cx)?;
-    let (after, most) = (Cursor::after(input.cursor), rows_to_read(input.limit));
+    let after = Cursor::after(input.cursor);
+    let most = rows_to_read(input.limit);
     let rows = cx.rows(OF_WORKSPACE, &[&workspace_id, &after, &most])?;
     Ok(Page::of(rows, input.limit, |grant: &DelegationGrant| grant.lsn))
 }

@@ -51,7 +51,8 @@ const FREEZE_OF: &str =
 
 /// Freezes a member that is not frozen. The caller emits the event, which invalidates every cached caller.
 pub(crate) fn freeze(cx: &mut Write<'_>, member: &Member, reason: Option<&str>) -> Result<MemberFreeze> {
-    let (frozen_by, frozen_at) = (cx.caller().member, cx.now());
+    let frozen_by = cx.caller().member;
+    let frozen_at = cx.now();
     cx.execute(1, FREEZE, &[&member.id, &frozen_at, &frozen_by, &reason])?;
     Ok(MemberFreeze {
         member_id: member.id,

@@ -291,7 +291,8 @@ fn list_members(cx: &Read<'_>, input: &ListMembers) -> Result<Page<Member>> {
         Some(_) => cx.horizon(HORIZON, &[&workspace_id], after)?,
         None => Horizon(None),
     };
-    let (limit, last) = (rows_to_read(input.limit), horizon.up_to());
+    let limit = rows_to_read(input.limit);
+    let last = horizon.up_to();
     let rows = cx.rows(OF_WORKSPACE, &[&workspace_id, &after, &input.handle, &input.kind, &limit, &last])?;
     Ok(Page::within(horizon, rows, input.limit, |member: &Member| member.lsn))
 }

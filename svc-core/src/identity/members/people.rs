@@ -177,7 +177,8 @@ const REACTIVATE: &str = "
 
 /// Removes the identifying data of a person. Its row stays, because events and audit rows name it.
 pub(crate) fn clear_identity(cx: &mut Write<'_>, id: MemberId) -> Result<()> {
-    let (handle, now) = (format!("{DELETED_HANDLES}{id}"), cx.now());
+    let handle = format!("{DELETED_HANDLES}{id}");
+    let now = cx.now();
     cx.execute(1, CLEAR, &[&id, &handle, &now])
 }
 

@@ -113,7 +113,8 @@ pub(super) fn home(cx: &Read<'_>, input: &OidcLogin) -> Result<WorkspaceId> {
 pub(super) fn begin(cx: &mut Write<'_>, input: &OidcLogin, &workspace: &WorkspaceId) -> Result<BegunLogin> {
     the_workspace(cx, Some(workspace))?;
     let random = || cx.entropy().bytes::<32>().map(|bytes| SecretString::from(hex::encode(bytes)));
-    let (state, browser) = (random()?, random()?);
+    let state = random()?;
+    let browser = random()?;
     let lasts = Duration::from_secs(OIDC_LOGIN_SECS);
     cx.execute_any(FORGET, &[&workspace, &FORGOTTEN_AT_ONCE, &OIDC_LOGINS_MAX.saturating_sub(1)])?;
     cx.insert(&new_row!("insert into oidc_logins" {

@@ -95,7 +95,8 @@ mod tests {
 
     /// Returns whether a browser on this service goes to its board.
     fn stays(text: &str) -> bool {
-        let (own, gone) = (Url::parse(OWN).unwrap(), Url::parse(OWN).unwrap().join(text));
+        let own = Url::parse(OWN).unwrap();
+        let gone = Url::parse(OWN).unwrap().join(text);
         gone.is_ok_and(|gone| gone.origin() == own.origin() && gone.path().starts_with(BOARD))
     }
 

@@ -180,7 +180,8 @@ fn text(name: &'static str, description: &'static str) -> Described {
 
 impl Described {
     fn of(name: &'static str, r#type: &'static str, description: &'static str) -> Self {
-        let (mutability, uniqueness) = ("readWrite", "none");
+        let mutability = "readWrite";
+        let uniqueness = "none";
         Self { name, r#type, description, required: false, exact: false, mutability, uniqueness }
     }
 

@@ -60,7 +60,10 @@ pub(super) fn check_bounds(text: &str, fault: Fault) -> Result<()> {
     if text.chars().count() > SCIM_FILTER_MAX {
         return Err(fault.error(format!("expected at most {SCIM_FILTER_MAX} characters")));
     }
-    let (mut depth, mut deepest, mut in_text, mut escaped) = (0_usize, 0_usize, false, false);
+    let mut depth = 0_usize;
+    let mut deepest = 0_usize;
+    let mut in_text = false;
+    let mut escaped = false;
     for c in text.chars() {
         match c {
             _ if escaped => escaped = false,
@@ -216,7 +219,8 @@ fn last_of(address: &str) -> &str {
 /// one, and allows literals in lower case only.
 fn normal(text: &str) -> String {
     let mut written = String::with_capacity(text.len());
-    let (mut rest, mut opened) = (text.trim(), None);
+    let mut rest = text.trim();
+    let mut opened = None;
     while let Some(c) = rest.chars().next() {
         let token = token(rest);
         rest = rest.get(token.len()..).unwrap_or_default();
@@ -264,7 +268,8 @@ fn token(text: &str) -> &str {
 
 /// Splits a filter after its first test.
 fn split_test(text: &str) -> (&str, &str) {
-    let (mut end, mut words) = (0_usize, 0);
+    let mut end = 0_usize;
+    let mut words = 0;
     while let Some(rest) = text.get(end..).filter(|rest| !rest.is_empty()) {
         let token = token(rest);
         let is_word = token.starts_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '"' | '-' | '$'));

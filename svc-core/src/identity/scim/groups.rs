@@ -323,7 +323,8 @@ pub(super) fn patch(cx: &mut Write<'_>, input: &PatchGroup) -> Result<Shown<Grou
     let asked = Asked::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
     let before = load(cx, &input.id)?;
     let were: BTreeSet<MemberId> = group_rows::members(cx, before.id)?.into_iter().collect();
-    let (mut wanted, mut members) = (before.clone(), were.clone());
+    let mut wanted = before.clone();
+    let mut members = were.clone();
     let changes = changes(Kind::Group, &input.operations).collect::<Result<Vec<_>>>()?;
     for change in changes.into_iter().flatten() {
         match change.attribute {
@@ -404,7 +405,8 @@ fn apply(
     group_rows::add(cx, wanted.id, &added)?;
     group_rows::drop_members(cx, wanted.id, &removed)?;
     let display_name = wanted.display_name.clone();
-    let (group_id, created) = (wanted.id, false);
+    let group_id = wanted.id;
+    let created = false;
     let changed = GroupChanged { group_id, created, display_name, added, removed };
     cx.emit(Subject::WORKSPACE, &changed)?;
     Ok(Full { row: wanted, members: members.into_iter().collect() })

@@ -267,7 +267,8 @@ fn find_groups(cx: &Read<'_>, filter: Option<&Filter>, page: &mut Window) -> Res
             Ok(rows.map(|row| Found::Group(Full { row, members: Vec::new() })).collect())
         });
     };
-    let (mut left, compares_members) = (SCIM_SCAN_MAX, filter.names_members());
+    let mut left = SCIM_SCAN_MAX;
+    let compares_members = filter.names_members();
     let mut compare = |rows: Vec<GroupRow>| {
         let members = if compares_members { group_rows::members_of(cx, &rows, left)? } else { Vec::new() };
         left = left.saturating_sub(i64::try_from(members.len()).unwrap_or(i64::MAX));
@@ -314,7 +315,8 @@ fn scan<T>(
     position: impl Fn(&T) -> i64,
     mut each: impl FnMut(Vec<T>) -> Result<()>,
 ) -> Result<()> {
-    let (mut after, mut compared) = (0, 0_i64);
+    let mut after = 0;
+    let mut compared = 0_i64;
     loop {
         let rows = read(after)?;
         let Some(last) = rows.last() else { return Ok(()) };

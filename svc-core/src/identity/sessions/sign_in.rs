@@ -60,7 +60,8 @@ pub struct NewSession {
 const HAS_SECRET: &str = "select id from tokens where id = $1 and secret_hash = $2";
 
 pub(super) fn create_session(cx: &mut Write<'_>, input: &SignIn) -> Result<NewSession> {
-    let (caller, created_at) = (cx.caller().clone(), cx.now());
+    let caller = cx.caller().clone();
+    let created_at = cx.now();
     let member_id = caller.member_id()?;
     let hash = secret_hash(&SecretString::from(input.token.as_str()));
     let own = match (caller.token_id, caller.session_id()) {
@@ -93,7 +94,8 @@ pub(crate) fn open_session(
     expires_at: Time,
     about: Value,
 ) -> Result<NewSession> {
-    let (workspace_id, created_at) = (cx.caller().workspace_id, cx.now());
+    let workspace_id = cx.caller().workspace_id;
+    let created_at = cx.now();
     let session = NewSession { session_id: cx.new_id()?, workspace_id, member_id, created_at, expires_at };
     let (token_id, secret_hash, capabilities) = match of {
         SessionOf::Token(token, hash) => (Some(token), Some(hash), None),

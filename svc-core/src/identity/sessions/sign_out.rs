@@ -33,7 +33,9 @@ pub struct SignedOut {
 const END: &str = "update sessions set ended_at = $2 where id = $1 and ended_at is null";
 
 pub(super) fn end_session(cx: &mut Write<'_>, input: &SignOut) -> Result<SignedOut> {
-    let (session_id, member_id, now) = (own_session(cx)?, cx.caller().member_id()?, cx.now());
+    let session_id = own_session(cx)?;
+    let member_id = cx.caller().member_id()?;
+    let now = cx.now();
     let session_ids = if input.everywhere {
         cx.caller().check_personal()?;
         end_all_of(cx, member_id)?

@@ -48,7 +48,8 @@ pub(super) struct AttenuateToken {
 }
 
 pub(super) fn attenuate_token(cx: &mut Write<'_>, input: &AttenuateToken) -> Result<MintedToken> {
-    let (caller, now) = (cx.caller().clone(), cx.now());
+    let caller = cx.caller().clone();
+    let now = cx.now();
     let member_id = caller.member_id()?;
     let Some(parent_id) = caller.token_id else {
         return Err(Error::forbidden("only a token can be narrowed, and the request has none"));

@@ -75,7 +75,8 @@ pub(super) fn mint_token(cx: &mut Write<'_>, input: &MintToken) -> Result<Minted
     let expires_at = expiry(cx.now(), input.expires_at, input.expires_in_secs)?;
     authority::check_grants(cx.caller().capabilities, wanted)?;
     check_takes_tokens(&member)?;
-    let (label, quotas) = (input.label.as_deref(), input.quotas);
+    let label = input.label.as_deref();
+    let quotas = input.quotas;
     let mint = Mint { label, expires_at, quotas, ..Mint::new(&member, wanted) };
     issue(cx, &mint)
 }
@@ -204,7 +205,8 @@ pub(crate) fn issue(cx: &mut Write<'_>, mint: &Mint<'_>) -> Result<MintedToken> 
         quotas,
     };
     let lsn = cx.emit_in(mint.workspace_id, Subject::WORKSPACE.about(mint.member_id), &event)?.lsn;
-    let (created_at, hash) = (cx.now(), secret_hash(&secret));
+    let created_at = cx.now();
+    let hash = secret_hash(&secret);
     cx.insert(&new_row!("insert into tokens" {
         id,
         workspace_id: mint.workspace_id,

@@ -59,7 +59,8 @@ impl Revocable {
 
     /// Revokes them, and returns when the token was revoked.
     pub fn revoke(&self, cx: &mut Write<'_>) -> Result<Time> {
-        let (token, now) = (&self.token, cx.now());
+        let token = &self.token;
+        let now = cx.now();
         for (token_id, member_id) in &self.ending {
             let event = TokenRevoked { token_id: *token_id, member_id: *member_id, revoked_with: token.id };
             cx.emit(Subject::WORKSPACE.about(*member_id), &event)?;

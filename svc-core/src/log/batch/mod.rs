@@ -360,7 +360,8 @@ mod tests {
     }
 
     fn emit(batch: &mut Batch, conn: &Conn, workspace: WorkspaceId) -> Result<Recorded> {
-        let (now, attribution) = (batch.now(), Attribution::default());
+        let now = batch.now();
+        let attribution = Attribution::default();
         batch.emit(conn, workspace, now, Subject::WORKSPACE, &attribution, &Probe { number: 1 })
     }
 

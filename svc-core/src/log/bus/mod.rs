@@ -47,7 +47,8 @@ enum Work {
 
 /// Reads the position, kind and subject of an event from its row.
 fn new_event(row: &mut Row) -> Result<(String, NewEvent)> {
-    let (lsn, kind) = (row.take()?, row.take()?);
+    let lsn = row.take()?;
+    let kind = row.take()?;
     let subject = Subject { channel_id: row.take()?, thread_id: row.take()?, member_id: row.take()? };
     Ok((kind, NewEvent { lsn, subject }))
 }
@@ -408,7 +409,8 @@ mod tests {
                 .unwrap();
             let clock = Clock::mock(Time::from_micros(0));
             let bus = Arc::new(Bus::new(&clock, BUS_RETRY));
-            let (serving, conn) = (Arc::clone(&bus), opener.reader().unwrap());
+            let serving = Arc::clone(&bus);
+            let conn = opener.reader().unwrap();
             let thread = Some(std::thread::spawn(move || serving.serve(&conn)));
             let fixture = Self { clock, bus, writer, thread, _folder: folder };
             for workspace in [HERE, other()] {

@@ -68,7 +68,8 @@ impl Tail {
         if let Some(broken) = state.broken {
             return TailView::Broken(broken);
         }
-        let (last, head) = (state.cursor.lsn(), state.head);
+        let last = state.cursor.lsn();
+        let head = state.head;
         if after >= last {
             return TailView::Events { events: Vec::new(), up_to: after, head };
         }
@@ -77,7 +78,8 @@ impl Tail {
             return TailView::Behind;
         }
         let skipped = usize::try_from(after.saturating_add(1).saturating_sub(first)).unwrap_or(usize::MAX);
-        let (mut events, mut up_to) = (Vec::new(), after);
+        let mut events = Vec::new();
+        let mut up_to = after;
         for event in state.ring.iter().skip(skipped) {
             if takes(event) {
                 if events.len() >= max {
@@ -214,7 +216,9 @@ fn read_head(conn: &Conn, workspace: WorkspaceId, clock: &Clock) -> Result<Optio
     let asked = clock.monotonic();
     let mut rows = conn.query(sql, &[&workspace])?;
     let Some(row) = rows.first_mut() else { return Ok(None) };
-    let (lsn, epoch, floor) = (row.take()?, row.take()?, row.take()?);
+    let lsn = row.take()?;
+    let epoch = row.take()?;
+    let floor = row.take()?;
     if let Some(theirs) = row.take()? {
         clock.hear(theirs, asked);
     }
@@ -284,7 +288,8 @@ mod tests {
     fn a_tail_has_what_followed_its_beginning() {
         let (_folder, conn) = sqlite_for_tests();
         stored(&conn);
-        let (tail, clock) = (tail_after(12), Clock::mock(Time::from_micros(9)));
+        let tail = tail_after(12);
+        let clock = Clock::mock(Time::from_micros(9));
         assert!(!tail.pull(&conn, &clock).unwrap());
         let all = |after| lsns(tail.view(after, 100, |_| true));
         assert_eq!(all(12), Ok((13..=20).collect()));
@@ -323,7 +328,8 @@ mod tests {
         let (_folder, conn) = sqlite_for_tests();
         stored(&conn);
         let clock = Clock::mock(Time::from_micros(9));
-        let (ahead, behind) = (tail_after(2), tail_after(2));
+        let ahead = tail_after(2);
+        let behind = tail_after(2);
         ahead.pull(&conn, &clock).unwrap();
         conn.batch("update heads set floor = 15; delete from events where lsn < 15").unwrap();
         for tail in [&ahead, &behind] {

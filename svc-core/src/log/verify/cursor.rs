@@ -110,12 +110,15 @@ impl ChainCursor {
         mut each: impl FnMut(i64, &Fields<'_>) -> bool,
     ) -> Result<Result<(), Break>> {
         let workspace = self.verifier.workspace_id;
-        let (mut checked, mut stopped) = (Ok(()), false);
-        let (mut rows, mut bytes) = (bounds.rows, bounds.bytes);
+        let mut checked = Ok(());
+        let mut stopped = false;
+        let mut rows = bounds.rows;
+        let mut bytes = bounds.bytes;
         let mut at = self.clone();
         // The database may send fewer rows than it could, so only an empty result is the end.
         while checked.is_ok() && !stopped && rows > 0 && at.lsn() < bounds.up_to {
-            let (after, asked) = (at.lsn(), rows);
+            let after = at.lsn();
+            let asked = rows;
             visit_events(source, (workspace, after, bounds.up_to), (rows, bytes), &mut |row| {
                 let event = EventRow::of(row);
                 stopped = event

@@ -180,7 +180,8 @@ fn verify_parts(
     mut whole: Verifier,
     parts: Vec<Part>,
 ) -> Result<Option<ChainReport>> {
-    let (workspace_id, expected) = (whole.workspace_id, whole.expected);
+    let workspace_id = whole.workspace_id;
+    let expected = whole.expected;
     let task = Task { workspace_id, expected, parts, next: AtomicUsize::new(0) };
     let mut walked = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(|| task.work(opener))).collect();
@@ -341,7 +342,10 @@ mod tests {
                 false => probe(workspace_id, lsn, prev_hash, Subject::default(), lsn),
             };
             (prev_hash, last) = (event.content_hash, event.at);
-            let (lsn, kind, at, hash) = (event.lsn, event.kind, event.at, event.content_hash);
+            let lsn = event.lsn;
+            let kind = event.kind;
+            let at = event.at;
+            let hash = event.content_hash;
             let columns: [&dyn crate::store::ToParam; 7] =
                 [&workspace_id, &lsn, &kind, &at, &event.prev_hash, &hash, &event.payload];
             conn.execute(INSERT, &columns).unwrap();
@@ -463,7 +467,8 @@ mod tests {
         conn.batch("delete from events where lsn < 7").unwrap();
         let found: Vec<_> =
             heads.iter().map(|head| verified(&opener, &conn, Some(*head), "").expected).collect();
-        let (contained, below) = (Some(ExpectedFound::Contained), Some(ExpectedFound::BelowFloor));
+        let contained = Some(ExpectedFound::Contained);
+        let below = Some(ExpectedFound::BelowFloor);
         assert_eq!(found, [below, contained, contained, contained, contained]);
         conn.batch("delete from events where lsn < 8").unwrap();
         assert_eq!(verified(&opener, &conn, Some(heads[1]), "").expected, below);

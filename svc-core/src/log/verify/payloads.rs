@@ -48,7 +48,8 @@ impl EventColumns {
         let Chained { chain } = serde_json::from_str(payload).ok()?;
         let Chain { at, channel_id, kind, lsn, member_id, prev_hash, thread_id } = chain;
         let subject = Subject { channel_id, thread_id, member_id };
-        let (at, prev_hash) = (Time::from_micros(at), parse_hash(&prev_hash)?);
+        let at = Time::from_micros(at);
+        let prev_hash = parse_hash(&prev_hash)?;
         Some(Self { lsn, kind, at, subject, prev_hash, content_hash: sha256(payload.as_bytes()) })
     }
 }
@@ -106,7 +107,8 @@ impl PayloadVerifier {
     /// Checks after the last event that the log ends as it should, and that it and its messages begin where
     /// it has declared.
     pub fn end(&self, (lsn, hash, at): (i64, [u8; 32], Time), words_floor: i64) -> Result<(), Break> {
-        let (floor, pruned_at) = (self.verifier.floor, self.pruned_at);
+        let floor = self.verifier.floor;
+        let pruned_at = self.pruned_at;
         let head = Head { lsn, hash, floor, pruned_at, words_floor, at };
         self.verifier.end(Some(&HeadRow(Some(head))))?;
         let broken = Err(Break { lsn: pruned_at.max(self.verifier.pruned_at), defect: Defect::Floor });

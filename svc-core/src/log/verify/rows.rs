@@ -129,7 +129,8 @@ const HEAD: &str = "select lsn, hash, floor, pruned_at, words_floor, at from hea
 /// Returns the head row of a workspace's log, if there is one.
 pub(super) fn head_row(source: &impl Source, workspace: WorkspaceId) -> Result<Option<HeadRow>> {
     let head = |row: &dyn Columns| {
-        let (lsn, hash) = (row.int(0)?, row.hash(1)?);
+        let lsn = row.int(0)?;
+        let hash = row.hash(1)?;
         let [floor, pruned_at, words_floor, at] = [row.int(2)?, row.int(3)?, row.int(4)?, row.int(5)?];
         Some(Head { lsn, hash, floor, pruned_at, words_floor, at: Time::from_micros(at) })
     };

@@ -424,7 +424,8 @@ mod tests {
         }
         for up_to_lsn in [2, 4] {
             let pruned = MessagesPruned { up_to_lsn, messages: 1, reason: PruneReason::Retention };
-            let (lsn, prev) = (i64::try_from(rows.len()).unwrap() + 1, hash_of(rows.last().unwrap()));
+            let lsn = i64::try_from(rows.len()).unwrap() + 1;
+            let prev = hash_of(rows.last().unwrap());
             rows.push(record(workspace(1), lsn, prev, Subject::default(), &pruned).into());
         }
         rows.push(event(workspace(1), 8, hash_of(&rows[6]), 8));

@@ -173,7 +173,9 @@ impl Walk {
     /// Checks the events of one statement. A failed statement leaves no trace.
     fn next_page(&mut self, source: &impl Source) -> Result<Page> {
         let mut verifier = self.verifier.clone();
-        let (mut rows, mut bytes, mut checked) = (0, 0_usize, Ok(()));
+        let mut rows = 0;
+        let mut bytes = 0_usize;
+        let mut checked = Ok(());
         let workspace_id = verifier.workspace_id;
         let place = (workspace_id, self.after, self.last);
         visit_events(source, place, (PAGE_ROWS, PAGE_BYTES), &mut |row| {

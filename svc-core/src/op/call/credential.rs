@@ -307,7 +307,8 @@ mod tests {
 
     #[test]
     fn a_cookie_counts_only_with_its_signature() {
-        let (good, other) = (cookie(ID), cookie(OTHER));
+        let good = cookie(ID);
+        let other = cookie(OTHER);
         let session = format!("session {ID}");
         let signature = good.rsplit('.').next().unwrap();
         let named = |value: &str| format!("svc_session={value}");
@@ -396,7 +397,8 @@ mod tests {
         /// For any input, a session is read only from the exact value that this key has signed.
         #[test]
         fn any_cookie_is_read_and_only_a_signed_one_counts(sent in hostile()) {
-            let (key, signed) = (key(), cookie(ID));
+            let key = key();
+            let signed = cookie(ID);
             for cookies in sent {
                 let read = read_credential(std::iter::empty(), [cookies.as_slice()].into_iter(), Some(&key));
                 let good = values(&cookies).contains(&signed);

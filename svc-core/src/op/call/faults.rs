@@ -153,7 +153,8 @@ fn check_alternatives(alternatives: &[Value], value: &Value, path: &str, faults:
     let tag = tag_options(alternatives, value);
     let at_tag = tag.as_ref().map(|(tag, _)| format!("{path}.{tag}"));
     if let (Some((tag, options)), Some(at_tag)) = (tag, &at_tag) {
-        let (given, wanted) = (value.get(tag), json!({"enum": options}));
+        let given = value.get(tag);
+        let wanted = json!({"enum": options});
         if !given.is_some_and(|given| options.contains(given)) {
             let expected = expected(&wanted);
             let told = given.map_or_else(

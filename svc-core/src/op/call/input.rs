@@ -351,8 +351,10 @@ fn read_body(body: &[u8], wanted: Wanted<'_>, entries: &mut Vec<Entry<'_>>) -> R
     if body.iter().all(u8::is_ascii_whitespace) {
         return Ok(());
     }
-    let (given, budget) = (entries.len(), Budget::of(VALUES_MAX));
-    let (mut refusal, mut reading) = (None, None);
+    let given = entries.len();
+    let budget = Budget::of(VALUES_MAX);
+    let mut refusal = None;
+    let mut reading = None;
     let mut json = serde_json::Deserializer::from_slice(body);
     let members = Members { wanted, entries, budget: &budget, refusal: &mut refusal, reading: &mut reading };
     let read = json.deserialize_map(members).and_then(|()| json.end());
@@ -619,7 +621,8 @@ mod tests {
         }
 
         let read = |result: usize, more: usize, end: &str| {
-            let (result, more) = ("{},".repeat(result), "0,".repeat(more));
+            let result = "{},".repeat(result);
+            let more = "0,".repeat(more);
             let body = format!(r#"{{"result":{{"a":[{result}{{}}]}},"more":[{more}0]{end}"#);
             decode::<Free>(&Input::json(body))
         };

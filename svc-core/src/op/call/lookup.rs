@@ -102,7 +102,8 @@ impl Caller {
         if (self.workspace_id, self.member) != (session.workspace_id, session.member) {
             return Err(unauthenticated("the token and the session are of different members"));
         }
-        let (via, beside_until) = (Via::Both(id), session.expires_at);
+        let via = Via::Both(id);
+        let beside_until = session.expires_at;
         Ok(Self { via, beside_until, revoked: self.revoked || session.revoked, ..self })
     }
 }

@@ -151,7 +151,9 @@ impl<'a> Round<'a> {
     }
 
     fn take_lease(&self) -> Result<Taken> {
-        let (name, lease, holder) = (self.chore.name, self.chore.lease, self.leases.holder);
+        let name = self.chore.name;
+        let lease = self.chore.lease;
+        let holder = self.leases.holder;
         let began = self.clock().monotonic();
         let run = move |cx: &mut Write<'_>| take(cx, name, lease, holder);
         let taken = self.dispatch.as_instance(WorkspaceId::INSTANCE, Surface::System, run)?;
@@ -188,7 +190,8 @@ impl Lead<'_, '_> {
 
     /// Renews the lease if two thirds of it or less remain.
     fn renew(&self) -> Result<()> {
-        let (round, chore) = (self.round, self.round.chore);
+        let round = self.round;
+        let chore = self.round.chore;
         if chore.who == Who::EveryProcess {
             return Ok(());
         }

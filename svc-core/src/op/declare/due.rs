@@ -64,7 +64,8 @@ impl Due {
         before: Progress,
     ) -> Result<Option<Progress>> {
         let Progress { last: (end, id), mut failed } = before;
-        let (next, settle) = (self.next, self.settle);
+        let next = self.next;
+        let settle = self.settle;
         let due: Vec<(Time, Uuid, WorkspaceId)> =
             round.read(move |cx| cx.query(next, &[&cx.now(), &end, &id, &OF_ONE_STEP]))?;
         let Some((end, id, _)) = due.last().copied() else { return failed.map_or(Ok(None), Err) };

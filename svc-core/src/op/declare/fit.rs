@@ -289,7 +289,8 @@ impl<'a> Part<'a> {
 /// Returns the longest prefix of a text that has no more than `most` bytes as JSON, and its number of
 /// characters.
 fn beginning(text: &str, most: usize) -> (&str, usize) {
-    let (mut bytes, mut kept) = (2_usize, 0_usize);
+    let mut bytes = 2_usize;
+    let mut kept = 0_usize;
     for (place, c) in text.char_indices() {
         bytes = bytes.saturating_add(match c {
             '"' | '\\' | '\u{8}' | '\t' | '\n' | '\u{c}' | '\r' => 2,
@@ -315,7 +316,8 @@ fn some_of(
     from_the_end: bool,
     of_page: Option<usize>,
 ) -> Result<(usize, Vec<u8>)> {
-    let (mut kept, mut bytes) = (0_usize, 2_usize);
+    let mut kept = 0_usize;
+    let mut bytes = 2_usize;
     let mut next: Box<dyn Iterator<Item = &&RawValue>> =
         if from_the_end { Box::new(items.iter().rev()) } else { Box::new(items.iter()) };
     let mut first = None;
@@ -480,7 +482,8 @@ mod tests {
 
     /// Checks a text that may have been cut, in an object that says so.
     fn check_text(short: &Value, full: &Value, text: &str) -> Result<(), TestCaseError> {
-        let (kept, whole) = (short[text].as_str().unwrap(), full[text].as_str().unwrap());
+        let kept = short[text].as_str().unwrap();
+        let whole = full[text].as_str().unwrap();
         prop_assert!(whole.starts_with(kept));
         prop_assert_eq!(short.get("truncated").is_some(), kept.len() < whole.len());
         let offset = short.get("next_offset").map(|offset| offset.as_u64().unwrap());
@@ -568,7 +571,8 @@ mod tests {
         fn a_text_is_read_part_by_part(body in texts(20_000)) {
             let shape = Shape::of(&page()["properties"]["items"]["items"]);
             let full = json!({"id": "m", "body": body, "metadata": {}, "content": []}).to_string();
-            let (mut read, mut offset) = (String::new(), 0);
+            let mut read = String::new();
+            let mut offset = 0;
             loop {
                 let rest = read_on(full.as_bytes(), "body", offset).unwrap();
                 let bounds = Bounds { max_bytes: LEAST, offset };

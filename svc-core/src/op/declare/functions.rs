@@ -42,7 +42,9 @@ pub fn wait<I: InputType + LongPoll, O: OutputType>(
     run: fn(&Read<'_>, &mut I) -> Result<Poll<O>>,
 ) -> Operation {
     Builder::<Reads, _, _, _>::new(operation.into(), Effect::Wait).declare::<O>(move |mut input, ()| {
-        let (filter, timeout, supply) = (input.filter(), input.timeout(), input.supply());
+        let filter = input.filter();
+        let timeout = input.timeout();
+        let supply = input.supply();
         let job: WaitJob = Box::new(move |cx| {
             Ok(match run(cx, &mut input)? {
                 Poll::Ready(output) => Poll::Ready(Box::new(WaitOutput::Ready(output))),
@@ -340,8 +342,10 @@ impl<I: InputType, O: Returned<I>, P: Found + Send + 'static> AfterPreflight<I, 
         let operation = self.change.declare::<O>(move |input, ()| {
             let input = Arc::new(input);
             Job::Preflight(Box::new(move |cx| {
-                let (found, input) = (read(cx, &input)?, Arc::clone(&input));
-                let (home, bytes) = (found.home(), found.bytes());
+                let found = read(cx, &input)?;
+                let input = Arc::clone(&input);
+                let home = found.home();
+                let bytes = found.bytes();
                 let job: WriteJob = Box::new(move |cx| run(cx, &input, &found).map(done));
                 Ok(Preflight { home, job, bytes })
             }))

@@ -467,7 +467,9 @@ pub(crate) fn in_order(declared: Vec<Records>) -> Result<Vec<Records>> {
     {
         return Err(Error::internal(format!("the table {table} comes after {after}, which is not declared")));
     }
-    let (mut placed, mut ordered, mut left) = (BTreeSet::new(), Vec::new(), declared);
+    let mut placed = BTreeSet::new();
+    let mut ordered = Vec::new();
+    let mut left = declared;
     while !left.is_empty() {
         let (ready, waiting): (Vec<_>, Vec<_>) =
             left.into_iter().partition(|records| records.after.iter().all(|after| placed.contains(after)));
@@ -491,7 +493,8 @@ mod tests {
 
     #[test]
     fn a_table_comes_after_those_that_it_refers_to() {
-        let (a, b) = (Records::table("a", "id").after("b"), Records::table("b", "id"));
+        let a = Records::table("a", "id").after("b");
+        let b = Records::table("b", "id");
         assert_eq!(names(vec![a.clone(), b.clone()]).unwrap(), ["b", "a"]);
         names(vec![a.clone()]).unwrap_err();
         names(vec![b.clone(), b.clone()]).unwrap_err();

@@ -165,7 +165,8 @@ mod tests {
 
     #[test]
     fn the_id_of_the_documentation_follows_from_the_name() {
-        let (mut few, mut more) = (Fixture::founded(), Fixture::founded());
+        let mut few = Fixture::founded();
+        let mut more = Fixture::founded();
         more.document("channel");
         few.document("thread");
         more.document("thread");

@@ -194,7 +194,8 @@ impl Table {
             table.records.extend(feature.records);
             for operation in feature.operations {
                 check(&operation)?;
-                let (name, operation) = (operation.name(), Arc::new(operation));
+                let name = operation.name();
+                let operation = Arc::new(operation);
                 if table.operations.insert(name, operation).is_some() {
                     return Err(Error::internal(format!("two operations are named {name}")));
                 }

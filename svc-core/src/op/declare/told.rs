@@ -42,7 +42,8 @@ pub(super) const CURSOR_BYTES: usize = 120;
 pub(crate) fn describe(schema: &mut Value) {
     each_part(schema, &mut |part| describe(part));
     let Some(Value::Object(members)) = schema.get_mut("properties") else { return };
-    let (mut is_cut, is_page) = (false, members.contains_key(NEXT_CURSOR));
+    let mut is_cut = false;
+    let is_page = members.contains_key(NEXT_CURSOR);
     for (name, member) in members.iter_mut() {
         if is_whole(name, member) {
             is_cut = true;

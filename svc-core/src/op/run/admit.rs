@@ -82,7 +82,9 @@ impl Admission {
         };
         let client = own.or(head.peer.map(Client::Peer));
         let standings = Arc::default();
-        let (surface, is_follow_up, asks_otherwise) = (head.surface, false, false);
+        let surface = head.surface;
+        let is_follow_up = false;
+        let asks_otherwise = false;
         Self { access, surface, path, client, standings, is_follow_up, asks_otherwise }
     }
 
@@ -149,7 +151,9 @@ pub(super) struct AdmitCall {
 impl AdmitCall {
     /// Admits or rejects the request by the result of the lookup, after the transaction.
     fn admit(&mut self) -> Result<()> {
-        let (limits, needs, charged) = (&self.call.dispatch.limits, self.call.needs, self.charged.take());
+        let limits = &self.call.dispatch.limits;
+        let needs = self.call.needs;
+        let charged = self.charged.take();
         let mut gate = Gate { limits, needs, peer: self.peer, now: self.now(), charged };
         let outcome = pipeline::admit(&mut gate, &self.found);
         self.charged = gate.charged;

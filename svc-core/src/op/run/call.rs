@@ -346,7 +346,8 @@ impl Call {
                 Work::Operation(operation, _) => operation.name(),
                 Work::Own | Work::Unknown => "none",
             };
-            let (workspace, cause) = (self.access.workspace(), error.cause());
+            let workspace = self.access.workspace();
+            let cause = error.cause();
             tracing::warn!(operation, %workspace, ?cause, "a read has used up its budget");
         }
         let error = error.seen_at(self.lsn());

@@ -469,7 +469,8 @@ impl<'a> Write<'a> {
         if let (Some(session), Some(members)) = (self.caller.session_id(), metadata.as_object_mut()) {
             members.insert("session_id".to_owned(), json!(session));
         }
-        let (at, attribution) = (self.now, self.caller.attribution());
+        let at = self.now;
+        let attribution = self.caller.attribution();
         let entry = AuditEntry { at, action, attribution, metadata };
         self.batch.borrow_mut().audit(self.conn, workspace, &entry)
     }

@@ -59,7 +59,9 @@ impl LongCall {
 
     /// Queues its next page.
     pub fn queue(self) {
-        let (dispatch, scans, task) = (Arc::clone(&self.call.dispatch), self.scans, Box::new(self));
+        let dispatch = Arc::clone(&self.call.dispatch);
+        let scans = self.scans;
+        let task = Box::new(self);
         if scans { dispatch.executor.scan(task) } else { dispatch.executor.read(task, true) }
     }
 

@@ -38,7 +38,8 @@ pub(super) enum LookupStart<T> {
 
 impl<T> Default for Lookups<T> {
     fn default() -> Self {
-        let (waiting, turns) = (HashMap::new(), VecDeque::new());
+        let waiting = HashMap::new();
+        let turns = VecDeque::new();
         Self(Mutex::new(Queues { running: 0, waiting, turns, count: 0 }))
     }
 }

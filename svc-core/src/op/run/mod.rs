@@ -277,7 +277,8 @@ impl Dispatch {
             Ok(job)
         });
         let named = (listing.detail == Detail::Lean).then(|| input.ids());
-        let (operation_of_answer, table) = (Arc::clone(operation), Arc::clone(&self.table));
+        let operation_of_answer = Arc::clone(operation);
+        let table = Arc::clone(&self.table);
         let asked = Asked { operation: operation_of_answer, table, named, bounds: listing.bounds };
         let max_bytes = listing.bounds.max_bytes;
         let done: Done = Box::new(move |outcome| {
@@ -334,7 +335,8 @@ impl Dispatch {
                 ticket.parked = Parked::start(call, poll, done);
             }
             Ok(Job::Preflight(read)) => {
-                let (status, first) = (operation.http().success.status(), operation.run.first);
+                let status = operation.http().success.status();
+                let first = operation.run.first;
                 let read = Prepared::Ready(read);
                 self.preflight(PreflightCall { call, status, read, first, thread, found: None, done }, on);
             }

@@ -34,7 +34,8 @@ impl<'a> Write<'a> {
     /// Call it in the transaction that replaces a text which is stored nowhere else. `kind` is the table of
     /// the text, `id` its owner, and `version` its number, which must be unique. Does nothing without a hold.
     pub fn keep_replaced(&mut self, kind: &'static str, id: Uuid, version: i64, old: &str) -> Result<()> {
-        let (workspace, now) = (self.caller().workspace_id, self.now());
+        let workspace = self.caller().workspace_id;
+        let now = self.now();
         if !self.is_under_hold(workspace)? {
             return Ok(());
         }

@@ -54,7 +54,8 @@ impl WriteTask<Batch> for Refusal {
     fn run(&mut self, conn: &Conn, batch: &RefCell<Batch>) -> Result<()> {
         self.found = None;
         let (entered, Some(keyed)) = (self.call.entered()?, &self.call.keyed) else { return Ok(()) };
-        let (now, shared) = (batch.borrow().now(), &self.call.dispatch.shared);
+        let now = batch.borrow().now();
+        let shared = &self.call.dispatch.shared;
         let mut cx = Write::new(conn, &entered.caller, now, shared, batch);
         match keyed.found(&cx) {
             // Only the other call may end its steps.

@@ -167,7 +167,8 @@ impl Keyed {
     ) -> Result<()> {
         let Some(mark) = self.marks.first() else { return Ok(()) };
         let Some((member, key)) = mark.of(&self.key, cx.caller())? else { return Ok(()) };
-        let (lsn, until) = (cx.lsn()?, cx.now().plus(LASTS));
+        let lsn = cx.lsn()?;
+        let until = cx.now().plus(LASTS);
         cx.save_any(
             KEEP,
             &[

@@ -43,7 +43,8 @@ pub struct MailSettings {
 impl MailSettings {
     /// Returns the mail settings of a configuration.
     pub(crate) fn configured(config: &Config) -> Option<Self> {
-        let (mail, url) = (config.mail.as_ref()?, config.public_url.as_ref()?);
+        let mail = config.mail.as_ref()?;
+        let url = config.public_url.as_ref()?;
         Some(Self { delay: mail.delay, public_url: url.to_string() })
     }
 }

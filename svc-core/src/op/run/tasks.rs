@@ -130,7 +130,8 @@ impl WriteCall {
         thread: Option<ThreadId>,
         done: Done,
     ) -> Self {
-        let (job, progress) = (Prepared::Ready(job), Progress::Again(None));
+        let job = Prepared::Ready(job);
+        let progress = Progress::Again(None);
         Self { call, status, job, wants, thread, progress, has_begun: false, done }
     }
 }

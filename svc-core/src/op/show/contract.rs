@@ -16,7 +16,8 @@ pub fn operations(table: &Table) -> Value {
 }
 
 fn described(operation: &Operation) -> Value {
-    let (http, docs) = (operation.http(), operation.docs());
+    let http = operation.http();
+    let docs = operation.docs();
     json!({
         "name": operation.name(),
         "title": docs.title,

@@ -45,7 +45,9 @@ pub fn errors_page() -> String {
             ErrorForm::Error(number) => format!("\n.br\nJSON\\-RPC error {}.", roff(&number.to_string())),
             ErrorForm::Result => String::new(),
         };
-        let (name, status, title) = (roff(code.name()), code.status(), roff(code.title()));
+        let name = roff(code.name());
+        let status = code.status();
+        let title = roff(code.title());
         let _ = write!(page, ".TP\n\\fB{name}\\fP, {status}, {title}\n{}{told}\n", paragraph(code.manual()));
     }
     page.push_str(ERRORS_TAIL);

@@ -116,7 +116,8 @@ fn short(named: &Map<String, Value>, bounds: Bounds) -> Option<Map<String, Value
 
 /// Returns the text of an error for a model: what was rejected, why, and what to do.
 pub fn refusal_text(tool: &str, error: &Error) -> String {
-    let (code, mut problem) = (error.code(), problem(error));
+    let code = error.code();
+    let mut problem = problem(error);
     let mut text = format!("{tool} was refused: {} ({}).", code.title(), code.name());
     match problem.extra.remove(ERRORS) {
         Some(Value::Array(faults)) if faults.len() > 1 => {

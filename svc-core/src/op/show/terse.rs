@@ -276,7 +276,8 @@ fn description(docs: &Docs, schema: &mut Value) -> String {
         Value::String(text) => Some(text),
         _ => None,
     };
-    let (brief, text) = (take(schema::BRIEF), take("description").unwrap_or_default());
+    let brief = take(schema::BRIEF);
+    let text = take("description").unwrap_or_default();
     let mut paragraphs: Vec<&str> = text.split("\n\n").collect();
     if !docs.refuses.is_empty() {
         paragraphs.pop();

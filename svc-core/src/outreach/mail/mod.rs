@@ -176,7 +176,8 @@ fn take_items(
     mut stored: Stored,
     mail: &MailSettings,
 ) -> Result<Vec<Letter>> {
-    let (member, now) = (receiver.member, cx.now());
+    let member = receiver.member;
+    let now = cx.now();
     let Some(address) = stored.reached().cloned() else {
         drop_due(cx, member, Out::Mail)?;
         return Ok(Vec::new());

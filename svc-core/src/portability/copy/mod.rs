@@ -78,7 +78,8 @@ impl<'s> Collector<'s> {
         let Self { shared, payer, lines, renames, keys, .. } = self;
         let spools = &shared.settings.spools;
         let writer = || spools.create(payer).map(LineWriter::new);
-        let (events, out) = (writer()?, writer()?);
+        let events = writer()?;
+        let out = writer()?;
         let new = WorkspaceId::from(renames.id(header.workspace_id.uuid())?);
         let words = Scratch::create(spools)?;
         Copier { shared, source: lines.finish()?.lines, renames, keys, words, events, out }.copy(header, new)
@@ -147,7 +148,8 @@ struct Copier<'s> {
 
 impl Copier<'_> {
     fn copy(mut self, source: &Header, new: WorkspaceId) -> Result<Copy> {
-        let (mut hash, mut pruned) = (genesis(), None);
+        let mut hash = genesis();
+        let mut pruned = None;
         let mut results = self.source.section(RESULTS).peekable();
         for payload in self.source.events() {
             let payload = payload?;
@@ -181,7 +183,8 @@ impl Copier<'_> {
     /// Stores the hash of a result, which is that of its text.
     fn take_result(&self, record: &Map<String, Value>) -> Result<()> {
         let Some(text) = record.get("result").and_then(Value::as_str) else { return Ok(()) };
-        let (old, new) = (sha256(text.as_bytes()), self.json(text)?);
+        let old = sha256(text.as_bytes());
+        let new = self.json(text)?;
         self.words.put(&old, new.as_bytes())?;
         self.renames.set_hash(old, sha256(new.as_bytes()))
     }
@@ -327,7 +330,8 @@ impl Copier<'_> {
 
 /// Writes the line of an event, and returns its columns.
 fn keep_event(writer: &mut LineWriter, payload: &str) -> Result<EventColumns> {
-    let (columns, mut line) = (columns_of(payload)?, Vec::new());
+    let columns = columns_of(payload)?;
+    let mut line = Vec::new();
     push_event(&mut line, payload)?;
     let line = String::from_utf8(line).map_err(Error::internal)?;
     keep(writer, |writer| writer.event(&columns, payload, &line))?;

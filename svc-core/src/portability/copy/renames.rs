@@ -77,7 +77,9 @@ impl Renames {
 
     /// Returns the copy of a text.
     pub fn text<'t>(&self, text: &'t str) -> Result<Cow<'t, str>> {
-        let (mut renamed, mut copied, mut at) = (String::new(), 0, 0);
+        let mut renamed = String::new();
+        let mut copied = 0;
+        let mut at = 0;
         while at < text.len() {
             let found = if begins_at(text, at) { self.found_at(text, at)? } else { None };
             let Some((len, new)) = found else {
@@ -167,8 +169,9 @@ mod tests {
         let (_folder, renames) = renames();
         renames.add_id(KNOWN).unwrap();
         renames.set_hash([1; 32], [2; 32]).unwrap();
-        let (new, old_hash, new_hash) =
-            (renames.id(KNOWN).unwrap(), hash_text(&[1; 32]), hash_text(&[2; 32]));
+        let new = renames.id(KNOWN).unwrap();
+        let old_hash = hash_text(&[1; 32]);
+        let new_hash = hash_text(&[2; 32]);
         let upper = KNOWN.to_string().to_uppercase();
         let cases = [
             (format!("{KNOWN}"), format!("{new}")),

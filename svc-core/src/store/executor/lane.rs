@@ -57,7 +57,8 @@ const BATCH_TIME: Duration = Duration::from_millis(50);
 
 impl<S: BatchState> Lane<S> {
     pub fn new(conn: Conn, state: S, clock: Clock) -> Self {
-        let (queue, disk) = (Queue::new(clock.clone()), conn.disk());
+        let queue = Queue::new(clock.clone());
+        let disk = conn.disk();
         let writer = Writer {
             conn,
             state: state.into(),

@@ -387,7 +387,9 @@ mod tests {
         };
         open(Role::Creator)().unwrap().batch(SCHEMA).unwrap();
         let readers = Readers { threads: 2, inline: 1, limit: None };
-        let (writer, reader, scanner) = (open(Role::Writer), open(Role::Reader), open(Role::Scanner));
+        let writer = open(Role::Writer);
+        let reader = open(Role::Reader);
+        let scanner = open(Role::Scanner);
         Executor::start(vec![Tally::default()], readers, clock, &Opens { writer, reader, scanner }).unwrap()
     }
 
@@ -465,7 +467,8 @@ mod tests {
         let (sender, receiver) = mpsc::channel();
         let over = std::sync::atomic::AtomicBool::new(false);
         std::thread::scope(|scope| {
-            let (executor, over) = (&executor, &over);
+            let executor = &executor;
+            let over = &over;
             scope.spawn(move || {
                 // Keeps one more task in the queue than has finished.
                 executor.write(Box::new(Numbered(0, sender.clone())));
@@ -609,9 +612,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         // No time passes, so only the size ends a batch.
         let executor = on_file_by(&folder.path().join("t.db"), &Clock::mock(Time::from_micros(0)));
-        let (committed, (sender, ran)) = (Arc::new(AtomicUsize::new(0)), mpsc::channel());
+        let committed = Arc::new(AtomicUsize::new(0));
+        let (sender, ran) = mpsc::channel();
         let write = |workspace, bytes, hold| {
-            let (committed, ran) = (Arc::clone(&committed), sender.clone());
+            let committed = Arc::clone(&committed);
+            let ran = sender.clone();
             executor.write(Box::new(Message { workspace, bytes, hold, committed, ran }));
         };
         let (entered, enter) = mpsc::channel();
@@ -620,7 +625,8 @@ mod tests {
             (release, Holding(entered.clone(), released))
         };
         // All are queued before the first of them runs.
-        let ((begin, all), (go_on, first)) = (hold(), hold());
+        let (begin, all) = hold();
+        let (go_on, first) = hold();
         executor.write(Box::new(all));
         enter.recv().unwrap();
         write(1, LARGE, Some(first));

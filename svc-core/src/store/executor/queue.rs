@@ -109,7 +109,8 @@ impl<T: Task + ?Sized> Queue<T> {
     ///
     /// Waits for more as long as `patience` allows.
     pub fn gather(&self, first: Queued<T>, mut capacity: Capacity, patience: Patience) -> Vec<Queued<T>> {
-        let (mut tasks, mut next) = (Vec::new(), Some(first));
+        let mut tasks = Vec::new();
+        let mut next = Some(first);
         let until = self.clock.monotonic().plus(patience.span);
         while let Some(queued) = next {
             capacity.take(queued.bytes);

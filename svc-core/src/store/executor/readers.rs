@@ -160,7 +160,9 @@ impl<N: ReaderState> ReadPool<N> {
         let reader = || Ok(Mutex::new(Reader { conn: conn()?, cache: RefCell::default() }));
         let connect = |count: usize| (0..count).map(|_| reader()).collect::<Result<_>>();
         let seats = |all| Seats { all, free: all, ..Seats::default() };
-        let (turns, of_threads, of_callers) = (Turns::new(READS_QUEUED_MAX), seats(size), seats(inline));
+        let turns = Turns::new(READS_QUEUED_MAX);
+        let of_threads = seats(size);
+        let of_callers = seats(inline);
         let pool = Arc::new(Self {
             state: Mutex::new(State { turns, threads: of_threads, inline: of_callers }),
             changed: Condvar::new(),
@@ -448,8 +450,8 @@ mod tests {
                     "select cast(count(*) as bigint) from generate_series(1, 100) where pg_sleep(1) is null",
                 )
             });
-            let (settings, mut folder) =
-                (PoolSettings { name: "reader", threads, inline, limit }, Some(folder));
+            let settings = PoolSettings { name: "reader", threads, inline, limit };
+            let mut folder = Some(folder);
             let both = [Some((sqlite, endless)), server];
             let fixtures = both.into_iter().flatten().map(|(open, endless)| {
                 let interrupt = Interrupt::default();

@@ -52,7 +52,8 @@ pub(super) struct Queued<T: ?Sized> {
 impl<T: Task + ?Sized> Queued<T> {
     /// Creates a task queued now.
     pub fn new(task: Box<T>, clock: &Clock) -> Self {
-        let (source, bytes) = (task.source(), task.bytes());
+        let source = task.source();
+        let bytes = task.bytes();
         Self { since: clock.monotonic(), held_since: None, source, bytes, task }
     }
 

@@ -179,7 +179,8 @@ mod tests {
             let unreadable = client.query_one("select 1 where false", &[]).await.unwrap_err();
             [unreadable, client.batch_execute("select 1 / 0").await.unwrap_err()]
         });
-        let (unreadable, rejected) = (Failed::of_commit(unreadable), Failed::of_commit(rejected));
+        let unreadable = Failed::of_commit(unreadable);
+        let rejected = Failed::of_commit(rejected);
         assert_eq!((unreadable.error.code(), unreadable.failure), (Code::OutcomeUnknown, Failure::Broken));
         assert_eq!((rejected.error.code(), rejected.failure), (Code::Internal, Failure::Statement));
     }

@@ -28,7 +28,8 @@ impl PgConn {
 
     fn try_rewrite(&self, table: &str) -> Result<bool> {
         let client = self.client()?;
-        let (lock_timeout, limit) = (REWRITE_LOCK_TIMEOUT.as_millis(), REWRITE_TIMEOUT.as_millis());
+        let lock_timeout = REWRITE_LOCK_TIMEOUT.as_millis();
+        let limit = REWRITE_TIMEOUT.as_millis();
         let settings = format!("set lock_timeout = {lock_timeout}; set statement_timeout = {limit}");
         let back = "reset lock_timeout; reset statement_timeout";
         // A plain VACUUM leaves the bytes of dead rows in the free space of their page.

@@ -203,7 +203,8 @@ fn bounded(sql: &str, whole: &Statement) -> String {
     let names: Vec<String> = (0..whole.columns().len()).map(|place| format!("c{place}")).collect();
     let long = whole.columns().iter().zip(&names).filter(|(column, _)| is_long(column.type_()));
     let bytes: String = long.map(|(_, name)| format!(" + coalesce(octet_length({name}), 0)")).collect();
-    let (names, last) = (names.join(", "), whole.params().len() + 1);
+    let names = names.join(", ");
+    let last = whole.params().len() + 1;
     format!(
         "select {names} from (
              select *,
@@ -271,7 +272,8 @@ mod tests {
         let [one, two, three] = [(); 3].map(|()| PgConn::of(&pool).unwrap());
         one.begin(READ).unwrap();
         two.begin("begin").unwrap();
-        let (first, second) = (process(&one).unwrap(), process(&two).unwrap());
+        let first = process(&one).unwrap();
+        let second = process(&two).unwrap();
         assert_ne!(first, second);
         assert_eq!(three.begin(READ).unwrap_err().code(), Code::Unavailable);
         one.rollback().unwrap();

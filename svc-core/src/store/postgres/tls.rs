@@ -183,7 +183,8 @@ impl ServerCertVerifier for Verifier {
             _ => return Err(CertificateError::NotValidForName.into()),
         };
         if self.compares_name && !leaf.names(&host)? {
-            let (expected, presented) = (name.to_owned(), leaf.presented());
+            let expected = name.to_owned();
+            let presented = leaf.presented();
             return Err(CertificateError::NotValidForNameContext { expected, presented }.into());
         }
         Ok(ServerCertVerified::assertion())

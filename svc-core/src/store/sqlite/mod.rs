@@ -135,7 +135,8 @@ impl SqliteConn {
     ) -> Result<(Vec<Row>, bool)> {
         let (read, ended) = self.run(sql, params, |statement| {
             let columns = statement.column_count();
-            let (mut rows, mut left) = (Vec::new(), bytes);
+            let mut rows = Vec::new();
+            let mut left = bytes;
             let mut found = statement.raw_query();
             let may_end = |rows: &[_]| of_page && !rows.is_empty() && self.is_page_over();
             while left > 0 {
@@ -184,7 +185,8 @@ impl SqliteConn {
     ) -> Result<()> {
         self.run(sql, params, |statement| {
             let columns = statement.column_count();
-            let (mut left, mut found) = (bytes, statement.raw_query());
+            let mut left = bytes;
+            let mut found = statement.raw_query();
             while left > 0
                 && let Some(row) = found.next()?
             {

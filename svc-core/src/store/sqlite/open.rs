@@ -174,7 +174,8 @@ mod tests {
     #[test]
     fn a_file_that_is_created_through_a_link_is_marked_too() {
         let folder = tempfile::tempdir().unwrap();
-        let (path, link) = (folder.path().join("t.db"), folder.path().join("link.db"));
+        let path = folder.path().join("t.db");
+        let link = folder.path().join("link.db");
         std::os::unix::fs::symlink(&path, &link).unwrap();
         let conn = SqliteConn::open(&link, Role::Creator).unwrap();
         assert!(path.exists() && conn._open_here.is_some() && conn.space.is_some());

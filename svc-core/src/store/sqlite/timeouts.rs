@@ -38,8 +38,10 @@ impl StatementLimit {
     pub fn on(conn: &mut Connection, clock: Clock, interrupt: Interrupt) -> Result<Self> {
         let until = Arc::new(AtomicU64::new(u64::MAX));
         let limit = Self { clock, until, budget: Budget::new(&Clock::system()), interrupt };
-        let (until, now) = (Arc::clone(&limit.until), limit.clock.clone());
-        let (budget, interrupt) = (limit.budget.clone(), limit.interrupt.clone());
+        let until = Arc::clone(&limit.until);
+        let now = limit.clock.clone();
+        let budget = limit.budget.clone();
+        let interrupt = limit.interrupt.clone();
         let is_over = move || {
             interrupt.is_interrupted()
                 || budget.is_over()

@@ -95,7 +95,8 @@ mod tests {
     fn with_a_wal() -> (tempfile::TempDir, SqliteConn, SqliteConn) {
         let folder = tempfile::tempdir().unwrap();
         let open = |role| SqliteConn::open(&folder.path().join("t.db"), role).unwrap();
-        let (conn, other) = (open(Role::Creator), open(Role::Writer));
+        let conn = open(Role::Creator);
+        let other = open(Role::Writer);
         conn.batch("create table t (n bigint); insert into t values (1)").unwrap();
         (folder, conn, other)
     }

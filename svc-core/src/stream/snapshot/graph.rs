@@ -151,7 +151,8 @@ impl GraphEdge {
 
 impl GraphNode {
     fn of(type_name: &'static str, row: &dyn Columns) -> Option<Self> {
-        let (parent_id, state) = (row.id(1)?, row.text(3)?.to_owned());
+        let parent_id = row.id(1)?;
+        let state = row.text(3)?.to_owned();
         Some(Self { id: row.id(0)??, type_name, parent_id, lsn: row.int(2), state })
     }
 }

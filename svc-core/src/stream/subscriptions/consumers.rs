@@ -75,7 +75,8 @@ impl Consumer {
         id: ConsumerId,
         begin: Option<i64>,
     ) -> Result<Taken> {
-        let (name, checked) = (id.as_str().to_owned(), dispatch.clock.monotonic());
+        let name = id.as_str().to_owned();
+        let checked = dispatch.clock.monotonic();
         let taken = dispatch.await_change(own, Surface::System, move |cx| take(cx, member, &name, begin));
         let (holder, position, range) = taken.await?;
         let consumer = Self {
@@ -163,7 +164,9 @@ impl Consumer {
     /// Checks that no newer connection holds the consumer.
     pub async fn check(&mut self, dispatch: &Arc<Dispatch>) -> Result<()> {
         let now = dispatch.clock.monotonic();
-        let (member, name, holder) = (self.member, self.id.as_str().to_owned(), self.holder);
+        let member = self.member;
+        let name = self.id.as_str().to_owned();
+        let holder = self.holder;
         let read = move |cx: &Read<'_>| {
             let found: Option<(Uuid, Time)> = cx.one(HELD, &[&cx.caller().workspace_id, &member, &name])?;
             let seen_at = found.filter(|(held_by, _)| *held_by == holder).map(|(_, seen_at)| seen_at);
@@ -186,9 +189,12 @@ impl Consumer {
     /// Returns the change that moves it if this connection still holds it; the change returns the number of
     /// rows.
     fn moved_to(&self, position: i64) -> impl FnMut(&mut Write<'_>) -> Result<u64> + Send + 'static {
-        let (member, name, holder) = (self.member, self.id.as_str().to_owned(), self.holder);
+        let member = self.member;
+        let name = self.id.as_str().to_owned();
+        let holder = self.holder;
         move |cx| {
-            let (workspace, now) = (cx.caller().workspace_id, cx.now());
+            let workspace = cx.caller().workspace_id;
+            let now = cx.now();
             cx.change(MOVE, &[&workspace, &member, &name, &holder, &position, &now])
         }
     }
@@ -214,7 +220,8 @@ fn take(
     name: &str,
     begin: Option<i64>,
 ) -> Result<(Uuid, i64, LogRange)> {
-    let (workspace, now) = (cx.caller().workspace_id, cx.now());
+    let workspace = cx.caller().workspace_id;
+    let now = cx.now();
     let stands: Option<(i64,)> = cx.one(STANDS, &[&workspace, &member, &name])?;
     let range = LogRange::read(cx)?;
     let position = begin.or(stands.map(|(after,)| after)).unwrap_or(range.head);

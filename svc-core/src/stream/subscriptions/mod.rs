@@ -108,7 +108,8 @@ impl Subscriptions {
         let reading = dispatch.read_for(operation, admission, false, checked);
         let opened = in_time(dispatch, OPENED_WITHIN, reading).await?;
         let Opened { caller, epoch, mut range, wanted, after } = opened;
-        let (workspace, own) = (caller.workspace_id, OwnWork::caused_by(&caller));
+        let workspace = caller.workspace_id;
+        let own = OwnWork::caused_by(&caller);
         let wakeup = Arc::new(Wakeup::default());
         let consumer = match (consumer, caller.member) {
             (Some(id), Some(member)) => {

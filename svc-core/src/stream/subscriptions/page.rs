@@ -54,7 +54,8 @@ pub(super) enum PageOutcome {
 /// Reads a page for the caller.
 pub(super) fn read_page(cx: &Read<'_>, of: &PageOf) -> Result<LogPage> {
     let range = LogRange::read(cx)?;
-    let (caller, epoch) = (cx.caller().clone(), cx.epoch());
+    let caller = cx.caller().clone();
+    let epoch = cx.epoch();
     let outcome = outcome(cx, of, range)?;
     Ok(LogPage { caller, epoch, range, outcome })
 }
@@ -92,7 +93,8 @@ fn frames(cx: &Read<'_>, of: &PageOf, mut events: Vec<Arc<FeedEvent>>) -> Result
     let mut channels: Vec<ChannelId> = events.iter().filter_map(|event| event.subject.channel_id).collect();
     channels.sort_unstable();
     channels.dedup();
-    let (sight, audiences) = (cx.caller().sight, audiences(cx, &channels)?);
+    let sight = cx.caller().sight;
+    let audiences = audiences(cx, &channels)?;
     events.retain(|event| is_seen_by(event, sight, |id| audiences.get(&id).cloned()).unwrap_or(false));
     let frames = match of.form {
         FrameForm::Full => frames_with_words(cx, &events)?,

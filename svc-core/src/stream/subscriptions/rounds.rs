@@ -80,7 +80,8 @@ pub(super) fn is_seen_by(
 impl SharedTail {
     pub fn new(dispatch: &Arc<Dispatch>, own: OwnWork, tail: Arc<Tail>) -> Arc<Self> {
         let dispatch = Arc::clone(dispatch);
-        let (audiences, asked) = (Mutex::default(), Mutex::default());
+        let audiences = Mutex::default();
+        let asked = Mutex::default();
         Arc::new(Self { tail, dispatch, own, audiences, asked })
     }
 

@@ -347,7 +347,8 @@ impl Subscriber {
         if self.pass.epoch < head.epoch {
             self.renew_pass().await?;
         }
-        let (sight, epoch) = (self.pass.caller.sight, self.pass.epoch);
+        let sight = self.pass.caller.sight;
+        let epoch = self.pass.epoch;
         let shown: Option<Vec<bool>> =
             events.iter().map(|event| self.shared.shows(event, sight, epoch)).collect();
         let form = self.form;

@@ -72,7 +72,8 @@ impl Listening {
         filter: EventFilter,
         wakeup: &Arc<Wakeup>,
     ) -> Self {
-        let (number, wakeup) = (dispatch.rounds.next_number(), Arc::clone(wakeup));
+        let number = dispatch.rounds.next_number();
+        let wakeup = Arc::clone(wakeup);
         let wake: Wake = Arc::new(move |_: &[NewEvent]| wakeup.wake());
         dispatch.bus.listen(workspace, number, seen, filter, wake);
         Self { dispatch: Arc::clone(dispatch), workspace, number }

@@ -39,15 +39,19 @@ impl Walk {
             dm,
             inside: BTreeSet::new(),
         };
-        let (public, private) = (world.new_channel("modelled"), world.new_private_channel("hidden"));
-        let (thread, hidden) = (world.new_thread(&public, "Modelled"), world.new_thread(&private, "Hidden"));
+        let public = world.new_channel("modelled");
+        let private = world.new_private_channel("hidden");
+        let thread = world.new_thread(&public, "Modelled");
+        let hidden = world.new_thread(&private, "Hidden");
         let members = json!({"workspace_id": world.id("workspace"), "member_ids": [ids[1], ids[2]]});
         let dm = world.call(&tokens[0], "open_dm", members).output();
         let mut group = place(text(&dm["id"]), text(&dm["thread_id"]), true, true);
         group.inside = BTreeSet::from([0, 1, 2]);
         let places = vec![place(public, thread, false, false), place(private, hidden, true, false), group];
-        let (items, muted) = (vec![Vec::new(); MEMBERS], vec![BTreeSet::new(); MEMBERS]);
-        let (messages, online) = (Vec::new(), BTreeSet::new());
+        let items = vec![Vec::new(); MEMBERS];
+        let muted = vec![BTreeSet::new(); MEMBERS];
+        let messages = Vec::new();
+        let online = BTreeSet::new();
         let muted_threads = muted.clone();
         let mut model = Model { ids, places, messages, items, muted, muted_threads, online, told: 0 };
         // The item for the opening of the direct message.
@@ -55,7 +59,8 @@ impl Walk {
             let page = world.call(token, "list_inbox", json!({})).output();
             for item in page["items"].as_array().unwrap() {
                 let reasons = BTreeSet::from([Reason::Added]);
-                let (lsn, actor) = (item["lsn"].as_i64().unwrap(), model.ids[0].clone());
+                let lsn = item["lsn"].as_i64().unwrap();
+                let actor = model.ids[0].clone();
                 model.items[member].push(Item { lsn, reasons, message: None, place: 2, actor, read: false });
             }
         }
@@ -83,7 +88,9 @@ impl Walk {
     fn move_member(&mut self, member: usize) {
         let place = self.numbers.below(self.model.places.len());
         let Place { channel, dm, inside, .. } = &self.model.places[place];
-        let (channel, is_inside, others) = (channel.clone(), inside.contains(&member), inside.len());
+        let channel = channel.clone();
+        let is_inside = inside.contains(&member);
+        let others = inside.len();
         let input = json!({"channel_id": channel, "member_id": self.model.ids[member]});
         let admin = self.world.id("admin").to_string();
         match (dm, is_inside) {
@@ -96,7 +103,8 @@ impl Walk {
             (true, false) => {
                 let by = *inside.first().unwrap();
                 self.call(by, "add_dm_participant", input);
-                let (actor, lsn) = (self.model.ids[by].clone(), self.world.lsn());
+                let actor = self.model.ids[by].clone();
+                let lsn = self.world.lsn();
                 self.model.add(place, member, actor, lsn);
             }
             (false, true) => {

@@ -194,7 +194,8 @@ impl Model {
     pub fn post(&mut self, message: Message, lsn: i64) {
         let number = self.messages.len();
         let telling = Telling { message: number, place: message.place, author: message.author, lsn };
-        let (named, groups) = (message.words.members.clone(), message.words.groups());
+        let named = message.words.members.clone();
+        let groups = message.words.groups();
         self.messages.push(message);
         self.tell(&telling, Reason::Mention, named);
         self.tell_groups(&telling, groups);
@@ -209,7 +210,8 @@ impl Model {
         let before = std::mem::replace(&mut message.words, words.clone());
         message.body = body;
         let telling = Telling { message: number, place: message.place, author: message.author, lsn };
-        let (mut had, has) = (before.groups(), words.groups());
+        let mut had = before.groups();
+        let has = words.groups();
         self.take_back(number, Reason::Mention, |member| {
             before.members.contains(&member) && !words.members.contains(&member)
         });

@@ -90,7 +90,8 @@ impl Between {
     /// Calls an operation as a participant, over REST or MCP, and checks its rows in the trail.
     fn call(&mut self, by: usize, way: Way, name: &str, input: &Value) -> Option<Value> {
         let world = &self.world;
-        let (operation, before) = (world.operation(name), trail_end(world));
+        let operation = world.operation(name);
+        let before = trail_end(world);
         let answer = way.ask(world, &self.participants[by], operation, input);
         assert!(answer.status < 500, "{operation:?}: {:#}", answer.body);
         let answer = answer.is_success().then_some(answer.body)?;
@@ -112,7 +113,8 @@ impl Between {
         let fields = |answer: Option<Value>| answer.expect("a success");
         let members = json!({"workspace_id": workspace, "member_ids": [confidant, third]});
         let dm = fields(self.call(0, Way::Mcp, "open_dm", &members));
-        let (channel, thread) = (text(&dm["id"]), text(&dm["thread_id"]));
+        let channel = text(&dm["id"]);
+        let thread = text(&dm["thread_id"]);
         let content = json!([{"type": "text", "text": WORDS}, {"type": "data", "data": {"note": WORDS}}]);
         let message = json!({"thread_id": thread, "body": WORDS, "content": content,
                              "metadata": {"note": WORDS}});
@@ -185,7 +187,8 @@ impl Between {
 
     /// Returns the parts of the direct message in an answer to `input`.
     fn found_in(&self, answer: &Value, input: &Value) -> BTreeSet<String> {
-        let (answer, input) = (answer.to_string(), input.to_string());
+        let answer = answer.to_string();
+        let input = input.to_string();
         let ids = self.hidden.iter().map(String::as_str).filter(|id| !input.contains(id));
         ids.chain([WORDS, TALK]).filter(|hidden| answer.contains(hidden)).map(str::to_owned).collect()
     }
@@ -209,7 +212,9 @@ impl Between {
         &self,
         who: &(&'static str, String),
     ) -> (BTreeMap<&'static str, BTreeSet<String>>, BTreeSet<&str>) {
-        let (world, mut shown, mut keys) = (&self.world, BTreeMap::new(), BTreeSet::new());
+        let world = &self.world;
+        let mut shown = BTreeMap::new();
+        let mut keys = BTreeSet::new();
         for operation in world.service.table().operations().filter(|row| row.effect().changes_nothing()) {
             let example = operation.docs().example(&world.fixture).unwrap();
             for example in [Some(example), self.example_within(operation)].into_iter().flatten() {

@@ -56,7 +56,8 @@ fn features() -> Vec<Feature> {
 fn settled(world: &World, name: &str, answer: &Value) -> Value {
     let is_of_a_read = |row: &Value| {
         let mut operations = world.service.table().operations();
-        let (action, named) = (row["action"].as_str(), row["metadata"]["operation"].as_str());
+        let action = row["action"].as_str();
+        let named = row["metadata"]["operation"].as_str();
         operations.any(|operation| {
             let is_named = named.is_some_and(|named| named.ends_with(operation.name()));
             let is_own = is_personal(operation) && is_named;
@@ -94,7 +95,8 @@ fn differences(
         let settle = |answers: &Vec<Value>| -> Vec<Value> {
             answers.iter().map(|answer| settled(world, asked.0, answer)).collect()
         };
-        let (wanted, told) = (settle(wanted), settle(&after[asked]));
+        let wanted = settle(wanted);
+        let told = settle(&after[asked]);
         if wanted != told {
             let differ = wanted.iter().zip(&told).find(|(wanted, told)| wanted != told);
             println!("{asked:?}: {differ:#?}");
@@ -108,7 +110,8 @@ fn differences(
 fn what_is_personal_is_found_by_nobody_else(engine: Engine) {
     let world = World::with(engine, Setup { seed: 90, features, ..Setup::default() });
     let viewers = viewers(&world);
-    let (owner, workspace) = (&*world.people.admin, world.id("workspace"));
+    let owner = &*world.people.admin;
+    let workspace = world.id("workspace");
     let mention = world.agent("post_message", json!({"thread_id": world.id("thread"), "body": "@ada, look"}));
     let example = |operation: &Operation| operation.docs().example(&world.fixture).unwrap();
     let reads = |operation: &Operation| operation.effect() == Effect::Read;
@@ -121,7 +124,8 @@ fn what_is_personal_is_found_by_nobody_else(engine: Engine) {
     assert_eq!(ws.frame()["type"], "subscribe_ack");
     // Read in the background, so that the server's pings are answered.
     let heard = std::thread::spawn(move || ws.frame());
-    let (mut wanted, mut own_before) = (of_others(), own());
+    let mut wanted = of_others();
+    let mut own_before = own();
     assert_eq!(differences(&world, &wanted, &of_others()), BTreeSet::new(), "nothing was done in between");
 
     let tables = world.database.dump();
@@ -147,7 +151,8 @@ fn what_is_personal_is_found_by_nobody_else(engine: Engine) {
         let before = trail_end(&world);
         Way::Rest.ask(&world, owner, mark, &read).output();
         check_discreet(&world, mark, before);
-        let (found, own_now) = (of_others(), own());
+        let found = of_others();
+        let own_now = own();
         assert_eq!(differences(&world, &wanted, &found), BTreeSet::from(["count_leaked"]));
         assert_ne!(own_before, own_now, "its member finds what was done");
         (wanted, own_before) = (found, own_now);

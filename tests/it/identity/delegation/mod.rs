@@ -70,7 +70,8 @@ fn a_grant_is_made_listed_exchanged_and_revoked() {
             let input = json!({"workspace_id": world.id("workspace")});
             world.admin("list_delegation_grants", input)["items"].as_array().unwrap().clone()
         };
-        let (before, lsn) = (list().len(), world.lsn());
+        let before = list().len();
+        let lsn = world.lsn();
         let made = world.admin("create_delegation_grant", grant_of(world, &people, json!({})));
         assert_eq!(world.kinds_after(lsn), ["DelegationGranted"]);
         assert_eq!((list().len(), list().last()), (before + 1, Some(&made)));
@@ -80,7 +81,8 @@ fn a_grant_is_made_listed_exchanged_and_revoked() {
         );
         assert_eq!(made["created_by"], world.id("admin").to_string());
 
-        let (grant, lsn) = (text(&made["grant_id"]), world.lsn());
+        let grant = text(&made["grant_id"]);
+        let lsn = world.lsn();
         let token = exchange(world, &people[1].token, &grant);
         assert_eq!(world.kinds_after(lsn), ["TokenMinted"]);
         let secret = text(&token["secret"]);
@@ -130,7 +132,8 @@ fn a_grant_that_may_not_be_made_leaves_nothing() {
         let stranger = uuid::Uuid::from_u128(7).to_string();
         let past = world.clock.now().to_string();
         let beyond = world.clock.now().plus(Duration::from_secs(90 * 86_400)).shifted(1).to_string();
-        let (malformed, state) = ((400, "malformed-request"), (409, "wrong-state"));
+        let malformed = (400, "malformed-request");
+        let state = (409, "wrong-state");
         let before = format!("{:?}", world.database.dump());
         for (by, changes, (status, code)) in [
             (admin, json!({"capabilities": []}), malformed),
@@ -213,11 +216,14 @@ fn a_grant_is_exchanged_by_its_delegate_with_a_token_of_its_own() {
             json!({"workspace_id": world.id("workspace"), "member_id": delegate.id,
                    "capabilities": ["search:query"], "expires_in_secs": 3600}),
         );
-        let (nothing, none) = (text(&no_use["secret"]), json!({}));
+        let nothing = text(&no_use["secret"]);
+        let none = json!({});
         let unknown = uuid::Uuid::from_u128(7).to_string();
         let ends = |secs: u64| world.clock.now().plus(Duration::from_secs(secs)).to_string();
-        let (done, forbidden, missing, malformed) =
-            ((201, ""), (403, "forbidden"), (404, "not-found"), (400, "malformed-request"));
+        let done = (201, "");
+        let forbidden = (403, "forbidden");
+        let missing = (404, "not-found");
+        let malformed = (400, "malformed-request");
         for (by, grant, changes, wanted) in [
             (&delegate.token, &lent, none.clone(), done),
             (&own, &lent, none.clone(), done),
@@ -256,8 +262,8 @@ fn an_exchanged_token_ends_with_its_time_its_grant_and_the_token_it_was_exchange
         let people = subject_and_delegate(world);
         let ends = |token: &Value| token["expires_at"].clone();
         let after = |secs: u64| json!(world.clock.now().plus(Duration::from_secs(secs)));
-        let (long, short) =
-            (grant(world, &people, json!({})), grant(world, &people, json!({"expires_in_secs": 100})));
+        let long = grant(world, &people, json!({}));
+        let short = grant(world, &people, json!({"expires_in_secs": 100}));
         let brief = text(
             &world
                 .call(

@@ -42,9 +42,13 @@ struct Story<'w> {
 
 impl<'w> Story<'w> {
     fn begin(world: &'w World, seed: u64) -> Self {
-        let (people, random) = (subject_and_delegate(world), Random(seed));
-        let (frozen, gone) = ([false; 2], [false; 2]);
-        let (own, grants, held) = (Vec::new(), Vec::new(), Vec::new());
+        let people = subject_and_delegate(world);
+        let random = Random(seed);
+        let frozen = [false; 2];
+        let gone = [false; 2];
+        let own = Vec::new();
+        let grants = Vec::new();
+        let held = Vec::new();
         let mut story =
             Self { world, people, random, frozen, gone, ceiling_days: 90, own, grants, held, now: 0 };
         story.mint();
@@ -79,7 +83,8 @@ impl<'w> Story<'w> {
     }
 
     fn exchange(&mut self) {
-        let (by, grant) = (self.random.below(self.own.len()), self.random.below(self.grants.len()));
+        let by = self.random.below(self.own.len());
+        let grant = self.random.below(self.grants.len());
         let (secret, _, revoked) = &self.own[by];
         let lent = &self.grants[grant];
         let answer = try_to_exchange(self.world, secret, &lent.grant, json!({}));
@@ -90,7 +95,8 @@ impl<'w> Story<'w> {
         } else if lent.revoked || lent.ends <= self.now || self.gone[0] {
             answer.refused(409, "wrong-state");
         } else {
-            let (secret, ends) = (text(&answer.output()["secret"]), lent.ends.min(self.now + 900));
+            let secret = text(&answer.output()["secret"]);
+            let ends = lent.ends.min(self.now + 900);
             self.held.push(Held { secret, grant, by, ends });
         }
     }
@@ -130,7 +136,8 @@ impl<'w> Story<'w> {
                 self.own[at].2 = true;
             }
             11 => {
-                let (who, column) = (self.random.of(&[0, 1]), self.random.of(&[0, 0, 1]));
+                let who = self.random.of(&[0, 1]);
+                let column = self.random.of(&[0, 0, 1]);
                 let flags = if column == 0 { &mut self.frozen } else { &mut self.gone };
                 flags[who] = !flags[who];
                 let column = ["frozen_at", "deactivated_at"][column];

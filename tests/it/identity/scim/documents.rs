@@ -194,7 +194,8 @@ fn nothing_that_is_not_used_keeps_a_user_active() {
         let path = format!("/Users/{}", text(&user["id"]));
         let active = json!({"Operations": [{"op": "replace", "path": "active", "value": true}]});
         let sent = |method: &str, body: Vec<u8>| {
-            let (rest, target) = (world.rest(), format!("/scim/v2{path}"));
+            let rest = world.rest();
+            let target = format!("/scim/v2{path}");
             runtime().block_on(async {
                 let headers = [("content-type", "application/scim+json")];
                 let admin = Some(&*world.people.admin);
@@ -421,7 +422,8 @@ fn filters_name_every_core_attribute() {
     on_both_engines(|world| {
         let made = |path: &str, sent: Value| text(&send(world, "POST", path, &sent).body["id"]);
         let ada = json!({"userName": "ada@f.example", "externalId": "fA", "displayName": "Ada L"});
-        let (ada, long) = (made("/Users", ada), "x".repeat(900));
+        let ada = made("/Users", ada);
+        let long = "x".repeat(900);
         made("/Users", json!({"userName": "bob@f.example"}));
         let one = json!({"displayName": "F one", "externalId": "G1", "members": [{"value": ada}]});
         let one = made("/Groups", one);

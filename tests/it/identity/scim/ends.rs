@@ -37,7 +37,8 @@ fn works(world: &World, secret: &str) -> bool {
 fn all_that_a_person_can_act_with_ends_at_once_on_every_server() {
     on_both_engines(|world| {
         let other = world.another_service(7);
-        let (ada, agent) = (Somebody::new(world, "eva"), world.id("agent").to_string());
+        let ada = Somebody::new(world, "eva");
+        let agent = world.id("agent").to_string();
         let narrower = json!({"capabilities": ["workspace:read"]});
         let derived = text(&world.call(&ada.token, "attenuate_token", narrower.clone()).output()["secret"]);
         let work = ["workspace:read", "message:post"];

@@ -39,7 +39,8 @@ fn filters_find_users_with_an_index_and_without() {
         let two = new_user(world, "filter.two@corp.example");
         patch(world, &two, "replace", "externalId", json!("X'1")).output();
         patch(world, &two, "replace", "active", json!(false)).output();
-        let (first, second) = ("filter.one@corp.example", "filter.two@corp.example");
+        let first = "filter.one@corp.example";
+        let second = "filter.two@corp.example";
         for (filter, wanted) in [
             ("userName eq \"FILTER.one@corp.example\"".to_owned(), vec![first]),
             ("userName eq \"filter.one@corp.example\" and active eq false".to_owned(), vec![]),
@@ -122,7 +123,8 @@ fn an_answer_has_what_was_asked_for() {
 #[test]
 fn searches_find_groups_and_both_kinds() {
     on_both_engines(|world| {
-        let (group, person) = (world.id("scim_group"), world.id("person"));
+        let group = world.id("scim_group");
+        let person = world.id("person");
         for filter in [
             format!("members eq \"{person}\""),
             format!("members[value eq \"{person}\"]"),
@@ -139,7 +141,8 @@ fn searches_find_groups_and_both_kinds() {
         let nobody = format!("members eq \"{group}\"");
         assert_eq!(world.admin("list_scim_groups", json!({"filter": nobody}))["totalResults"], 0);
         let all = world.admin("search_scim", json!({"count": 200}));
-        let (people, groups) = (users(world, json!({})), world.admin("list_scim_groups", json!({})));
+        let people = users(world, json!({}));
+        let groups = world.admin("list_scim_groups", json!({}));
         let [all_of, people_of, groups_of] =
             [&all, &people, &groups].map(|list| list["totalResults"].as_i64());
         assert_eq!(all_of.unwrap(), people_of.unwrap() + groups_of.unwrap());

@@ -63,7 +63,8 @@ fn what_a_directory_may_not_call_a_person_is_refused() {
 fn a_patch_is_done_whole_or_not_at_all() {
     on_both_engines(|world| {
         let user = new_user(world, "eva");
-        let (id, before) = (&user["id"], world.lsn());
+        let id = &user["id"];
+        let before = world.lsn();
         let operations = json!([
             {"op": "replace", "path": "userName", "value": "ada2"},
             {"op": "replace", "path": "active", "value": true},
@@ -257,7 +258,8 @@ fn users_are_as_a_model_of_them_says() {
                     let input = json!({"id": id, "userName": name, "active": active});
                     let (before, was_active) = model[&id].clone();
                     // If access ends or comes back, a name that is taken is ignored.
-                    let (is_taken, is_kept) = (taken(&id, &model), active && was_active);
+                    let is_taken = taken(&id, &model);
+                    let is_kept = active && was_active;
                     let wanted = if is_taken && is_kept { 409 } else { 200 };
                     if wanted == 200 {
                         model.insert(id, (if is_taken { before } else { lower }, active));

@@ -129,7 +129,8 @@ impl Filler<'_> {
         let of_key = of_key.filter(|column| *column != "workspace_id" && is_free(column));
         let others = FEWER.iter().filter(|(of, by, _)| *of == name && *by != "*").map(|(_, by, _)| *by);
         let others: Vec<&str> = others.filter(|by| primary.iter().all(|column| column != by)).collect();
-        let (mut missing, mut copies) = (Vec::new(), 0);
+        let mut missing = Vec::new();
+        let mut copies = 0;
         for column in of_key.chain(others) {
             let fewer = FEWER.iter().find(|(of, by, _)| *of == name && (*by == "*" || *by == column));
             let count = fewer.map_or(MANY, |(.., count)| *count);
@@ -244,8 +245,8 @@ impl Filler<'_> {
     /// Adds live claims, each of which uses one common slot and a few others, with and without a capacity.
     fn slots(&self) {
         let database = &self.world.database;
-        let (workspace, thread) =
-            (database.id(self.world.id("workspace")), database.id(self.world.id("thread")));
+        let workspace = database.id(self.world.id("workspace"));
+        let thread = database.id(self.world.id("thread"));
         let agent = database.id(self.world.id("agent"));
         let until = self.world.clock.now().micros() + 600_000_000;
         let id = self.id("slot threads", "n.i");
@@ -308,8 +309,8 @@ impl Filler<'_> {
     /// Adds threads that wait with long footprints, and claims with long footprints, many of which conflict
     /// with them.
     fn footprints(&self) {
-        let (database, workspace) =
-            (&self.world.database, self.world.database.id(self.world.id("workspace")));
+        let database = &self.world.database;
+        let workspace = self.world.database.id(self.world.id("workspace"));
         let rows: Vec<String> = (1..=WAITING + CLAIMED)
             .map(|number| {
                 let items: Vec<Value> = (0..FOOTPRINT_ITEMS_MAX)
@@ -333,7 +334,8 @@ impl Filler<'_> {
             let id = self.id("footprint threads", &format!("n.i + {from}"));
             (id, from, count)
         });
-        let (agent, thread) = (database.id(self.world.id("agent")), database.id(self.world.id("thread")));
+        let agent = database.id(self.world.id("agent"));
+        let thread = database.id(self.world.id("thread"));
         let until = self.world.clock.now().micros() + 600_000_000;
         let copied = "workspace_id, channel_id, depth, title, priority, skill_set, blocked, has_result,
             worked_micros, created_at";
@@ -380,7 +382,8 @@ fn seed(world: &World) {
     let id = |name: &str| world.database.id(world.id(name));
     let [workspace, admin, channel, thread] = ["workspace", "admin", "channel", "thread"].map(id);
     let [claimed, token, message] = ["claimed_thread", "agent_token", "message"].map(id);
-    let (now, hash) = (world.clock.now().micros(), world.database.bytes(&[7; 32]));
+    let now = world.clock.now().micros();
+    let hash = world.database.bytes(&[7; 32]);
     let later = now + 3_600_000_000;
     for (columns, values) in [
         (

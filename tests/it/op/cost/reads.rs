@@ -111,7 +111,8 @@ pub fn expensive(world: &World, seen: &Seen) -> Vec<String> {
         }
         let mut of_operation = Vec::new();
         for (number, input) in inputs(world, operation).into_iter().enumerate() {
-            let (began, name) = (std::time::Instant::now(), operation.name());
+            let began = std::time::Instant::now();
+            let name = operation.name();
             let (answer, cost) = match operation.effect() {
                 Effect::Wait => {
                     let (answer, ran) = waited(world, seen, operation, &input);

@@ -52,7 +52,8 @@ fn the_cookies_are_as_a_browser_needs_them() {
 fn a_state_counts_once_in_its_own_browser_and_for_ten_minutes() {
     on_both(open_to_all, |world| {
         let before = left(world);
-        let (one, two) = (begin(world, "&sub=1"), begin(world, "&sub=2"));
+        let one = begin(world, "&sub=1");
+        let two = begin(world, "&sub=2");
         let state = pairs(one.sent_to.split_once('?').unwrap().1)["state"].clone();
         let unknown = one.sent_to.replace(&state, &"0".repeat(state.len()));
         let both = format!("{}; {}", one.cookie, two.cookie);

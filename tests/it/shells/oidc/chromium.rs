@@ -29,7 +29,8 @@ struct Browser {
 
 impl Browser {
     fn start(service: &str) -> Option<Self> {
-        let (scripts, _) = (std::env::var_os(SCRIPTS)?, std::env::var_os(CHROMIUM)?);
+        let scripts = std::env::var_os(SCRIPTS)?;
+        let _ = std::env::var_os(CHROMIUM)?;
         let scripts = PathBuf::from(scripts);
         let script = scripts.join("browser.mjs");
         let mut running = Running::start(Command::new(scripts.join("node")).arg(script).arg(service));
@@ -82,7 +83,8 @@ fn a_person_signs_in_and_no_other_page_acts_as_them() {
     let Some(mut browser) = Browser::start(&own) else { return skipped("a browser", CHROMIUM) };
     let site = Site::found(Engine::Sqlite);
     let server = serve(&site, &address, &browser);
-    let (workspace, admin) = (&site.founders.workspace_id, server.caller(&site.founders.admin));
+    let workspace = &site.founders.workspace_id;
+    let admin = server.caller(&site.founders.admin);
 
     let issuer = browser.provider("issuer");
     let landed = browser.run("signIn", json!({"workspace": workspace, "person": "ada"}));

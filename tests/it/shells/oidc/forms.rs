@@ -35,7 +35,8 @@ pub(super) type Form = (&'static str, Outcome, fn() -> Script);
 
 /// Returns a script that changes one document.
 pub(super) fn changed(document: Document, change: fn(&mut Value)) -> Script {
-    let (mut script, change) = (Script::default(), Box::new(change));
+    let mut script = Script::default();
+    let change = Box::new(change);
     match document {
         Document::Discovery => script.document = Some(change),
         Document::Keys => script.keys = Some(change),
@@ -61,7 +62,8 @@ pub(super) fn remove(object: &mut Value, name: &str) {
 pub(super) fn outcome(world: &World, provider: &Provider, number: usize, has_email: bool) -> Outcome {
     // The cached data of the provider is then an hour old.
     world.clock.advance(Duration::from_secs(3600));
-    let (subject, name) = (format!("p{number}"), format!("P {number}"));
+    let subject = format!("p{number}");
+    let name = format!("P {number}");
     let email = format!("{subject}@corp.example");
     let mut person = json!({"sub": subject});
     if has_email {
@@ -83,7 +85,8 @@ pub(super) fn outcome(world: &World, provider: &Provider, number: usize, has_ema
         _ => None,
     };
     if let Some(failed) = failed {
-        let ([sessions, before @ ..], [sessions_now, now @ ..]) = (before, left(world));
+        let [sessions, before @ ..] = before;
+        let [sessions_now, now @ ..] = left(world);
         // Older ones may have ended since.
         assert!(now == before && sessions_now <= sessions, "nothing is left of a sign-in that fails");
         return failed;

@@ -63,7 +63,8 @@ fn a_token_for_more_audiences_counts_if_all_of_them_are_trusted() {
         (json!("352"), json!(null), 401),
         (json!("352"), json!("svc"), 401),
     ] {
-        let (aud, azp) = (audiences.clone(), party.clone());
+        let aud = audiences.clone();
+        let azp = party.clone();
         let change = move |claims: &mut Value| (claims["aud"], claims["azp"]) = (aud.clone(), azp.clone());
         provider.does(Script { claims: Some(Box::new(change)), ..Script::default() });
         let answer = come_from(&world, &provider, &json!({"sub": "1"}), |_| ());

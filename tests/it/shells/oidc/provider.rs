@@ -184,7 +184,8 @@ fn what_the_browser_brings_back_is_compared() {
                 assert_eq!(left(world), before, "{what}");
             }
             // The code of another sign-in, which has another verifier.
-            let (mine, others) = (begin(world, ""), begin(world, ""));
+            let mine = begin(world, "");
+            let others = begin(world, "");
             let code = provider.sign_in(world.clock.now(), &others.sent_to, &person())[0].1.clone();
             let back = provider.sign_in(world.clock.now(), &mine.sent_to, &person());
             let query = format!("{BACK}?code={code}&state={}&iss={}", back[1].1, back[2].1);

@@ -164,7 +164,8 @@ proptest! {
             let reached = reached_among(&members(), &text);
             let nodes = Parsed::of(&with_line_feeds(&text)).tree(&reached.mentions);
             check_bounds(&nodes, &text);
-            let (mut said, mut mentioned) = (String::new(), Vec::new());
+            let mut said = String::new();
+            let mut mentioned = Vec::new();
             say(&nodes, &mut said, &mut mentioned);
             let lost = lost(&text, &said);
             prop_assert_eq!(lost, None, "{:?} says {:?}", text, said);
@@ -289,7 +290,8 @@ fn the_beginning_of_a_long_text_keeps_its_mentions_and_links() {
         let text = format!("@ada https://x.example\n\n{}", rest.repeat(6000));
         let nodes = formatted(&text);
         check_bounds(&nodes, &text);
-        let (mut said, mut mentioned) = (String::new(), Vec::new());
+        let mut said = String::new();
+        let mut mentioned = Vec::new();
         say(&nodes, &mut said, &mut mentioned);
         assert_eq!(mentioned.first(), Some(&Some(ADA.parse().unwrap())), "{rest}");
         assert!(matches!(nodes[0].children(), [Node::Mention { .. }, Node::Text { .. }, Node::Link { .. }]));

@@ -160,7 +160,8 @@ impl Parked {
             }
         };
         let PendingPoll { name, job, filter, timeout, supply, timed_out } = poll;
-        let (charged_to, client) = (call.access.charged_to(), call.client);
+        let charged_to = call.access.charged_to();
+        let client = call.client;
         let live = Live {
             done,
             phase: Phase::Listed((call, Prepared::Ready(job))),
@@ -367,7 +368,8 @@ impl Parked {
     /// The caller has locked the wait, so that no wake-up arrives before the wait has its listener.
     fn listen(self: &Arc<Self>, call: &Call) -> Option<WorkspaceId> {
         let entered = call.entered().ok()?;
-        let (workspace, seen) = (entered.caller.workspace_id, entered.lsn.unwrap_or(0));
+        let workspace = entered.caller.workspace_id;
+        let seen = entered.lsn.unwrap_or(0);
         let waiting = Arc::downgrade(self);
         let wake: Wake = Arc::new(move |events: &[NewEvent]| with(&waiting, |parked| parked.woken(events)));
         let filter = self.filter.clone().of(entered.caller.member);
@@ -399,7 +401,8 @@ fn with(parked: &Weak<Parked>, run: impl FnOnce(&Arc<Parked>)) {
 impl Attempt {
     /// Polls inside a read transaction. Returns whether there is a result.
     fn poll(&mut self, reader: &Reader<ReaderCache>) -> bool {
-        let (poll_job, idle) = (&mut self.poll_job, self.idle);
+        let poll_job = &mut self.poll_job;
+        let idle = self.idle;
         let polled = catch_unwind(AssertUnwindSafe(|| poll(reader, poll_job, idle)));
         self.outcome = polled.unwrap_or_else(|_| Polled::Failed(Error::internal("a wait panicked")));
         matches!(self.outcome, Polled::Ready(..))
@@ -566,7 +569,8 @@ mod tests {
             call.access = run::AdmittedBy::cached(self.dispatch(), &key);
             call.client = Some(Client::Token(self.made.token.id));
             let timeout = Duration::from_secs(30);
-            let (filter, timed_out) = (EventFilter::on([KIND]), || -> BoxedOutput { Box::new(()) });
+            let filter = EventFilter::on([KIND]);
+            let timed_out = || -> BoxedOutput { Box::new(()) };
             let poll = PendingPoll { name: "probe", job, filter, timeout, supply: None, timed_out };
             (Parked::start(call, poll, done), receiver)
         }

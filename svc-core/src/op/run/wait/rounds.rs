@@ -242,7 +242,8 @@ fn due(dispatch: &Arc<Dispatch>, most: usize) -> Vec<Target> {
         return Vec::new();
     }
     let Schedule { workspaces, queues, queue_rounds, .. } = &mut *schedule;
-    let (mut targets, mut idle) = (Vec::new(), Vec::new());
+    let mut targets = Vec::new();
+    let mut idle = Vec::new();
     // The queues of a workspace take turns.
     let mut by_turn: Vec<(&QueueKey, &mut WaitQueue)> = queues.iter_mut().collect();
     by_turn.sort_unstable_by_key(|(_, queue)| queue.last_round());
@@ -362,7 +363,8 @@ impl Round {
         if outcome.is_err() || attempts.iter().flatten().any(|(_, attempt)| attempt.failed_transiently()) {
             pause(&dispatch, target.charged_to());
         }
-        let (mut ready, mut not_polled) = (0, Vec::new());
+        let mut ready = 0;
+        let mut not_polled = Vec::new();
         for (number, mut attempt) in attempts.into_iter().flatten() {
             attempt.repeat_if_parked(outcome.as_ref().err());
             if attempt.was_not_polled() {
@@ -581,7 +583,8 @@ mod tests {
         }
 
         fn run(&mut self, reader: &Reader<ReaderCache>) -> Result<()> {
-            let (dispatch, workspace) = (self.fixture.dispatch(), self.fixture.workspace());
+            let dispatch = self.fixture.dispatch();
+            let workspace = self.fixture.workspace();
             let call = Call::instance(dispatch, OwnWork::on(workspace), Surface::System);
             Reading::<()>::on(reader).find(&call)?;
             self.emit.take().unwrap()(&self.fixture);
@@ -623,7 +626,8 @@ mod tests {
         let fixture = Arc::new(Fixture::new());
         let (sender, polled) = channel();
         let poll = || -> WaitJob {
-            let (sender, clock) = (sender.clone(), Clock::system());
+            let sender = sender.clone();
+            let clock = Clock::system();
             Box::new(move |_| {
                 let began = clock.monotonic();
                 let _ = sender.send(began);
