@@ -1,8 +1,8 @@
 //! Dead letters: threads whose claim ended without a result when nothing was left of a limit.
 //!
 //! Such a thread leaves the ready queue until its dead letter is requeued; closing or cancelling it settles
-//! the letter too. A thread has at most one letter that is not settled. Raising a limit settles nothing:
-//! somebody should look at the thread first.
+//! the letter too. A thread has no more than one letter that is not settled. Raising a limit settles nothing:
+//! a member should check the thread first.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -145,7 +145,7 @@ struct DeadLetter {
     thread_id: ThreadId,
     /// The channel of the thread.
     channel_id: ChannelId,
-    /// What is to be done, in a line.
+    /// The task to do, in one line.
     title: String,
     /// The limits of which nothing was left.
     exceeded: Value,
@@ -233,7 +233,7 @@ const SETTLE: &str = "update dead_letters set settled_at = $2 where thread_id = 
 
 /// Returns the dead letters that are not settled, of threads that you may see, oldest first.
 ///
-/// One page covers at most 2000 of them, so it may be short or empty although there is more: continue while
+/// One page covers up to 2000 of them, so it may be short or empty although there is more: continue while
 /// `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -286,7 +286,7 @@ const HORIZON: &str = "
     select lsn from dead_letters where workspace_id = $1 and settled_at is null and lsn > $2
     order by lsn limit 1 offset $3";
 
-/// Requeues a dead letter, and returns it: its thread can be given out again, and its attempts count anew.
+/// Requeues a dead letter, and returns it: its thread can be given out again, with its attempts reset.
 ///
 /// Requeuing one that is settled changes nothing.
 ///

@@ -187,7 +187,7 @@ const COUNT: &str = "
 
 const DEPENDENTS: &str = "select count(*) from thread_dependencies where depends_on_id = $1";
 
-/// Fails if a thread with so many `dependents` cannot have one more.
+/// Fails if a thread that has `dependents` dependents cannot have one more.
 fn check_room_for_dependent(dependents: i64) -> Result<()> {
     if dependents >= DEPENDENTS_MAX {
         return Err(Error::wrong_state(format!(
@@ -246,7 +246,7 @@ fn walk(cx: &Read<'_>, sql: &'static str, from: ThreadId, to: ThreadId) -> Resul
     })
 }
 
-/// A statement that visits at most `$3` threads along dependencies from `$1`.
+/// A statement that visits up to `$3` threads along dependencies from `$1`.
 ///
 /// It returns how many, and whether `$2` was among them.
 macro_rules! walk_sql {
@@ -323,7 +323,7 @@ struct Dependency {
     thread_id: ThreadId,
     /// The channel of that thread.
     channel_id: ChannelId,
-    /// What is to be done there, in a line.
+    /// The task to do there, in one line.
     title: String,
     /// How far that thread has come.
     state: ThreadState,
@@ -346,7 +346,7 @@ columns! {
 
 /// Returns the threads that a thread waits for, finished or not, in the order in which they were added.
 ///
-/// Those in channels that you may not see are left out, although the thread's `blocked` counts them. The
+/// Those in channels that you may not see are omitted, although the thread's `blocked` counts them. The
 /// result is one page, unless that would be too long.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

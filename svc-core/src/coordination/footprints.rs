@@ -106,7 +106,7 @@ impl Event for ThreadFootprintChanged<'_> {
 /// first of `*`, `?`, `[`, `{`. A slot is a resource of the workspace, whatever the repository.
 ///
 /// Paths are normalised; an empty list of items clears the footprint. On a thread without a live claim it is
-/// stored whatever it overlaps; the thread is then given out once nothing is in the way.
+/// stored whatever it overlaps; the thread is then given out once nothing blocks it.
 ///
 /// Fails with 409 `wrong-state` if the thread is archived; 409 `footprint-conflict` with `conflicts` if the
 /// thread has a live claim and the footprint overlaps that of another live claim, its repository is paused or
@@ -122,7 +122,7 @@ struct SetThreadFootprint {
     /// `exclusive` conflicts with every overlap, `shared` only with an exclusive one. Default: `exclusive`.
     #[serde(default)]
     mode: Mode,
-    /// What is touched; an empty list clears the footprint.
+    /// Items touched; an empty list clears the footprint.
     items: Items<Item, FOOTPRINT_ITEMS_MAX>,
 }
 
@@ -175,14 +175,14 @@ fn get_thread_footprint(cx: &Read<'_>, input: &GetThreadFootprint) -> Result<Foo
     Ok(visible_thread(cx, input.thread_id)?.footprint.unwrap_or_default())
 }
 
-/// Returns what is in the way of a footprint, or of a thread because of its footprint; nothing is changed.
+/// Returns what conflicts with a footprint, or blocks a thread because of its footprint; changes nothing.
 ///
 /// Give a footprint, a thread, or both: then the footprint is checked as if it were set on the thread, whose
 /// own claim does not count.
 ///
-/// Nothing is in the way of neither. At most 1000 conflicts are returned. Claims on threads that you may not
-/// see are in the way like others. Of each you learn which of the items conflict with it, who holds it and
-/// when it lapses, but not its thread.
+/// With neither, there are no conflicts. Up to 1000 conflicts are returned. Claims on threads that you may
+/// not see conflict like others. Of each you learn which of the items conflict with it, who holds it and when
+/// it lapses, but not its thread.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CheckFootprint {
@@ -195,10 +195,10 @@ struct CheckFootprint {
     footprint: Option<Footprint>,
 }
 
-/// What is in the way of a footprint.
+/// Conflicts with a footprint.
 #[derive(Serialize, JsonSchema)]
 struct FootprintCheck {
-    /// Each live claim, pause and full slot in the way; empty if the footprint is free.
+    /// Each live claim, pause and full slot that conflicts; empty if the footprint is free.
     conflicts: Vec<Conflict>,
 }
 

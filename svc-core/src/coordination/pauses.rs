@@ -112,7 +112,7 @@ impl Event for RepoPaused<'_> {
     }
 }
 
-/// Sets when and by whom a repository was paused.
+/// Sets when a repository was paused, and by which member.
 fn paused<'e>(event: &Replayed<'_>, row: RowChange<'e>) -> RowChange<'e> {
     let key = event.text("repo").map(|repo| RepoKey::of(repo).to_string().into());
     let row = row.set_known("repo_key", key).set("paused_by", event.subject());
@@ -248,7 +248,7 @@ const SET_REASON: &str = "update repo_pauses set reason = $3 where workspace_id 
 
 /// Resumes a paused repository, and returns the pause that ended.
 ///
-/// Threads that waited for that can be claimed unless something else is in their way.
+/// Threads that waited for that can be claimed unless something else blocks them.
 ///
 /// Fails with 404 `not-found` if the repository is not paused.
 #[derive(Serialize, Deserialize, JsonSchema)]

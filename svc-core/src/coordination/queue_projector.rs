@@ -1,7 +1,7 @@
 //! The projector of the ready queue: it updates the queue after the events that may change it.
 //!
-//! The queue stands above the features whose events these are, so that they can use it; its projector stands
-//! below all of them.
+//! The queue is a layer above the features whose events these are, so that they can use it; its projector is
+//! a layer below all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,7 @@
 //! The reaper: ends lapsed claims, and reports once each claim that was not acknowledged in time.
 //!
 //! Due threads are found through the indexes of their due times, across workspaces. Each workspace's part
-//! runs in a transaction of its own, which checks again what is due.
+//! runs in its own transaction, which checks again what is due.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -63,7 +63,7 @@ const OF_ONE_WORKSPACE: i64 = 100;
 /// The lease on reaping: two ticks, after which another process takes over from one that has died.
 const LEASE: Duration = Duration::from_secs(2 * REAP_TICK_SECS.unsigned_abs());
 
-/// The reaper's ticks: each has several steps, which handle at most [`REAP_MAX`] threads together.
+/// The reaper's ticks: each has several steps, which handle up to [`REAP_MAX`] threads together.
 #[derive(Default)]
 struct Ticks {
     progress: Mutex<Progress>,
@@ -75,14 +75,14 @@ struct Ticks {
 /// others: a tick that ends within a round is continued there.
 #[derive(Default)]
 struct Progress {
-    /// The last workspace that it has looked at; none before the first.
+    /// The last workspace that it has checked; `None` before the first.
     last: Option<WorkspaceId>,
     /// Whether the round was begun in an earlier tick.
     is_continued: bool,
     /// How many threads it has handled in this round, and in this tick.
     of_round: i64,
     of_tick: i64,
-    /// What has failed in this tick.
+    /// The error of this tick, if a workspace failed.
     failed: Option<Error>,
 }
 
@@ -113,7 +113,7 @@ impl Ticks {
     }
 }
 
-/// What a step has done.
+/// The outcome of a step.
 enum Reaped {
     /// It has handled what is due in some workspaces.
     Some(Progress),
@@ -123,7 +123,7 @@ enum Reaped {
     NotLeading,
 }
 
-/// Reaps what is due in the next workspaces. One that cannot be reaped does not affect others.
+/// Reaps the due threads of the next workspaces. A failure in one does not affect the others.
 fn reap_some(round: &Round<'_>, before: Progress) -> Result<Reaped> {
     let last = before.last;
     let most = REAP_MAX.saturating_sub(before.of_tick);

@@ -55,7 +55,7 @@ enum Claims {
 /// They stop working at once. Revoking a token again changes nothing, except for the effect of `claims`.
 ///
 /// With `claims` = `release` the claims of the member that the token acts as end too, unless it still has a
-/// live token, one that a delegate uses for it, a session of its own, or an app that gets it tokens.
+/// live token, one that a delegate uses for it, its own session, or an app that gets it tokens.
 ///
 /// You can revoke every token, whatever it carries, with one exception: a token with `operator:global` or
 /// `audit:read-global` is revoked only with a token that carries the same, or with itself. Either needs

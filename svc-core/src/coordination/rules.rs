@@ -1,7 +1,7 @@
-//! Who can claim what: one table of rules, in the order in which a refusal names them.
+//! The rules for claiming a thread: one table, in the order in which a refusal names them.
 //!
-//! Claiming a thread by its id asks each rule. The ready queue holds only threads for which those hold that
-//! do not depend on the claimer, and is asked for the others; a hand-off asks those that are about the
+//! Claiming a thread by its id checks each rule. The ready queue holds only threads that meet the rules that
+//! do not depend on the claimer, and a claim from it checks the others; a hand-off checks those about the
 //! receiver, and whether anything is left of the budget.
 
 use serde_json::Value;
@@ -68,7 +68,7 @@ const RULES: &[Rule] = &[
     Rule::new(is_unobstructed),
 ];
 
-/// The conditions of the queue on a thread `t`, except that nobody has a claim on it.
+/// The conditions of the queue on a thread `t`, except that no member has a claim on it.
 macro_rules! is_able {
     () => {
         "t.state = 'open' and not t.has_result and not t.exhausted and not t.dead and t.blocked = 0"

@@ -315,7 +315,7 @@ struct SlotHolder {
 
 /// Returns the slots that have a capacity or are in use, by name, with the claims that use them.
 ///
-/// At most 1000 slots without a capacity are listed, and 1000 uses of slots are counted. Claims on threads
+/// Up to 1000 slots without a capacity are listed, and 1000 uses of slots are counted. Claims on threads
 /// that you may not see count and are listed like others, with their holder and the end of their lease, but
 /// without their thread; a slot that only they use is listed too.
 #[derive(Deserialize, JsonSchema)]

@@ -54,7 +54,7 @@ pub(crate) struct Thread {
     pub channel_id: ChannelId,
     /// The thread it is a child of.
     pub parent_id: Option<ThreadId>,
-    /// What is to be done, in a line.
+    /// The task to do, in one line.
     pub title: String,
     /// How far it has come.
     pub state: ThreadState,
@@ -64,7 +64,7 @@ pub(crate) struct Thread {
     pub required_skills: Vec<String>,
     /// The tools that its creator advises its worker to use.
     pub tools: Vec<String>,
-    /// What it will touch; null if it has no footprint.
+    /// Its footprint; null if it has none.
     pub footprint: Option<Footprint>,
     /// How many unfinished threads it waits for. It can be claimed only if there are none.
     pub blocked: i64,

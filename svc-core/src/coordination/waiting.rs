@@ -28,7 +28,7 @@ const WAITING_ITEMS_MAX: usize = 500;
 /// Maximum statements about single threads and skills that one page runs.
 const WAITING_LOOKUPS_MAX: usize = 30;
 
-/// The reasons, besides the footprint, for which a thread may wait.
+/// The reasons, other than the footprint, for which a thread may wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]

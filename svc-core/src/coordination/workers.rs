@@ -1,8 +1,8 @@
-//! Who worked on a thread.
+//! The workers of a thread: the members who have worked on it.
 //!
 //! Those are the members who claimed it, received it or set its result, and the delegates who acted for them
-//! under the claim. They are no independent judges of the result. A member is added at the first such action
-//! and never removed, whatever becomes of the claim.
+//! under the claim. They cannot judge the result independently. A member is added at the first such action
+//! and never removed, whatever happens to the claim.
 
 use std::collections::BTreeSet;
 
@@ -24,8 +24,8 @@ pub(super) fn add(cx: &mut Write<'_>, thread: ThreadId, lsn: i64, holder: Member
     workers.into_iter().try_for_each(|worker| cx.save_any(ADD, &[&thread, &worker, &lsn]))
 }
 
-/// Records that the caller has acted under a claim that the member as whom it acts holds: only a delegate was
-/// not recorded when that began. `lsn` is the position of the event.
+/// Records that a delegate has acted under a claim of the member that it acts for: only the delegate was not
+/// recorded when the claim began. `lsn` is the position of the event.
 pub(super) fn add_delegate(cx: &mut Write<'_>, thread: ThreadId, lsn: i64) -> Result<()> {
     match delegate(cx) {
         Some(delegate) => cx.save_any(ADD, &[&thread, &delegate, &lsn]),

@@ -14,7 +14,7 @@ use crate::id::WorkspaceId;
 use crate::log::event::Invalidates;
 use crate::store::{Row, executor};
 
-/// Most entries of all workspaces; a fuller cache starts over.
+/// Maximum entries of all workspaces; a fuller cache starts over.
 const ENTRIES_MAX: usize = 65_536;
 
 /// The key of an entry: its type, and which one it is.
@@ -48,7 +48,8 @@ pub(crate) struct Epochs {
 }
 
 impl Epochs {
-    /// Of a log that does not exist, such as that of a workspace that was erased: no log was ever in it.
+    /// The epochs of a log that does not exist, such as that of an erased workspace. No real log has these
+    /// values.
     pub const OF_NO_LOG: Self = Self { access: -1, rules: -1 };
 
     /// Takes the columns `epoch, rules_epoch` of a head.
@@ -104,7 +105,7 @@ struct WorkspaceCache {
 pub(crate) struct Cache {
     workspaces: HashMap<WorkspaceId, WorkspaceCache>,
     transaction: HashMap<WorkspaceId, Entries>,
-    /// What the running job has invalidated.
+    /// The invalidations of the running job.
     ///
     /// It may continue to change rows, so none of them is cached until it is over.
     suspended: Vec<(WorkspaceId, Invalidates)>,

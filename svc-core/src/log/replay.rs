@@ -73,8 +73,8 @@ impl Rebuilt {
         Ok(())
     }
 
-    /// Returns the position up to which events of older versions do not report every row of a table; 0 if
-    /// there are no such events.
+    /// Returns the position up to which events of older versions do not report every row of a table; 0
+    /// without such events.
     pub(crate) fn unreported_up_to(&self, table: &str) -> Result<i64> {
         let up_to =
             |key: &str| Ok::<i64, Error>(self.get(UNREPORTED, &[key.into()])?.map_or(0, |row| row.lsn));

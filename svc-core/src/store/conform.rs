@@ -27,7 +27,7 @@ use crate::id::WorkspaceId;
 use crate::limits::ROW_BYTES;
 use crate::time::Clock;
 
-/// An engine with an empty table of its own.
+/// An engine with its own empty table.
 struct Subject {
     name: &'static str,
     open: Open,
@@ -115,7 +115,7 @@ fn numbers(conn: &Conn, sql: &'static str) -> Vec<i64> {
     conn.query(sql, &[]).unwrap().iter_mut().map(|row| row.take().unwrap()).collect()
 }
 
-/// A schema of its own on the test server, with all its contents.
+/// A separate schema on the test server, with all its contents.
 struct Schema {
     name: String,
     server: String,

@@ -397,7 +397,7 @@ impl Conn {
     /// Returns whether nothing that is known since before the last call can be relied on: another process may
     /// have written to the file, or the session is another one.
     ///
-    /// That others write over sessions of their own is not said on Postgres: locking a head tells.
+    /// On Postgres it does not report writes by other sessions: locking a head detects those.
     pub(crate) fn others_wrote(&self) -> Result<bool> {
         match self {
             Self::Sqlite(conn) => conn.others_wrote(),

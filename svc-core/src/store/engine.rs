@@ -1,4 +1,4 @@
-//! What the engines have in common, so that whoever uses one need not know which it is.
+//! The common interface of the engines, so that callers need not know which one they use.
 
 use std::fmt;
 

@@ -93,7 +93,7 @@ impl Kept {
 }
 
 impl OpenHere {
-    /// Marks the file; none if there is no such file.
+    /// Marks the file. Returns `None` if it does not exist.
     pub fn mark(path: &Path) -> Option<Self> {
         let id = id_of(path)?;
         let mut open = lock(&OPEN_HERE);
@@ -101,8 +101,8 @@ impl OpenHere {
         Some(Self { id, path: path.to_owned() })
     }
 
-    /// Marks the file, and creates it if there is none, so that no other thread opens and closes it before it
-    /// is marked. None if it cannot be created: SQLite says why.
+    /// Marks the file, and creates it if it does not exist, so that no other thread opens and closes it
+    /// before it is marked. Returns `None` if it cannot be created: SQLite reports why.
     pub fn create(path: &Path) -> Option<Self> {
         let mut open = lock(&OPEN_HERE);
         let created = File::options().read(true).write(true).create_new(true).mode(MODE).open(path);
@@ -125,8 +125,8 @@ impl OpenHere {
     /// Returns a handle that reads and writes the file, the only one beside SQLite's own.
     ///
     /// Closing any handle of a file releases every lock that the process has on it, SQLite's too. Other
-    /// processes would then believe that nobody else has it open and remove its log. So the handle stays open
-    /// until nothing marks the file; whoever has it drops it before the mark.
+    /// processes would then believe that no other process has it open and remove its log. So the handle stays
+    /// open until nothing marks the file; its user drops it before the mark.
     pub fn handle(&self) -> Result<Arc<File>> {
         let mut open = lock(&OPEN_HERE);
         let kept = open.entry(self.id).or_default();
@@ -243,7 +243,7 @@ impl Copy {
         };
         let folder = tempfile::Builder::new().prefix("svc-").tempdir().map_err(failed)?;
         let file = folder.path().join("svc.db");
-        // The log first: what is moved from it into the file meanwhile is then in both.
+        // Copy the log first: pages that are moved from it into the file during the copy are then in both.
         std::fs::copy(wal_of(path), wal_of(&file)).map_err(failed)?;
         std::fs::copy(path, &file).map_err(failed)?;
         Ok(Arc::new(Self { _folder: folder, file }))

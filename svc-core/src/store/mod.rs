@@ -47,7 +47,7 @@ pub(crate) use scratch::Scratch;
 pub use value::{FromValue, Param, ToParam, Value};
 pub use watch::{Ran, Watcher};
 
-/// Creates an empty SQLite database in a folder of its own, and returns a connection that writes.
+/// Creates an empty SQLite database in a new folder, and returns a connection that writes.
 #[cfg(test)]
 pub(crate) fn sqlite_for_tests() -> (tempfile::TempDir, Conn) {
     let folder = tempfile::tempdir().unwrap();

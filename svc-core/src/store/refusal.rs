@@ -71,7 +71,7 @@ fn of_sqlite(error: &Error, path: &Path) -> Option<Error> {
     }
 }
 
-/// Returns why this process cannot write a database, if the system can tell.
+/// Returns why this process cannot write a database, if the system reports a reason.
 fn unwritable(path: &Path) -> Option<String> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let beside = ["-wal", "-shm"].map(|end| {
@@ -137,7 +137,7 @@ fn of_postgres(error: &Error, url: &SecretString) -> Option<Error> {
 }
 
 /// Returns whether the last server that was tried is read-only: the driver finds that out for
-/// `target_session_attrs`, in these words and without a number of the system, or a statement fails.
+/// `target_session_attrs`, with this message and without a system error number, or a statement fails.
 fn accepts_no_writes(error: &Error) -> bool {
     let is_found = |cause: &std::io::Error| {
         cause.raw_os_error().is_none() && cause.to_string() == "database does not allow writes"

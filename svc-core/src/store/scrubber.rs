@@ -1,8 +1,8 @@
 //! Removes the bytes of destroyed keys from a Postgres server's tables of keys, while they are in use.
 //!
 //! A table that is rewritten keeps what an older transaction may still see, so each mark waits for those that
-//! were in progress when it was first seen. Nothing waits for the scrubber meanwhile, and it never blocks:
-//! what is not possible now is retried. SQLite's file needs none of this (see [`Conn::truncate_wal`]).
+//! were in progress when it was first seen. Nothing waits for the scrubber, and it never blocks: it retries
+//! later what is not possible now. SQLite's file needs none of this (see [`Conn::truncate_wal`]).
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -97,7 +97,7 @@ pub(super) struct Claim {
     pub thread_id: ThreadId,
     /// The channel of the thread.
     pub channel_id: ChannelId,
-    /// What is to be done, in a line.
+    /// The task to do, in one line.
     pub title: String,
     /// The member who holds the claim.
     pub holder: MemberId,
@@ -285,7 +285,8 @@ impl Event for ClaimRenewed {
 
 /// Renews the claim that you hold, and returns it: it ends `lease_secs` from now.
 ///
-/// A `checkpoint` left with it is returned to whoever claims the thread next, also if your lease lapses.
+/// A `checkpoint` left with it is returned to the next member who claims the thread, also if your lease
+/// lapses.
 ///
 /// The claim ends earlier if the thread's budget leaves less wall time.
 ///
@@ -405,7 +406,7 @@ fn leave_checkpoint(
 /// With `channel:admin` you can hand off the claim of another member too, by its `claim_lease_id`; the
 /// former holder is notified.
 ///
-/// It gets a claim of its own with a fresh lease id, which it has to acknowledge; your lease id is no longer
+/// It gets its own claim with a fresh lease id, which it has to acknowledge; your lease id is no longer
 /// valid. `pin` refers to the event that made the new claim.
 ///
 /// Fails with 409 `stale-claim` if the claim has lapsed, or if `claim_lease_id` is not that of the live

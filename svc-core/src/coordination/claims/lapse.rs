@@ -1,6 +1,6 @@
-//! Which claims of a workspace have lapsed, looked up once for many jobs.
+//! Finds the lapsed claims of a workspace, once for many jobs.
 //!
-//! A lookup also finds out until when no other claim lapses, so that the jobs after it need not look.
+//! A lookup also finds the time until which no other claim lapses, so that later jobs need no lookup.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ impl Cached for NoneBefore {
 /// The cache key of a workspace's only entry.
 const ONLY: [u8; 32] = [0; 32];
 
-/// Returns the first threads of the caller's workspace whose claims have lapsed; none if there are none.
+/// Returns the first threads of the caller's workspace whose claims have lapsed, or an empty list.
 pub(super) fn lapsed(cx: &Read<'_>) -> Result<Vec<ThreadId>> {
     if cx.cached(&ONLY).is_some_and(|NoneBefore(next)| cx.now() < next) {
         return Ok(Vec::new());
@@ -36,7 +36,7 @@ pub(super) fn lapsed(cx: &Read<'_>) -> Result<Vec<ThreadId>> {
     Ok(lapsed.into_iter().map(|(thread, _)| thread).collect())
 }
 
-/// How far ahead a lookup looks.
+/// How far ahead a lookup searches.
 const LOOK_AHEAD: Duration = Duration::from_secs(1);
 
 const ENDING: &str = "

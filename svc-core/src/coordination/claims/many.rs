@@ -67,7 +67,7 @@ pub(in crate::coordination) fn end_some(
     Ok(Ended { live, more: i64::try_from(held.len()).unwrap_or(i64::MAX) >= ENDED_MAX })
 }
 
-/// Most claims of a member that end at once.
+/// Maximum number of claims of a member that end at once.
 const ENDED_MAX: i64 = 128;
 
 /// Uses the index of claimed threads.

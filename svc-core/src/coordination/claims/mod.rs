@@ -217,7 +217,7 @@ pub(in crate::coordination) struct ThreadAssignmentChanged {
     expires_at: Option<Time>,
     /// When the new claim is reported unless it is acknowledged; null when there is none, or no such time.
     acknowledge_by: Option<Time>,
-    /// Until when the holder until now has worked, at most to the end of the lease; null when there was none.
+    /// Until when the previous holder worked, no later than the end of the lease; null when there was none.
     worked_until: Option<Time>,
     /// Why the holder changed.
     reason: Reason,
@@ -369,8 +369,8 @@ pub(crate) fn end_claim(cx: &mut Write<'_>, thread: &Thread, end: ClaimEnd) -> R
     if is_attempt {
         budget = budget.map(Budget::with_attempt);
     }
-    // Nobody worked under the claim after its lease had lapsed, however late that is noticed. If the clock
-    // was set back, the time worked is zero.
+    // The holder did not work under the claim after its lease had lapsed, however late that is noticed. If
+    // the clock was set back, the time worked is zero.
     let worked_until = cx.now().min(held.until);
     let result = end.result();
     let params: [&dyn ToParam; 5] =

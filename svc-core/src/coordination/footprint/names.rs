@@ -1,6 +1,6 @@
 //! The names of footprint items: how a name is parsed, and the form in which it is compared.
 //!
-//! Names that look the same are stored in the same form, Unicode's NFC, and invisible characters are
+//! Canonically equivalent names are stored in the same form, Unicode's NFC, and invisible characters are
 //! rejected. Case matters, except in the name of a slot. Items that were stored before this rule are shown as
 //! they are, and compared in the same form as others.
 

@@ -1,4 +1,4 @@
-//! What a workspace limits: the capacities of its slots, and its paused repositories.
+//! The limits of a workspace: the capacities of its slots, and its paused repositories.
 //!
 //! Both are few and cached; the events of their changes invalidate the cache.
 
@@ -25,7 +25,7 @@ impl Cached for Limited {
 }
 
 impl Limited {
-    /// Returns how many claims may use a slot; none if any number may.
+    /// Returns how many claims may use a slot, or `None` if any number may.
     pub fn capacity(&self, slot_key: &str) -> Option<i64> {
         self.capacities.get(slot_key).copied()
     }

@@ -1,8 +1,8 @@
-//! Obstacles: what stands in the way of a thread because of its footprint.
+//! Obstacles: what blocks a thread because of its footprint.
 //!
-//! That are the live claims whose footprints overlap its own, slots that are full, and its repository while
-//! that is paused. Whether one stands in the way follows from the footprint alone, never from the thread or
-//! from who claims it. A claim whose lease has lapsed stands in nobody's way.
+//! Obstacles are the live claims whose footprints overlap its own, full slots, and its repository while it is
+//! paused. Whether one blocks the thread follows from the footprint alone, never from the thread or from who
+//! claims it. A claim whose lease has lapsed blocks no thread.
 
 mod above;
 mod limited;
@@ -110,7 +110,7 @@ pub(crate) enum ConflictReason {
     DeadLetter,
 }
 
-/// Something in the way of a thread.
+/// A conflict that blocks a thread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct Conflict {
     /// Why: `overlap`, `repo-paused` or `slot-full`; in lists of deferred threads also `dependencies`,
@@ -118,7 +118,7 @@ pub(crate) struct Conflict {
     pub reason: ConflictReason,
     /// The item of the footprint that it is about; null if the whole repository is paused.
     pub item: Option<Item>,
-    /// The member who holds the claim in the way; null without one.
+    /// The member who holds the conflicting claim; null without one.
     pub holder: Option<MemberId>,
     /// When that claim lapses unless it is renewed; null without one.
     pub lease_expires_at: Option<Time>,
@@ -138,14 +138,14 @@ impl Conflict {
 #[derive(Clone, Debug)]
 pub(in crate::coordination) struct Blocked {
     pub conflict: Conflict,
-    /// The thread of the claim in the way, whoever may see it; none without one.
+    /// The thread of the conflicting claim, whether or not the caller may see it; `None` without a claim.
     pub thread: Option<ThreadId>,
     pub obstacle: Obstacle,
     /// Whether the item of the footprint excludes even shared claims.
     pub exclusive: bool,
 }
 
-/// Returns what stands in the way of a footprint, at most `most` of it.
+/// Returns the conflicts with a footprint, up to `most`.
 ///
 /// A claim on the thread `own` does not count.
 pub(in crate::coordination) fn in_the_way(
@@ -164,7 +164,7 @@ pub(in crate::coordination) fn in_the_way(
     Ok(found)
 }
 
-/// Returns the conflicts of the first footprints: at most 1000 in all, and of one footprint at least.
+/// Returns the conflicts of the first footprints: up to 1000 in all, of one or more footprints.
 pub(in crate::coordination) fn in_the_way_of_each(
     cx: &Read<'_>,
     footprints: &[&Footprint],
@@ -197,7 +197,7 @@ pub(in crate::coordination) fn blocked(cx: &Read<'_>, footprints: &[&Footprint])
     Ok(is_blocked.collect())
 }
 
-/// Fails with `footprint-conflict` if anything stands in the way of a footprint.
+/// Fails with `footprint-conflict` if anything conflicts with a footprint.
 pub(in crate::coordination) fn check_free(
     cx: &Read<'_>,
     footprint: &Footprint,
@@ -207,7 +207,7 @@ pub(in crate::coordination) fn check_free(
     if found.is_empty() {
         return Ok(());
     }
-    // A claim can be in the way of several items.
+    // A claim can conflict with several items.
     let claims: HashSet<ThreadId> = found.iter().filter_map(|blocked| blocked.thread).collect();
     let others = claims.len().saturating_add(found.iter().filter(|found| found.thread.is_none()).count());
     let conflicts: Vec<Conflict> = found.into_iter().map(|blocked| blocked.conflict).collect();

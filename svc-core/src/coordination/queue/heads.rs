@@ -26,7 +26,7 @@ pub(in crate::coordination) struct NextThread {
     pub footprint: i64,
 }
 
-/// What determines who is next: where, of which skill sets, of which repository.
+/// The criteria that determine the next thread: the places, the skill sets and the repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Sought {
     pub places: Vec<Uuid>,
@@ -50,11 +50,11 @@ const ONLY: [u8; 32] = [0; 32];
 struct Window {
     of: Sought,
     first: VecDeque<NextThread>,
-    /// Whether there are no others.
+    /// Whether the part has no others.
     is_all: bool,
 }
 
-/// Returns who is next, if that is known; none of them if nobody is.
+/// Returns the next thread if it is known; `Some(None)` if it is known that there is no next thread.
 pub(super) fn known(cx: &Read<'_>, sought: &Sought) -> Result<Option<Option<NextThread>>> {
     cx.with_cached(&ONLY, |Heads(window)| {
         let window = window.as_ref().filter(|window| window.of == *sought);
@@ -65,7 +65,7 @@ pub(super) fn known(cx: &Read<'_>, sought: &Sought) -> Result<Option<Option<Next
     })
 }
 
-/// Keeps the first threads of the queue, at most [`WINDOW`].
+/// Keeps the first threads of the queue, up to [`WINDOW`].
 pub(super) fn keep(cx: &Read<'_>, of: Sought, first: &[NextThread]) {
     let window = Window { of, first: first.iter().copied().collect(), is_all: first.len() < WINDOW };
     cx.keep(&ONLY, Heads(Some(window)));

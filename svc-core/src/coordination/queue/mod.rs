@@ -3,13 +3,12 @@
 //! A thread is ready while it is open, without a result that stands, without a dead letter, with something
 //! left of each limit of its budget, without an unfinished dependency and without an assignee, in a channel
 //! that is not archived: the table of `rules` has these conditions. This file derives the rows from the
-//! threads, in the transaction of whatever changes a thread; nothing else writes them. It is called by
-//! `queue_projector`,
-//! which follows the events, and by `dependencies` where the event is that of another thread. The next thread
-//! is the best of the candidates: the first thread of each skill set that the member covers. So the cost does
-//! not depend on how many threads wait. A thread that its footprint keeps from being claimed is in the queue
-//! until somebody meets it there; then it is parked. If others of its footprint are parked already, it goes
-//! straight to them.
+//! threads, in the transaction that changes a thread; nothing else writes them. It is called by
+//! `queue_projector`, which follows the events, and by `dependencies` where the event is that of another
+//! thread. The next thread is the best of the candidates: the first thread of each skill set that the member
+//! covers. So the cost does not depend on how many threads wait. A thread that its footprint keeps from being
+//! claimed stays in the queue until a claim meets it there; then it is parked. If others of its footprint are
+//! parked already, it is parked with them at once.
 
 mod probes;
 mod heads;

@@ -24,7 +24,7 @@ use crate::log::event::Invalidates;
 use crate::op::Read;
 use crate::store::{Engine, ToParam};
 
-/// Where the next thread is taken from.
+/// The channels from which the next thread is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::coordination) enum Scope {
     /// One channel, which the caller may see.
@@ -44,11 +44,11 @@ pub(in crate::coordination) struct Wanted {
 /// Most footprints whose conflicts one read looks up.
 const CHECKED_MAX: usize = 100;
 
-/// Returns the thread that the caller would be given, passing by those that something is in the way of.
+/// Returns the thread that the caller would be given, skipping those whose footprints conflict.
 ///
 /// Behind very many of these it returns the first thread that was not checked: a claim, which parks them,
-/// then finds out. So no read takes long, and none misses a thread that could be claimed. What lapsed claims
-/// will leave is found too.
+/// then checks it. So reads are short, and none misses a thread that could be claimed. It also finds the
+/// threads that lapsed claims will free.
 pub(in crate::coordination) fn next(cx: &Read<'_>, wanted: &Wanted) -> Result<Option<NextThread>> {
     let eligible = Eligibility::of_caller(cx, wanted)?;
     cx.with_cached(&ONLY, |found: &mut QueueFindings| {
@@ -61,16 +61,17 @@ pub(in crate::coordination) fn next(cx: &Read<'_>, wanted: &Wanted) -> Result<Op
     })
 }
 
-/// What one snapshot says of the queue. Waits of equals are polled in one: they all would be given the same.
+/// Findings of one snapshot about the queue. Waits of equals are polled in one, as all would be given the
+/// same.
 #[derive(Clone, Default)]
 pub(super) struct QueueFindings {
-    /// Which footprints nothing is in the way of.
+    /// For each footprint that was checked, whether nothing conflicts with it.
     pub free: HashMap<i64, bool>,
-    /// Who would be given what.
+    /// The next thread for each eligibility.
     next: Vec<(Eligibility, Option<NextThread>)>,
-    /// What the end of any claim has brought.
+    /// The supply that the end of any claim adds.
     pub freed: Option<i64>,
-    /// What lapsed claims will leave.
+    /// The supply that lapsed claims will add.
     pub left_by_lapsed: Option<i64>,
 }
 
@@ -103,8 +104,8 @@ fn best(cx: &Read<'_>, eligible: &Eligibility, checks: &mut Checks<'_>) -> Resul
     Ok(found.into_iter().chain(others).min())
 }
 
-/// Counts the threads of the queue in all channels that the caller may see, whoever can claim them, up to
-/// `most`; with those that lapsed claims will leave there.
+/// Counts the threads of the queue in all channels that the caller may see, up to `most`, including those
+/// that it cannot claim and those that lapsed claims will return there.
 pub(in crate::coordination) fn count(cx: &Read<'_>, most: i64) -> Result<i64> {
     let pools = pools(cx)?;
     let sql = match cx.engine() {
@@ -141,7 +142,7 @@ impl<'f> Checks<'f> {
         Self { known, looked_up: 0 }
     }
 
-    /// Returns whether nothing is in the way of a footprint. Once many were checked, others are assumed free.
+    /// Returns whether nothing conflicts with a footprint. Once many were checked, others are assumed free.
     pub fn is_free(&mut self, cx: &Read<'_>, id: i64) -> Result<bool> {
         if id == 0 {
             return Ok(true);
@@ -162,7 +163,7 @@ impl<'f> Checks<'f> {
     }
 }
 
-/// What a caller may be given, wherever it stands in the queue or would stand there.
+/// The threads that a caller may be given, whether they are in the queue or would return to it.
 #[derive(Clone, PartialEq, Eq)]
 struct Eligibility {
     wanted: Wanted,
@@ -209,7 +210,7 @@ fn follower(
     Ok(best)
 }
 
-/// Returns the first thread of a group that nothing is in the way of.
+/// Returns the first thread of a group whose footprint nothing conflicts with.
 ///
 /// If there may be others after those that were read, the last of these is assumed to be it.
 pub(super) fn first_free(
@@ -229,8 +230,8 @@ pub(super) fn first_free(
 
 /// Returns the first thread of the queue for the caller, except for those with the footprints `passed`.
 ///
-/// Of the threads whose required skills it covers, that is the oldest of the most urgent ones. Whether
-/// anything is in its way is not checked.
+/// Of the threads whose required skills it covers, that is the oldest of the most urgent ones. It does not
+/// check whether anything blocks the thread.
 pub(in crate::coordination) fn first(
     cx: &Read<'_>,
     wanted: &Wanted,
@@ -442,7 +443,7 @@ impl Query<'_> {
 /// Whether there are unknown sets, and the columns of the candidate if there is one.
 type PostgresRow = (bool, Option<ThreadId>, Option<ChannelId>, Option<i64>, Option<i64>, Option<i64>);
 
-/// Most parts of the queue, each of one place and skill set, of which it does so.
+/// Maximum parts of the queue, each of one place and skill set, of which it does so.
 const WINDOW_PARTS_MAX: usize = 16;
 
 /// Maximum number of candidates that one statement reads by name.
@@ -455,8 +456,8 @@ const UNKNOWN_SET: &str = "select id from skill_sets where workspace_id = $1 and
 /// Returns the best among the candidates of the sets `eligible` (ascending).
 ///
 /// `seek` returns the candidate of the first set with any row, from a given set on. Each call either hits an
-/// eligible set or skips all sets in between, on whichever side they are. So there are no more calls than
-/// eligible sets, and at most one more than sets with rows.
+/// eligible set or skips all sets in between, on whichever side they are. So calls are
+/// bounded by the eligible sets, and by one more than the sets with rows.
 fn best_candidate(
     eligible: &[i64],
     mut seek: impl FnMut(i64) -> Result<Option<Candidate>>,

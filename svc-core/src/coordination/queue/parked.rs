@@ -1,10 +1,11 @@
-//! Parked threads: those that would be ready, each behind one obstacle that was in its way when it was met.
+//! Parked threads: those that would be ready, each behind one obstacle that blocked it when it was met.
 //!
-//! Claiming parks what it meets and cannot give out, so that it is not met again. When an obstacle is freed,
-//! only the first thread of each group behind it returns to the queue; when that one leaves the queue and the
-//! obstacle is still free, the next follows. A group is the threads of one channel, skill set and repository
-//! that wait in the same mode: whoever can claim one of them can claim each. So no thread that could be
-//! claimed stays hidden, and freeing something that many wait for costs no more than if few did.
+//! A claim parks the threads that it meets and cannot give out, so that they are not met again. When an
+//! obstacle is freed, only the first thread of each group behind it returns to the queue; when that one
+//! leaves the queue and the obstacle is still free, the next follows. A group is the threads of one channel,
+//! skill set and repository that wait in the same mode: a member who can claim one of them can claim each. So
+//! no thread that could be claimed stays hidden, and freeing something that many wait for costs no more than
+//! if few did.
 
 use std::collections::BTreeSet;
 
@@ -17,10 +18,10 @@ use crate::coordination::obstacles::{Blocked, Obstacle, uses};
 use crate::id::{ChannelId, ThreadId};
 use crate::op::{Read, Write};
 
-/// Whether the obstacle `$o` is in the way of a thread that waits for it in mode `$exclusive`.
+/// Whether the obstacle `$o` blocks a thread that waits for it in mode `$exclusive`.
 ///
-/// `$live` is a further condition on the items `l` of claims: a read leaves out those of lapsed ones, and
-/// takes `$lapsed` of them from the uses of a slot `s`.
+/// `$live` is a further condition on the items `l` of claims: a read omits those of lapsed ones, and takes
+/// `$lapsed` of them from the uses of a slot `s`.
 macro_rules! held {
     ($o:literal, $exclusive:literal) => {
         held!($o, $exclusive, "", "")
@@ -55,9 +56,9 @@ macro_rules! held {
 
 /// Parks a thread that has entered the queue beside others of its footprint, if it would be met in vain.
 ///
-/// That is so if what these wait for is in the way, or else if one of its group has returned from there and
-/// is given out before it: then it follows that one. So any number of new threads of one footprint adds to
-/// the queue no more than the first.
+/// That is so if the obstacle that these wait for still blocks them, or if one of its group has returned from
+/// there and is given out before it: then it follows that one. So any number of new threads of one footprint
+/// adds to the queue no more than the first.
 pub(super) fn join(cx: &mut Write<'_>, thread: ThreadId) -> Result<()> {
     cx.execute_any(JOIN, &[&thread])?;
     cx.execute_any(LEAVE_TO_JOIN, &[&thread])
@@ -87,11 +88,11 @@ const LEAVE_TO_JOIN: &str = "
     delete from ready
     where thread_id = $1 and exists (select 1 from parked p where p.thread_id = $1)";
 
-/// Where a row of the queue came from: the obstacle, and the group behind it.
+/// The origin of a row of the queue: the obstacle, and the group behind it.
 pub(super) type Origin = (Obstacle, ChannelId, i64, String, bool);
 
 /// Parks a thread of the queue, and with it others of the same footprint that the same callers see; returns
-/// how many, which is at most [`ALIKE_MAX`].
+/// how many, up to [`ALIKE_MAX`].
 ///
 /// What is left of them in the queue is parked when it is met there.
 pub(in crate::coordination) fn park(
@@ -118,7 +119,7 @@ pub(in crate::coordination) fn park(
 /// A row of the queue that is parked: its thread, and where it came from.
 type Alike = (ThreadId, Option<Obstacle>, ChannelId, i64, String, bool);
 
-/// Most threads of one footprint that are parked at once.
+/// Maximum threads of one footprint that are parked at once.
 const ALIKE_MAX: i64 = 256;
 
 const ALIKE: &str = "
@@ -162,14 +163,14 @@ const NEXT_OF_GROUP: &str = return_parked!(
 
 /// Removes what was returned to the queue from behind an obstacle.
 ///
-/// It does not name the obstacle of the parked row, or an engine would look through all that wait behind it.
+/// It does not name the obstacle of the parked row, or an engine would scan all that wait behind it.
 const UNPARK: &str =
     "delete from parked where thread_id in (select thread_id from ready where came_from = $1)";
 
 /// Returns what follows the threads of a footprint in the queue that came from behind a free obstacle.
 ///
-/// A read passes by such threads if something is in their way, but cannot park them; so it finds here what
-/// would have returned in their place. Each list is one group, in order.
+/// A read skips such threads if something blocks them, but cannot park them; so it finds here what would have
+/// returned in their place. Each list is one group, in order.
 pub(super) fn following(
     cx: &Read<'_>,
     pool: &Uuid,
@@ -189,7 +190,7 @@ const WAITED_FOR: &str = "
     select l.obstacle from live_items l
     where l.thread_id = $1 and exists (select 1 from parked p where p.obstacle = l.obstacle)";
 
-/// Where threads stand in the queue: in which pool, of which channel, skill set and repository.
+/// A thread's place in the queue: its pool, channel, skill set and repository.
 pub(super) struct Standing {
     pub pool: Uuid,
     pub channel: ChannelId,
@@ -232,7 +233,7 @@ const ORIGINS_IN_POOL: &str = "
     select r.came_from, r.channel_id, r.skill_set, r.repo_key, r.exclusive from ready r
     where r.pool = $1 and r.footprint = $2 and r.footprint <> 0 and r.came_from is not null";
 
-/// Most threads of a group that a read looks at.
+/// Maximum threads of a group that a read checks.
 pub(super) const FOLLOWING_MAX: usize = 100;
 
 const FOLLOWING: &str = concat!(
@@ -258,7 +259,7 @@ const FOLLOWING: &str = concat!(
 /// which is free.
 ///
 /// The thread's row is still in the queue. Neither statement says that the thread came from somewhere: an
-/// engine that has no statistics yet would look through all that did.
+/// engine that has no statistics yet would scan all that did.
 pub(super) fn follow(cx: &mut Write<'_>, thread: ThreadId) -> Result<()> {
     cx.execute_any(FOLLOW, &[&thread])?;
     cx.execute_any(UNPARK_FOLLOWER, &[&thread])
@@ -332,7 +333,7 @@ const FIRST_OF_GROUPS: &str = concat!(
     )
 );
 
-/// Removes a thread that does not wait behind anything any more.
+/// Removes a thread that no longer waits behind anything.
 pub(super) fn remove(cx: &mut Write<'_>, thread: ThreadId) -> Result<()> {
     cx.execute_any(REMOVE, &[&thread])
 }

@@ -12,9 +12,9 @@ use crate::op::Read;
 
 /// Returns how many of the threads are ready that an event at `place` may have made ready.
 ///
-/// These are its thread, those that waited for it and those that it stood in the way of; or those of its
-/// channel. An event about one member counts once, one about the workspace as many times as are counted. What
-/// lapsed claims will leave counts too: nothing else tells of it.
+/// These are its thread, those that waited for it and those that it blocked; or those of its channel. An
+/// event about one member counts once, one about the workspace as many times as are counted. Threads that
+/// lapsed claims will free count too: nothing else reports them.
 pub(in crate::coordination) fn supply(cx: &Read<'_>, place: &Subject) -> Result<usize> {
     let count = match (place.thread_id, place.channel_id, place.member_id) {
         (Some(thread), _, holder) => {
@@ -63,11 +63,11 @@ fn may_free(cx: &Read<'_>, thread: ThreadId, holder: Option<MemberId>) -> Result
 
 const IS_CLAIMED: &str = "select assignee_id is not null from threads where id = $1 and workspace_id = $2";
 
-/// Counts the footprints of ready threads that nothing is in the way of, and the groups of parked ones of
-/// which one would follow a thread that something is in the way of.
+/// Counts the footprints of ready threads that nothing conflicts with, and the groups of parked threads of
+/// which one would follow a blocked thread.
 ///
-/// What an ended claim touched may have been changed since, so all are asked, and not only those that overlap
-/// that. Of so many that they are not all asked, one is assumed to be free.
+/// The footprint of an ended claim may have been changed since, so all are checked, not only those that
+/// overlap it. If there are too many to check them all, one is assumed to be free.
 fn unobstructed(cx: &Read<'_>, checks: &mut Checks<'_>) -> Result<i64> {
     let footprints: Vec<(Uuid, i64)> =
         cx.query(READY_FOOTPRINTS, &[&cx.caller().workspace_id, &SUPPLY_MAX])?;

@@ -192,7 +192,7 @@ impl Event for ThreadResultSet<'_> {
 struct SetThreadResult {
     /// The thread.
     thread_id: ThreadId,
-    /// The result: any JSON object of at most 262144 bytes.
+    /// The result: any JSON object of up to 262144 bytes.
     ///
     /// Numbers from 2^53 on are rejected: send them as strings.
     result: Map<String, Value>,
@@ -203,7 +203,7 @@ struct SetThreadResult {
     /// The lease id of your claim. If given, the call fails unless it is that of the live claim.
     #[schemars(transform = brief("That of your claim: always send it."))]
     claim_lease_id: Option<LeaseId>,
-    /// What to do with the thread then, as by `transition_thread`. Default: it stays as it is.
+    /// Action on the thread then, as by `transition_thread`. Default: it stays as it is.
     action: Option<Then>,
 }
 
@@ -229,7 +229,7 @@ impl From<Then> for Action {
 struct NewResult {
     #[serde(flatten)]
     set: ThreadResult,
-    /// Where the thread is now. Only with an `action`.
+    /// The thread's state now. Only with an `action`.
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<ThreadState>,
 }
@@ -279,7 +279,7 @@ fn set_thread_result(cx: &mut Write<'_>, input: &SetThreadResult, stored: &Store
     check_holder(cx, &thread, input.claim_lease_id)?;
     let action = input.action.map(Action::from);
     if let Some(action) = action {
-        // No condition is met by a result, though one that is met may not be any more: that is found below.
+        // A result meets no condition, but one that was met may no longer be: that is checked below.
         transition::check_possible(cx, &thread, action)?;
     }
     let worker = cx.caller().member_id()?;
@@ -322,7 +322,7 @@ const ADD: &str = "
     insert into results (thread_id, lsn, workspace_id, result_kind, result, produced_by, produced_at)
     values ($1, $2, $3, $4, $5, $6, $7)";
 
-/// Removes the words of the results that were purged up to a position, as the event of the purge says.
+/// Removes the content of the results that were purged up to a position, as the event of the purge says.
 pub(crate) fn replay_purged(event: &Replayed<'_>, up_to: i64) -> Result<()> {
     event.rows("results", &[], |result| {
         let lsn = result.key().get(1).and_then(Value::as_i64);
@@ -330,7 +330,7 @@ pub(crate) fn replay_purged(event: &Replayed<'_>, up_to: i64) -> Result<()> {
     })
 }
 
-/// Purges the words of results: their rows stay, and with them who set them, and when.
+/// Purges the content of results: their rows stay, with who set them, and when.
 fn purge_some(
     cx: &mut Write<'_>,
     _: &DestroyPermit<'_>,
@@ -384,7 +384,7 @@ const LATEST: &str = concat!(
 
 /// Returns the latest results of the threads that you may see, in the order in which they were set.
 ///
-/// One page covers at most 2000 results, so it may be short or empty although there is more: continue while
+/// One page covers up to 2000 results, so it may be short or empty although there is more: continue while
 /// `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

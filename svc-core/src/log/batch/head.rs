@@ -18,7 +18,7 @@ pub(crate) struct Head {
     pub audit_seq: i64,
     pub epochs: Epochs,
     pub(super) touched: bool,
-    /// The position in the stored row; none while there is no row.
+    /// The position in the stored row; `None` while there is no row.
     pub(super) stored: Option<i64>,
 }
 

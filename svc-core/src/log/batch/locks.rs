@@ -1,7 +1,7 @@
 //! Locking the heads of a batch, on Postgres, where several servers write.
 //!
-//! Whoever holds the row of a head gives out the positions of its log. Heads that others hold are left for a
-//! later batch while any is free, so that one busy workspace does not delay the others.
+//! The server that has locked the row of a head assigns the positions of its log. Heads that others hold are
+//! left for a later batch while any is free, so that one busy workspace does not delay the others.
 
 use std::collections::BTreeSet;
 

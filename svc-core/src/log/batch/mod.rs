@@ -41,11 +41,11 @@ pub(crate) struct Batch {
     heads: HashMap<WorkspaceId, Head>,
     /// The workspaces named by the tasks of the batch: only their logs are written to.
     named: BTreeSet<WorkspaceId>,
-    /// The heads that the running job has touched, as they were before it; none if the job creates the log.
+    /// The heads that the running job has touched, as they were before it; `None` if the job creates the log.
     undo: Vec<(WorkspaceId, Option<Head>)>,
     events: Vec<Recorded>,
     audit: Vec<AuditRow>,
-    /// Where the running job's events and audit rows begin.
+    /// The start of the running job's events and audit rows.
     job: Mark,
     /// The channel of the first object that the running job has loaded.
     loaded: Option<(WorkspaceId, ChannelId)>,
@@ -128,7 +128,7 @@ impl Batch {
         let params: [&dyn ToParam; 9] =
             [&workspace, lsn, hash, at, audit_seq, floor, pruned_at, words_floor, epoch];
         conn.defer(Some(1), IMPORTED_HEAD, &params)?;
-        // What is known of a log that was erased does not count any more: the row was free.
+        // The cached head of a log that was erased is no longer valid: the row was free.
         self.heads.remove(&workspace);
         self.add_log(workspace, Head::imported(head))
     }

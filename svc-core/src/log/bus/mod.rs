@@ -489,7 +489,7 @@ mod tests {
     fn nothing_between_reading_and_listening_is_missed() {
         let fixture = Fixture::new();
         fixture.append(HERE, 1, "Early");
-        // It read the log while that was empty; there was no listener when the event came.
+        // It read the log while that was empty, and there was not yet a listener when the event came.
         let first = fixture.listen(HERE, 1, 0, "Early");
         assert_eq!(first.recv().unwrap(), 1);
         fixture.append(HERE, 2, "Early");

@@ -89,7 +89,7 @@ fn only_workspace(presence: &Presence) -> Result<Option<WorkspaceId>> {
 
 /// Verifies every log that exists or should, in the order of the workspaces' ids.
 ///
-/// The instance's own log is omitted while there is no workspace and it has no events.
+/// The instance's own log is omitted if no workspace exists and it has no events.
 fn verify_all(opener: &Opener, conn: &Conn, presence: &Presence) -> Result<Vec<ChainReport>> {
     let mut reports = Vec::new();
     for workspace_id in presence.workspaces() {

@@ -51,8 +51,8 @@ const TICK: Duration = Duration::from_millis(250);
 const ASIDE_TICK: Duration = Duration::from_millis(2);
 /// How long a batch takes further tasks.
 ///
-/// What has not begun by then takes its turn in the next one, so that expensive changes of one workspace
-/// delay those of others by one of them, not by as many as fit into a batch.
+/// Tasks that have not begun after this time run in the next batch, so that expensive changes of one
+/// workspace delay those of others by one of them, not by as many as fit into a batch.
 const BATCH_TIME: Duration = Duration::from_millis(50);
 
 impl<S: BatchState> Lane<S> {
@@ -197,7 +197,7 @@ impl<S: BatchState> Writer<S> {
 
     /// Runs the tasks, together if possible, and finishes each that is not set aside.
     ///
-    /// Those that were set aside get an attempt of their own: while other tasks wait too, every second time
+    /// Tasks that were set aside get a separate attempt: while other tasks wait too, every second time
     /// without waiting for the server that has locked their workspaces.
     ///
     /// Returns those that a batch which took long has not begun.
@@ -258,8 +258,8 @@ impl<S: BatchState> Writer<S> {
         self.run_alone(alone, held);
     }
 
-    /// Runs each task in a transaction of its own. Once nothing can be begun, all that are left fail; if that
-    /// is because another server has the workspace locked, the others of it are set aside too.
+    /// Runs each task in its own transaction. Once nothing can be begun, all remaining tasks fail; if that is
+    /// because another server has the workspace locked, the others of it are set aside too.
     fn run_alone(&mut self, alone: Vec<Waiting<S>>, held: Held) {
         let mut alone = alone.into_iter();
         while let Some(waiting) = alone.next() {
@@ -541,7 +541,7 @@ mod tests {
         fn run(&mut self, conn: &Conn, state: &RefCell<Tally>) -> Result<()> {
             self.2 += 1;
             if self.2 == 1 {
-                // The flush finds no row then, and nobody knows which change is to blame.
+                // The flush then finds no row, and does not know which change is to blame.
                 let Conn::Sqlite(conn) = conn else { return Ok(()) };
                 return conn.batch("delete from tally");
             }
@@ -610,7 +610,7 @@ mod tests {
         let loses = queued(Box::new(Loses(Change(bad, 9, sender.clone()), other, 0)));
         writer.run(vec![loses, small(0), small(1), small(2)]);
         assert_eq!(writer.aside.len(), 4);
-        // They run together, the batch is lost, and each runs alone; by then the workspace is locked again.
+        // They run together, the batch is lost, and each runs alone, when the workspace is locked again.
         writer.state.get_mut().locked.clear();
         writer.run(Vec::new());
         assert_eq!(writer.aside.len(), 3);

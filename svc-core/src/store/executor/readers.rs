@@ -27,7 +27,7 @@ use crate::time::Clock;
 
 /// How long a read transaction takes further tasks, and so how long a turn of a workspace is.
 ///
-/// Tasks that have not begun by then go back to the queue, where an idle reader can take them.
+/// Tasks that have not begun after this time go back to the queue, where an idle reader can take them.
 const BATCH_TIME: Duration = Duration::from_millis(10);
 
 /// The cache that a reader keeps across transactions.
@@ -59,12 +59,12 @@ pub(super) struct ReadPool<N> {
     state: Mutex<State<N>>,
     changed: Condvar,
     readers: Vec<Mutex<Reader<N>>>,
-    /// Readers for reads on the callers' own threads, so that these do not get in the way of the pool's.
+    /// Readers for reads on the callers' own threads, so that these do not block the pool's.
     inline: Vec<Mutex<Reader<N>>>,
     clock: Clock,
 }
 
-/// What distinguishes one pool from another.
+/// The settings of a pool.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PoolSettings {
     /// The beginning of the names of its threads.
@@ -98,7 +98,7 @@ struct Seats {
 }
 
 impl Seats {
-    /// Returns whether a workspace may take a reader: half of them at most, and the last free one only if it
+    /// Returns whether a workspace may take a reader: up to half of them, and the last free one only if it
     /// has no other.
     fn may(&self, workspace: Option<WorkspaceId>) -> bool {
         match self.taken.get(&workspace) {
@@ -107,7 +107,7 @@ impl Seats {
         }
     }
 
-    /// Returns how many readers one workspace takes at most.
+    /// Returns the maximum number of readers of one workspace.
     fn most(&self) -> usize {
         self.all.div_ceil(2)
     }
@@ -141,8 +141,8 @@ struct Seat<'p, N> {
 
 impl<N> Drop for Seat<'_, N> {
     fn drop(&mut self) {
-        // Nobody has to be woken: a thread of the pool looks for its next turn by itself, and what is queued
-        // does not wait for an inline reader.
+        // No thread needs to be woken: a thread of the pool finds its next turn by itself, and queued tasks
+        // do not wait for an inline reader.
         lock(&self.pool.state).seats(self.inline).give_back(&self.workspaces);
     }
 }
@@ -276,7 +276,8 @@ impl<N: ReaderState> ReadPool<N> {
                 }
                 let workspaces = BTreeSet::from([workspace]);
                 seats.take(&workspaces);
-                // Whoever has given a reader back may have one again, while this thread serves others.
+                // A workspace that has given a reader back may have one again, while this thread serves
+                // others.
                 if turns.any(|workspace| seats.may(workspace)) {
                     self.changed.notify_one();
                 }
@@ -345,7 +346,7 @@ impl<N: ReaderState> ReadPool<N> {
 
     fn attempt(reader: &Reader<N>, begun: &Result<()>, task: &mut dyn ReadTask<N>) -> Result<()> {
         begun.clone()?;
-        // What the service reads for itself has no budget: nobody has asked for too much.
+        // The service's own reads have no budget: no caller has asked for too much.
         if task.source() != Source::SERVICE {
             reader.conn.begin_budget();
         }

@@ -1,4 +1,4 @@
-//! Statements whose reply nobody waits for: they are sent together with the next one that is waited for.
+//! Deferred statements: they are sent together with the next statement whose reply the caller waits for.
 
 use tokio_postgres::types::ToSql;
 

@@ -1,4 +1,4 @@
-//! What the server's errors and broken connections mean to callers.
+//! Translates the server's errors and broken connections into errors for callers.
 
 use tokio_postgres::error::{DbError, Severity, SqlState};
 

@@ -1,4 +1,4 @@
-//! Listens for other servers' commits: LISTEN on a connection of its own, reopened after it broke.
+//! Listens for other servers' commits: LISTEN on a separate connection, reopened after it broke.
 
 use std::convert::Infallible;
 use std::sync::{Arc, mpsc};

@@ -1,10 +1,10 @@
 //! A PostgreSQL connection, which takes its sessions from a pool.
 //!
 //! A core thread drives the session that it has taken, without handing the work to another thread. Changes
-//! whose reply nobody waits for are deferred and sent together with the next statement that is waited for. A
-//! transaction is one session: the pool checks it before begin, without a round trip, and has it back after
-//! commit or rollback. In between, a session that has ended is a failure: no other is taken, and nothing
-//! connects. Every reply has a timeout a little longer than the server's own limit.
+//! whose reply the caller does not wait for are deferred and sent with the next statement whose reply it
+//! waits for. A transaction is one session: the pool checks it before begin, without a round trip, and gets
+//! it back after commit or rollback. If a session ends in between, the transaction fails: no other session is
+//! taken, and nothing connects. Every reply has a timeout a little longer than the server's own limit.
 
 mod errors;
 mod certificate;
@@ -63,13 +63,13 @@ pub struct PgConn {
     deferred: RefCell<Vec<Deferred>>,
     wrote: Cell<bool>,
     budget: Budget,
-    /// What limits its reads; `None` if it does not only read.
+    /// The limits of its reads; `None` if it does not only read.
     reads: Option<Reads>,
     watcher: Option<Watcher>,
 }
 
 impl PgConn {
-    /// Opens a connection with a pool of its own.
+    /// Opens a connection with its own pool.
     pub(crate) fn open(server: &Server) -> Result<Self> {
         let conn = Self::of(&pool(server, 1)?)?;
         conn.client()?;
@@ -430,7 +430,7 @@ const OLDER: &str = "
         union all select xmin from pg_replication_slots
     ) held where age(oldest) > age(cast(cast($1 as text) as xid))";
 
-/// Most bytes in one notification, with a margin below the server's limit of 8000.
+/// Maximum bytes in one notification, with a margin below the server's limit of 8000.
 const NOTICE_BYTES: usize = 7000;
 
 /// Splits a notice at spaces into parts that fit a notification.

@@ -16,7 +16,7 @@ use crate::error::{Code, Error, Result};
 use crate::store::budget::{Budget, Interrupt, interrupted, too_expensive};
 use crate::store::engine::Failure;
 
-/// What limits the reads of a connection.
+/// The limits of the reads of a connection.
 pub(super) struct Reads {
     interrupt: Interrupt,
     /// How long one may take.

@@ -1,6 +1,6 @@
 //! Sessions with a server, and the pool that opens, checks, keeps and bounds them.
 //!
-//! A session is a connection from when it is opened until it ends, with a single-threaded runtime of its own,
+//! A session is a connection from when it is opened until it ends, with its own single-threaded runtime,
 //! which the thread that has taken it drives. The pool is not a queue: a thread that finds all sessions taken
 //! gets an error.
 
@@ -122,7 +122,7 @@ pub(crate) struct Session {
     pub(super) client: Arc<ClientWrapper>,
     /// Timeout of a reply: a little more than the server lets a statement run.
     ///
-    /// None if the server has no such limit.
+    /// `None` if the server has no such limit.
     pub(super) limit: Option<Duration>,
     statements: RefCell<HashMap<(Form, usize, usize), Statement>>,
     runtime: OwnRuntime,

@@ -124,7 +124,7 @@ impl Server {
         self.with("-c plan_cache_mode=force_generic_plan", "")
     }
 
-    /// Returns the same server, with sessions whose statements somebody waits for who can do without them.
+    /// Returns the same server, with short timeouts for statements whose callers can continue without them.
     pub fn briefly(&self) -> Self {
         let millis = RATE_LIMIT_SHARING_TIMEOUT.as_millis();
         let options = format!("-c statement_timeout={millis} -c lock_timeout={millis}");
@@ -138,7 +138,7 @@ impl Server {
 
     /// Returns the statement that a session begins with, if it needs one.
     ///
-    /// An option would make a primary look like a standby to `target_session_attrs`.
+    /// An option would make `target_session_attrs` take a primary for a standby.
     pub(super) fn first_statement(&self) -> Option<&'static str> {
         self.is_read_only.then_some("set default_transaction_read_only = on")
     }
