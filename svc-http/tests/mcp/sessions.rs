@@ -10,7 +10,7 @@ use super::streams::initialize;
 
 const EVENTS: (&str, &str) = ("accept", "application/json, text/event-stream");
 
-/// A call that waits for minutes, unless somebody ends it.
+/// A call that waits for minutes, unless it is cancelled.
 fn wait(id: i64) -> Value {
     let params = json!({"name": "wait_for_ready", "arguments": {"timeout_secs": 300}});
     json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})

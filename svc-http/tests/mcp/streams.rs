@@ -214,7 +214,7 @@ async fn notifications_tell_which_resources_have_changed() {
     let (_, mut again) = server.open(&path, &[("last-event-id", &begins[0].1)]).await;
     again.next().await.unwrap();
     assert_eq!(again.data().await["params"]["uri"], json!(uri));
-    // What a token has subscribed to is told without naming it, also on the path with sessions.
+    // What a token has subscribed to is reported without being named, also on the path with sessions.
     let subscribed = server.legacy("resources/subscribe", json!({"uri": uri})).await;
     assert_eq!(subscribed.body["result"], json!({}), "{}", subscribed.body);
     let revision = [("mcp-protocol-version", "2025-11-25")];

@@ -10,6 +10,7 @@ pub mod rules;
 pub mod schema;
 mod security;
 mod promises;
+mod prose;
 pub mod source;
 mod table;
 mod tables;

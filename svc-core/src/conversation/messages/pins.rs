@@ -1,6 +1,6 @@
 //! Pins: the messages that the members of a channel keep at hand.
 //!
-//! A pin belongs to the channel: every member who may post there can remove it, whoever pinned it. It is
+//! A pin belongs to the channel: every member who may post there can remove it, not only its author. It is
 //! removed when the message is withdrawn.
 
 use std::collections::HashMap;
@@ -218,7 +218,7 @@ const COUNT: &str = concat!(
     not_pruned!()
 );
 
-/// Unpins a message, whoever pinned it, and returns its id.
+/// Unpins a message that any member pinned, and returns its id.
 ///
 /// Fails with 404 `not-found` if the message is not pinned.
 #[derive(Serialize, Deserialize, JsonSchema)]
