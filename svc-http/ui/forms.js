@@ -36,7 +36,10 @@ export async function schemaOf(world, op) {
   /** @type {Record<string, any>} */
   const properties = {};
   const required = [...(body.required ?? [])];
-  for (const { name, schema, required: isRequired } of described?.parameters ?? []) {
+  for (const parameter of described?.parameters ?? []) {
+    // The document refers to the parameters that all share.
+    const shared = doc.components.parameters[parameter.$ref?.split("/")[3]];
+    const { name, schema, required: isRequired } = shared ?? parameter;
     properties[name] = schema;
     if (isRequired) required.push(name);
   }

@@ -302,6 +302,26 @@ mod tests {
     }
 
     #[test]
+    fn a_damaged_database_is_rejected_and_left_alone_with_its_log() {
+        let folder = tempfile::tempdir().unwrap();
+        let made = folder.path().join("made.db");
+        let path = folder.path().join("svc.db");
+        let log = |path: &Path| path.with_extension("db-wal");
+        let conn = with_schema(&made);
+        conn.execute_batch("insert into t values (x'01')").unwrap();
+        conn.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(())).unwrap();
+        conn.execute_batch("update t set b = x'02'").unwrap();
+        let mut damaged = std::fs::read(&made).unwrap();
+        damaged[100..200].fill(0xff);
+        let newest = std::fs::read(log(&made)).unwrap();
+        std::fs::write(&path, &damaged).unwrap();
+        std::fs::write(log(&path), &newest).unwrap();
+        start(&path).map(drop).unwrap_err();
+        assert!(std::fs::read(&path).unwrap() == damaged, "the file has changed");
+        assert!(std::fs::read(log(&path)).unwrap() == newest, "the log has changed");
+    }
+
+    #[test]
     fn another_programs_database_is_rejected_and_left_alone_with_its_log() {
         let folder = tempfile::tempdir().unwrap();
         let made = folder.path().join("made.db");

@@ -6,6 +6,7 @@
 use std::collections::HashSet;
 use std::sync::{LazyLock, Mutex};
 
+use crate::hash::sha256;
 use crate::sync::lock;
 
 /// A statement whose rows are visited one by one.
@@ -21,13 +22,18 @@ pub(crate) struct Scan {
 pub(super) const FETCHED: usize = 128;
 
 impl Scan {
-    /// Creates a scan with a unique name, of the rows that these statements select.
+    /// Creates a scan of the rows that these statements select.
+    ///
+    /// The name of its cursor has a hash of the statement: a session keeps the prepared `fetch`, which has the
+    /// columns of one statement.
     pub fn new(name: &str, sqlite: &str, postgres: &str) -> Self {
+        let [first, second, third, fourth, ..] = sha256(postgres.as_bytes());
+        let cursor = format!("scan_{name}_{:08x}", u32::from_be_bytes([first, second, third, fourth]));
         Self {
             sqlite: interned(sqlite.to_owned()),
-            declare: interned(format!("declare scan_{name} no scroll cursor for {postgres}")),
-            fetch: interned(format!("fetch forward {FETCHED} from scan_{name}")),
-            close: interned(format!("close scan_{name}")),
+            declare: interned(format!("declare {cursor} no scroll cursor for {postgres}")),
+            fetch: interned(format!("fetch forward {FETCHED} from {cursor}")),
+            close: interned(format!("close {cursor}")),
         }
     }
 }
@@ -44,4 +50,16 @@ pub(crate) fn interned(sql: String) -> &'static str {
     let kept: &'static str = Box::leak(sql.into_boxed_str());
     statements.insert(kept);
     kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_has_the_name_of_one_statement() {
+        let fetch = |sql: &str| Scan::new("messages", sql, sql).fetch;
+        assert_eq!(fetch("select id from messages"), fetch("select id from messages"));
+        assert_ne!(fetch("select id from messages"), fetch("select id, body from messages"));
+    }
 }

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use super::fence::check_disposes;
 use super::{
-    ClaimEnd, ClaimedThread, LeaseSecs, check_holder, end_claim, expire_first, hand_over, lease_end, taken,
+    ClaimEnd, ClaimedThread, LeaseSecs, check_holder, end_claim, expire_first, hand_over, lapse, lease_end,
+    taken,
 };
 use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
@@ -327,6 +328,7 @@ fn renew_claim(cx: &mut Write<'_>, input: &RenewClaim) -> Result<Claim> {
 fn set_lease_end(cx: &mut Write<'_>, thread: &Thread, changed: Held, shortened: bool) -> Result<i64> {
     let renew = |thread| Thread { held: Some(changed), ..thread };
     thread::save(cx, thread.id, RENEW, &[&thread.id, &changed.lease_id, &changed.until], renew)?;
+    lapse::lapses_at(cx, changed.until);
     let event = ClaimRenewed {
         thread_id: thread.id,
         member_id: changed.holder,

@@ -10,7 +10,7 @@ use crate::log::cache::{Cached, Lifetime};
 use crate::op::Read;
 use crate::time::Time;
 
-/// Until when no claim of the workspace lapses. One that a batch begins or renews outlasts the batch.
+/// Until when no claim of the workspace lapses, as far as the batch has read and saved.
 #[derive(Clone, Copy)]
 struct NoneBefore(Time);
 
@@ -34,6 +34,13 @@ pub(super) fn lapsed(cx: &Read<'_>) -> Result<Vec<ThreadId>> {
         cx.keep(&ONLY, NoneBefore(next));
     }
     Ok(lapsed.into_iter().map(|(thread, _)| thread).collect())
+}
+
+/// Takes account of a claim that lapses at `until`: a budget may leave it less time than a lookup searches.
+pub(super) fn lapses_at(cx: &Read<'_>, until: Time) {
+    if cx.cached(&ONLY).is_some_and(|NoneBefore(next)| until < next) {
+        cx.keep(&ONLY, NoneBefore(until));
+    }
 }
 
 /// How far ahead a lookup searches.

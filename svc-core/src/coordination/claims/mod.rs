@@ -279,6 +279,7 @@ pub(in crate::coordination) fn begin(
     let held = Some(Held { holder, lease_id: *lease_id, until: *until });
     let begin = |thread| Thread { held, acknowledged_at: None, ..thread };
     thread::save(cx, thread.id, BEGIN, &params, begin)?;
+    lapse::lapses_at(cx, *until);
     if let Some(touched) = &thread.footprint {
         obstacles::begin(cx, thread.id, touched)?;
     }

@@ -8,6 +8,7 @@ use super::errors::Failed;
 use super::{PgConn, first};
 use crate::error::{Error, Result};
 use crate::limits::ANSWER_SLACK;
+use crate::store::engine::Failure;
 use crate::store::value::Param;
 
 impl PgConn {
@@ -41,7 +42,9 @@ impl PgConn {
                 Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => Ok(false),
                 Err(error) => Err(Failed::of(error, &rewrite)),
             };
-            let reset = client.batch_execute(back).await.map_err(|error| Failed::of(error, back));
+            // A session that keeps these settings must not go back to the pool.
+            let unusable = |error| Failed { failure: Failure::Broken, ..Failed::of(error, back) };
+            let reset = client.batch_execute(back).await.map_err(unusable);
             rewritten.and_then(|rewritten| reset.map(|()| rewritten))
         })
     }

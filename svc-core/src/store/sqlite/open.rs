@@ -93,6 +93,8 @@ impl SqliteConn {
         let mark = if role == Role::Creator { OpenHere::create } else { OpenHere::mark };
         let mut open_here = shared.and_then(mark);
         let mut conn = Connection::open_with_flags(address, flags).map_err(failed)?;
+        // A file that turns out to be damaged is left alone, with its log.
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).map_err(failed)?;
         if role != Role::Auditor {
             check_writable(&conn)?;
         }
@@ -130,6 +132,7 @@ impl SqliteConn {
         let limit = is_limited
             .then(|| StatementLimit::on(&mut conn, Clock::system(), Interrupt::default()))
             .transpose()?;
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map_err(failed)?;
         Ok(Self {
             limit,
             read_limit: None,
