@@ -11,7 +11,7 @@ use crate::Result;
 use crate::error::Error;
 use crate::hash::sha256;
 use crate::limits::{SKILL_MAX, SKILL_SETS_MAX};
-use crate::log::cache::{Cached, Lifetime};
+use crate::log::cache::{Cached, Lifetime, ONLY};
 use crate::log::replay::Replayed;
 use crate::op::{Read, Write};
 use crate::store::{FromValue, Value, new_row};
@@ -136,9 +136,6 @@ impl Sets {
         }
     }
 }
-
-/// The cache key of a workspace's sets, which are one entry.
-const ONLY: [u8; 32] = [0; 32];
 
 /// Returns the sets of the caller's workspace that the connection has cached.
 pub(crate) fn sets(cx: &Read<'_>) -> Result<Sets> {

@@ -11,8 +11,8 @@ impl Service {
     /// Returns the error for an admitted request that ends before its operation: its input could not be read,
     /// or the shell has no room for it.
     ///
-    /// That is the current error of its credential, or else `refusal`. So a credential that has ended is
-    /// always reported first, and the rejection of a delegated one is recorded.
+    /// The error is that of its credential now, or else `refusal`: a credential that has ended is always
+    /// reported first, and the rejection of a delegated one is recorded.
     pub async fn refuse(
         &self,
         operation: Option<&Arc<Operation>>,
@@ -33,8 +33,8 @@ impl Service {
 
     /// Counts a request for a route that does not exist, and returns the error to respond with.
     ///
-    /// That is `refusal`, unless a limit is exceeded. It needs no credential, but a delegated one is
-    /// recorded.
+    /// The error is `refusal`, unless a limit is exceeded. The request needs no credential, but a delegated
+    /// one is recorded.
     pub async fn refuse_unrouted(&self, head: RequestHead, refusal: Error) -> NotAdmitted {
         let (standings, refusal) = match self.admit(None, head).await {
             Ok(admission) => {

@@ -25,8 +25,8 @@ type Key = (TypeId, [u8; 32]);
 pub enum Lifetime {
     /// Until the transaction ends, or changes anything other than by saving rows.
     ///
-    /// That is a snapshot of a reader, or a batch of a writer. Who saves rows updates the entries made from
-    /// them.
+    /// A reader has one for each snapshot, and a writer one for each batch. A caller that saves rows updates
+    /// the entries made from them.
     Transaction,
     /// Until an event raises this epoch of the workspace.
     Epoch(Invalidates),
@@ -65,6 +65,9 @@ impl Epochs {
         }
     }
 }
+
+/// The cache key of the only entry of its type in a workspace.
+pub(crate) const ONLY: [u8; 32] = [0; 32];
 
 /// Identifies the object that an entry is about.
 pub trait CacheKey {

@@ -24,8 +24,8 @@ pub(super) const FETCHED: usize = 128;
 impl Scan {
     /// Creates a scan of the rows that these statements select.
     ///
-    /// The name of its cursor has a hash of the statement, because a session keeps the prepared `fetch`, which
-    /// has the columns of one statement.
+    /// The name of its cursor has a hash of the statement, because a session keeps the prepared `fetch`,
+    /// which has the columns of one statement.
     pub fn new(name: &str, sqlite: &str, postgres: &str) -> Self {
         let [first, second, third, fourth, ..] = sha256(postgres.as_bytes());
         let cursor = format!("scan_{name}_{:08x}", u32::from_be_bytes([first, second, third, fourth]));

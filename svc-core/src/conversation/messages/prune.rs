@@ -1,6 +1,6 @@
 //! Pruning messages: removing all that were posted up to a position, with everything that belongs to them.
 //!
-//! An event declares it; once that is committed, the messages are no longer found. Their keys and rows are
+//! An event declares it; once it is committed, the messages are no longer found. Their keys and rows are
 //! removed after that, in steps, and then the bytes of the keys are removed from the files.
 
 use super::withdraw::remove;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::Result;
 use crate::id::ThreadId;
-use crate::log::cache::{Cached, Lifetime};
+use crate::log::cache::{Cached, Lifetime, ONLY};
 use crate::op::Read;
 use crate::time::Time;
 
@@ -17,9 +17,6 @@ struct NoneBefore(Time);
 impl Cached for NoneBefore {
     const LIFETIME: Lifetime = Lifetime::Transaction;
 }
-
-/// The cache key of a workspace's only entry.
-const ONLY: [u8; 32] = [0; 32];
 
 /// Returns the first threads of the caller's workspace whose claims have lapsed, or an empty list.
 pub(super) fn lapsed(cx: &Read<'_>) -> Result<Vec<ThreadId>> {

@@ -9,7 +9,7 @@ use super::{Blocked, Conflict, ConflictReason, Obstacle};
 use crate::Result;
 use crate::coordination::footprint::{Footprint, RepoKey, slot_key};
 use crate::id::WorkspaceId;
-use crate::log::cache::{Cached, Lifetime};
+use crate::log::cache::{Cached, Lifetime, ONLY};
 use crate::log::event::Invalidates;
 use crate::op::Read;
 
@@ -41,9 +41,6 @@ impl Limited {
         })
     }
 }
-
-/// The cache key of a workspace's limits, which are one entry.
-const ONLY: [u8; 32] = [0; 32];
 
 /// Returns the limits of the caller's workspace.
 pub(super) fn limited(cx: &Read<'_>) -> Result<Limited> {

@@ -12,7 +12,7 @@ use super::probes::WINDOW;
 use crate::Result;
 use crate::coordination::footprint::RepoKey;
 use crate::id::{ChannelId, ThreadId};
-use crate::log::cache::{Cached, Lifetime};
+use crate::log::cache::{Cached, Lifetime, ONLY};
 use crate::op::Read;
 
 /// The thread that a member would be given, in the order in which threads are given out.
@@ -41,9 +41,6 @@ struct Heads(Option<Window>);
 impl Cached for Heads {
     const LIFETIME: Lifetime = Lifetime::Transaction;
 }
-
-/// The cache key of a workspace's only entry.
-const ONLY: [u8; 32] = [0; 32];
 
 /// The first threads of a part of the queue, in order.
 #[derive(Clone)]

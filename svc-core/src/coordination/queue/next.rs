@@ -19,7 +19,7 @@ use crate::coordination::thread::threads_of_workspace;
 use crate::error::Error;
 use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
 use crate::identity::members;
-use crate::log::cache::{Cached, Lifetime};
+use crate::log::cache::{Cached, Lifetime, ONLY};
 use crate::log::event::Invalidates;
 use crate::op::Read;
 use crate::store::{Engine, ToParam};
@@ -78,9 +78,6 @@ pub(super) struct QueueFindings {
 impl Cached for QueueFindings {
     const LIFETIME: Lifetime = Lifetime::Transaction;
 }
-
-/// The cache key of a workspace's only entry.
-pub(super) const ONLY: [u8; 32] = [0; 32];
 
 fn best(cx: &Read<'_>, eligible: &Eligibility, checks: &mut Checks<'_>) -> Result<Option<NextThread>> {
     let wanted = &eligible.wanted;
@@ -230,8 +227,8 @@ pub(super) fn first_free(
 
 /// Returns the first thread of the queue for the caller, except for those with the footprints `passed`.
 ///
-/// Of the threads whose required skills it covers, that is the oldest of the most urgent ones. It does not
-/// check whether anything blocks the thread.
+/// It is the oldest of the most urgent threads whose required skills the caller covers. Whether anything
+/// blocks it is not checked.
 pub(in crate::coordination) fn first(
     cx: &Read<'_>,
     wanted: &Wanted,

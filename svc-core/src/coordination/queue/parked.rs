@@ -56,9 +56,9 @@ macro_rules! held {
 
 /// Parks a thread that has entered the queue beside others of its footprint, if it would be met in vain.
 ///
-/// That is so if the obstacle that these wait for still blocks them, or if one of its group has returned from
-/// there and is given out before it: then it follows that one. So any number of new threads of one footprint
-/// adds to the queue no more than the first.
+/// A caller would meet it in vain if the obstacle that these wait for still blocks them, or if one of its
+/// group has returned from there and is given out before it: then it follows that one. So any number of new
+/// threads of one footprint adds to the queue no more than the first.
 pub(super) fn join(cx: &mut Write<'_>, thread: ThreadId) -> Result<()> {
     cx.execute_any(JOIN, &[&thread])?;
     cx.execute_any(LEAVE_TO_JOIN, &[&thread])

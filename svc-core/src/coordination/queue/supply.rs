@@ -2,11 +2,12 @@
 
 use uuid::Uuid;
 
-use super::next::{Checks, ONLY, QueueFindings, first_free};
+use super::next::{Checks, QueueFindings, first_free};
 use super::{parked, returning};
 use crate::Result;
 use crate::conversation::places::audience;
 use crate::id::{MemberId, ThreadId};
+use crate::log::cache::ONLY;
 use crate::log::event::Subject;
 use crate::op::Read;
 

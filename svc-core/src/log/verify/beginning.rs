@@ -11,7 +11,7 @@ use crate::log::tree::Frontier;
 
 /// Moves a verifier before the oldest stored event.
 ///
-/// That event is read before the head: a floor never goes back, and only events below it are removed. The
+/// This event is read before the head: a floor never goes back, and only events below it are removed. The
 /// link of the oldest event is trusted at first; [`check`] verifies it after the walk.
 pub(super) fn begin(source: &impl Source, verifier: &mut Verifier) -> Result<Result<(), Break>> {
     let workspace = verifier.workspace_id;

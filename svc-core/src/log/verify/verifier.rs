@@ -188,7 +188,7 @@ impl Verifier {
 
     /// Checks that the newest event that declares purged messages agrees with the head row.
     ///
-    /// That event may itself have been pruned, with all events before the floor.
+    /// The event may have been pruned, with all events before the floor.
     pub fn check_words(&self, words_floor: i64) -> Result<(), Break> {
         let (lsn, agrees) = match self.words {
             Some((lsn, declared)) => (lsn, declared == Some(words_floor)),
