@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use svc_core::capability::Capability::WorkspaceRead;
 use svc_core::op::{Feature, Request, Surface, Write, write};
+use svc_core::time::Clock;
 use svc_core::{Engine, Error, Recorded, Result};
 use svc_tests::client::Answer;
 use svc_tests::database::engines;
@@ -45,13 +46,37 @@ fn hold_up(_: &mut Write<'_>, _: &HoldUp) -> Result<Over> {
     Ok(Over {})
 }
 
+/// The clock that [`let_pass`] advances.
+static CLOCK: Mutex<Option<Clock>> = Mutex::new(None);
+
+/// Advances the clock for the jobs behind it in its batch.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct LetPass {
+    millis: u64,
+}
+
+svc_tests::keeps_nothing!(LetPass => Over);
+
+fn let_pass(_: &mut Write<'_>, input: &LetPass) -> Result<Over> {
+    if let Some(clock) = &*CLOCK.lock().unwrap() {
+        clock.advance(Duration::from_millis(input.millis));
+    }
+    Ok(Over {})
+}
+
 fn features() -> Vec<Feature> {
-    let operation = write("hold_up", hold_up)
+    let hold_up = write("hold_up", hold_up)
         .title("Hold up")
         .post("/hold-up")
         .needs(&[WorkspaceRead])
         .example(|_| json!({}));
-    vec![Feature::new().operations("hold-up", vec![operation])]
+    let let_pass = write("let_pass", let_pass)
+        .title("Let pass")
+        .post("/let-pass")
+        .needs(&[WorkspaceRead])
+        .example(|_| json!({"millis": 0}));
+    vec![Feature::new().operations("hold-up", vec![hold_up, let_pass])]
 }
 
 /// A function that runs jobs in one world, and returns their answers.
@@ -379,4 +404,37 @@ fn other_jobs_run_between_the_steps_of_a_claim() {
 /// Returns the order in which jobs that are queued at once are answered.
 fn order_of(world: &World, jobs: &[Job]) -> Vec<usize> {
     submitted(world, jobs).into_iter().map(|(number, _)| number).collect()
+}
+
+/// A claim that lapses within the batch in which it begins, because little is left of a budget, is ended by a
+/// later job of that batch, although an earlier one has found that no claim lapses within a second.
+#[test]
+fn a_claim_may_lapse_in_the_batch_in_which_it_begins() {
+    for engine in engines() {
+        let world = World::with(engine, Setup { features, ..Setup::default() });
+        *CLOCK.lock().unwrap() = Some(world.clock.clone());
+        let channel = world.new_channel("queue");
+        let [thread, other] = ["short", "other"].map(|title| world.new_thread(&channel, title));
+        let agent = world.people.agent.clone();
+        let admin = world.people.admin.clone();
+        world.admin("set_thread_budget", with(&thread, json!({"max_wall_secs": 3})));
+        let claimed = world.call(&agent, "claim_thread", with(&thread, json!({}))).output();
+        world.clock.advance(Duration::from_millis(2_500));
+        let lease = json!({"claim_lease_id": claimed["claim_lease_id"]});
+        world.call(&agent, "release_claim", with(&thread, lease)).output();
+        let jobs = [
+            (admin.clone(), "claim_thread", with(&other, json!({}))),
+            (agent, "claim_thread", with(&thread, json!({}))),
+            (admin.clone(), "let_pass", json!({"millis": 600})),
+            // It ends the claims that have lapsed, and finds nothing to claim.
+            (admin.clone(), "claim_next_thread", json!({"channel_id": channel})),
+        ];
+        let answers = together(&world, &jobs);
+        assert_eq!(answers[1].0, 200, "on {}: {answers:?}", engine.name());
+        assert_eq!(answers[3], (200, json!({})), "on {}: {answers:?}", engine.name());
+        let input = json!({"workspace_id": world.id("workspace")});
+        let dead = world.call(&admin, "list_dead_letters", input).output();
+        let mut dead = dead["items"].as_array().unwrap().iter().map(|item| &item["thread_id"]);
+        assert!(dead.any(|id| *id == json!(thread)), "its claim has ended: {answers:?}");
+    }
 }

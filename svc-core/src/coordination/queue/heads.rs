@@ -51,14 +51,24 @@ struct Window {
     is_all: bool,
 }
 
-/// Returns the next thread if it is known; `Some(None)` if it is known that there is no next thread.
-pub(super) fn known(cx: &Read<'_>, sought: &Sought) -> Result<Option<Option<NextThread>>> {
+/// What a batch knows about the next thread.
+pub(super) enum Next {
+    Is(NextThread),
+    /// There is none.
+    Nothing,
+    /// It has not been read, or not since a thread has entered the queue.
+    Unread,
+}
+
+/// Returns what the batch knows about the next thread.
+pub(super) fn next(cx: &Read<'_>, sought: &Sought) -> Result<Next> {
     cx.with_cached(&ONLY, |Heads(window)| {
         let window = window.as_ref().filter(|window| window.of == *sought);
-        Ok(window.and_then(|window| match window.first.front() {
-            Some(next) => Some(Some(*next)),
-            None => window.is_all.then_some(None),
-        }))
+        Ok(match window.map(|window| (window.first.front(), window.is_all)) {
+            Some((Some(next), _)) => Next::Is(*next),
+            Some((None, true)) => Next::Nothing,
+            Some((None, false)) | None => Next::Unread,
+        })
     })
 }
 

@@ -254,10 +254,12 @@ fn first_at(cx: &Read<'_>, places: &[Uuid], wanted: &Wanted, passed: &[i64]) -> 
         let eligible = eligible_sets(cx, &sets)?;
         let sought =
             Sought { places: places.to_vec(), eligible: Arc::clone(&eligible), repo: wanted.repo.clone() };
-        if passed.is_empty()
-            && let Some(known) = heads::known(cx, &sought)?
-        {
-            return Ok(known);
+        if passed.is_empty() {
+            match heads::next(cx, &sought)? {
+                heads::Next::Is(next) => return Ok(Some(next)),
+                heads::Next::Nothing => return Ok(None),
+                heads::Next::Unread => {}
+            }
         }
         let query = Query { probes, places, eligible: &eligible, repo: &wanted.repo, passed };
         let found = match cx.engine() {

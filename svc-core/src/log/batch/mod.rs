@@ -282,7 +282,12 @@ impl BatchState for Batch {
         self.job = Mark { events: self.events.len(), audit: self.audit.len() };
     }
 
-    fn undo_job(&mut self) {
+    fn undo_job(&mut self, wrote: bool) {
+        // A job that was refused before it changed anything leaves the cache as it is: others of the batch
+        // need not read again.
+        if wrote || !self.undo.is_empty() {
+            self.cache.clear();
+        }
         self.events.truncate(self.job.events);
         self.audit.truncate(self.job.audit);
         while let Some((workspace, before)) = self.undo.pop() {
@@ -291,7 +296,6 @@ impl BatchState for Batch {
                 None => self.heads.remove(&workspace),
             };
         }
-        self.cache.clear();
     }
 
     fn flush(&mut self, conn: &Conn) -> Result<()> {
@@ -403,7 +407,7 @@ mod tests {
         batch.begin_log(new).unwrap();
         assert_eq!(emit(&mut batch, &conn, new).unwrap().lsn, 1);
         assert!(batch.begin_log(new).is_err(), "it has one now");
-        batch.undo_job();
+        batch.undo_job(false);
         assert!(emit(&mut batch, &conn, new).is_err(), "that job was rolled back");
         batch.begin_job();
         batch.begin_log(new).unwrap();
@@ -411,5 +415,28 @@ mod tests {
         batch.flush(&conn).unwrap();
         conn.commit(&BTreeMap::new()).unwrap();
         assert_eq!(lsns(&conn), [0, 1]);
+    }
+
+    #[derive(Clone)]
+    struct Found;
+
+    impl crate::log::cache::Cached for Found {
+        const LIFETIME: crate::log::cache::Lifetime = crate::log::cache::Lifetime::Transaction;
+    }
+
+    #[test]
+    fn a_refused_job_invalidates_what_others_have_read_only_if_it_changed_something() {
+        let (_folder, conn) = sqlite_for_tests();
+        let mut batch = begun(&conn);
+        for (wrote, emitted, is_kept) in [(false, false, true), (true, false, false), (false, true, false)] {
+            batch.cache.put(HOME, &crate::log::cache::ONLY, Found);
+            batch.begin_job();
+            if emitted {
+                emit(&mut batch, &conn, HOME).unwrap();
+            }
+            batch.undo_job(wrote);
+            let found = batch.cache.get::<Found>(HOME, &crate::log::cache::ONLY);
+            assert_eq!(found.is_some(), is_kept, "wrote: {wrote}, emitted: {emitted}");
+        }
     }
 }

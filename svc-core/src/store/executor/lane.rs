@@ -412,12 +412,13 @@ impl<S: BatchState> Writer<S> {
             Ok(Err(error)) => error,
             Err(_) => Error::internal("a task panicked"),
         };
-        let undone = self.conn.engine() == Engine::Sqlite || !self.conn.job_wrote();
+        let wrote = self.conn.job_wrote();
+        let undone = self.conn.engine() == Engine::Sqlite || !wrote;
         if self.conn.failure().is_some() || !undone {
             return Err(error);
         }
         self.conn.undo_job()?;
-        self.state.get_mut().undo_job();
+        self.state.get_mut().undo_job(wrote);
         Ok(Err(error))
     }
 

@@ -55,8 +55,8 @@ pub(crate) trait BatchState: Send + 'static {
     ) -> Result<BTreeSet<WorkspaceId>>;
     /// Called when a task begins.
     fn begin_job(&mut self);
-    /// Called when the task failed: discards what it added.
-    fn undo_job(&mut self);
+    /// Called when the task failed: discards what it added. `wrote` says whether it has changed rows.
+    fn undo_job(&mut self, wrote: bool);
     /// Writes the batched rows, before the commit.
     fn flush(&mut self, conn: &Conn) -> Result<()>;
     /// Returns the positions that the logs will have reached after the commit.

@@ -49,7 +49,7 @@ impl BatchState for Tally {
         self.before_job = self.batch;
     }
 
-    fn undo_job(&mut self) {
+    fn undo_job(&mut self, _: bool) {
         self.batch = self.before_job;
     }
 
