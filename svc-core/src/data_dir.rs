@@ -4,7 +4,8 @@
 //!
 //! Setting up a folder can be interrupted at any moment and repeated: a marker stays in the folder until
 //! everything is done, generated keys are kept, and every file is created atomically. The commit of the first
-//! workspace makes a setup final; the database does that between [`DataDir::create`] and [`Setup::finish`].
+//! workspace makes a setup final; the database does that between [`DataDir::create`] and
+//! [`UnfinishedSetup::finish`].
 //!
 //! A folder belongs to its owner alone, or also to its group if that is configured ([`DataAccess`]). Any
 //! other user who can write to it could plant keys or a database, so such a folder is not opened, and a key
@@ -168,7 +169,7 @@ impl DataDir {
     /// Starts the setup of `path`, or resumes one that was interrupted.
     ///
     /// Rejects a folder that is already set up.
-    pub fn create(path: &Path, access: DataAccess, entropy: &Entropy) -> Result<Setup> {
+    pub fn create(path: &Path, access: DataAccess, entropy: &Entropy) -> Result<UnfinishedSetup> {
         let dir = Self { path: path.to_owned() };
         dir.reject_occupied()?;
         let tightened = dir.tighten(access)?;
@@ -185,7 +186,7 @@ impl DataDir {
         if fresh {
             created.push(dir.file(MARKER));
         }
-        let mut setup = Setup { dir, access, _marker: marker, created, tightened };
+        let mut setup = UnfinishedSetup { dir, access, _marker: marker, created, tightened };
         match setup.fill(fresh, entropy) {
             Ok(()) => Ok(setup),
             Err(error) => {
@@ -322,10 +323,10 @@ impl DataDir {
 /// An unfinished setup of a data folder.
 ///
 /// The folder has its keys, `svc.env` and the artifact folder, and lacks the database. If it is dropped
-/// without [`Setup::finish`], the setup can be resumed.
+/// without [`UnfinishedSetup::finish`], the setup can be resumed.
 #[derive(Debug)]
 #[must_use = "a setup that is not finished leaves a folder that cannot be used"]
-pub struct Setup {
+pub struct UnfinishedSetup {
     dir: DataDir,
     access: DataAccess,
     _marker: File,
@@ -334,7 +335,7 @@ pub struct Setup {
     tightened: Option<Permissions>,
 }
 
-impl Setup {
+impl UnfinishedSetup {
     /// Returns the folder.
     pub fn dir(&self) -> &DataDir {
         &self.dir
@@ -403,11 +404,11 @@ impl Setup {
 /// The address of a running server, as stored in its data folder; dropped when the server ends.
 #[derive(Debug)]
 #[must_use = "the address counts while this is kept"]
-pub struct Listening {
+pub struct PublishedAddress {
     _locked: File,
 }
 
-impl Listening {
+impl PublishedAddress {
     /// Stores the address of a server in the folder at `path`, replacing that of an earlier one.
     pub fn leave(path: &Path, address: SocketAddr) -> Result<Self> {
         let place = path.join(LISTENING);
@@ -506,7 +507,7 @@ mod tests {
 
     const NOTHING: [(&str, &str); 0] = [];
 
-    fn create(path: &Path) -> Result<Setup> {
+    fn create(path: &Path) -> Result<UnfinishedSetup> {
         DataDir::create(path, DataAccess::Owner, &Entropy::System)
     }
 
@@ -589,18 +590,18 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let first = "127.0.0.1:1".parse().unwrap();
         let second = "[::1]:2".parse().unwrap();
-        assert_eq!(Listening::find(root.path()), None);
-        let earlier = Listening::leave(root.path(), first).unwrap();
-        assert_eq!(Listening::find(root.path()), Some(first));
-        let later = Listening::leave(root.path(), second).unwrap();
-        assert_eq!(Listening::find(root.path()), Some(second));
+        assert_eq!(PublishedAddress::find(root.path()), None);
+        let earlier = PublishedAddress::leave(root.path(), first).unwrap();
+        assert_eq!(PublishedAddress::find(root.path()), Some(first));
+        let later = PublishedAddress::leave(root.path(), second).unwrap();
+        assert_eq!(PublishedAddress::find(root.path()), Some(second));
         drop(earlier);
-        assert_eq!(Listening::find(root.path()), Some(second), "an earlier one ends later");
+        assert_eq!(PublishedAddress::find(root.path()), Some(second), "an earlier one ends later");
         drop(later);
-        assert_eq!(Listening::find(root.path()), None, "the file is there, and nobody runs");
+        assert_eq!(PublishedAddress::find(root.path()), None, "the file is there, and nobody runs");
         assert_eq!(files(root.path()).into_keys().collect::<Vec<_>>(), [root.path().join(LISTENING)]);
         assert_eq!(mode(&root.path().join(LISTENING)), 0o600);
-        assert!(Listening::leave(&root.path().join("nowhere"), first).is_err());
+        assert!(PublishedAddress::leave(&root.path().join("nowhere"), first).is_err());
     }
 
     fn mode(path: &Path) -> u32 {

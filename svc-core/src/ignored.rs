@@ -14,35 +14,35 @@ const LOGGED_MAX: usize = 200;
 const NAME_MAX: usize = 60;
 
 /// The attributes that were logged, each with the kind of its document.
-struct Logged(Mutex<BTreeSet<(&'static str, String)>>);
+struct LoggedAttributes(Mutex<BTreeSet<(&'static str, String)>>);
 
 /// Whether an attribute was logged before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Seen {
+enum LogStatus {
     Before,
     First,
     /// It is the last one to be logged.
     Last,
 }
 
-impl Logged {
+impl LoggedAttributes {
     const fn new() -> Self {
         Self(Mutex::new(BTreeSet::new()))
     }
 
-    fn see(&self, document: &'static str, attribute: &str) -> Seen {
+    fn see(&self, document: &'static str, attribute: &str) -> LogStatus {
         let mut logged = lock(&self.0);
         if logged.len() >= LOGGED_MAX || !logged.insert((document, attribute.to_lowercase())) {
-            Seen::Before
+            LogStatus::Before
         } else if logged.len() == LOGGED_MAX {
-            Seen::Last
+            LogStatus::Last
         } else {
-            Seen::First
+            LogStatus::First
         }
     }
 }
 
-static LOGGED: Logged = Logged::new();
+static LOGGED: LoggedAttributes = LoggedAttributes::new();
 
 /// Returns the name in the path of an attribute, without any values, for the log.
 fn name_of(path: &str) -> String {
@@ -54,10 +54,10 @@ fn name_of(path: &str) -> String {
 pub fn note(document: &'static str, attribute: &str, why: &'static str) {
     let name = name_of(attribute);
     let seen = LOGGED.see(document, &name);
-    if seen != Seen::Before {
+    if seen != LogStatus::Before {
         tracing::info!(document, attribute = ?name, why, "an attribute is ignored");
     }
-    if seen == Seen::Last {
+    if seen == LogStatus::Last {
         tracing::info!("{LOGGED_MAX} attributes were ignored: no other is logged");
     }
 }
@@ -68,20 +68,20 @@ mod tests {
 
     #[test]
     fn an_attribute_is_logged_once_and_only_so_many_are() {
-        let logged = Logged::new();
-        assert_eq!(logged.see("a user", "title"), Seen::First);
-        assert_eq!(logged.see("a user", "TITLE"), Seen::Before);
-        assert_eq!(logged.see("a group", "title"), Seen::First);
+        let logged = LoggedAttributes::new();
+        assert_eq!(logged.see("a user", "title"), LogStatus::First);
+        assert_eq!(logged.see("a user", "TITLE"), LogStatus::Before);
+        assert_eq!(logged.see("a group", "title"), LogStatus::First);
         let long = "x".repeat(NAME_MAX);
-        assert_eq!(logged.see("a user", &name_of(&format!("{long}1"))), Seen::First);
+        assert_eq!(logged.see("a user", &name_of(&format!("{long}1"))), LogStatus::First);
         assert_eq!(
             logged.see("a user", &name_of(&format!("{long}2"))),
-            Seen::Before,
+            LogStatus::Before,
             "no more of it is kept"
         );
-        let seen: Vec<Seen> = (0..300).map(|n| logged.see("a user", &format!("n{n}"))).collect();
-        assert_eq!(seen.iter().filter(|seen| **seen == Seen::First).count(), LOGGED_MAX - 4);
-        assert_eq!(seen.iter().filter(|seen| **seen == Seen::Last).count(), 1);
+        let seen: Vec<LogStatus> = (0..300).map(|n| logged.see("a user", &format!("n{n}"))).collect();
+        assert_eq!(seen.iter().filter(|seen| **seen == LogStatus::First).count(), LOGGED_MAX - 4);
+        assert_eq!(seen.iter().filter(|seen| **seen == LogStatus::Last).count(), 1);
         assert_eq!(lock(&logged.0).len(), LOGGED_MAX);
     }
 

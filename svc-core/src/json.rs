@@ -13,7 +13,7 @@ use crate::text::echo;
 
 /// The reason why a text could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unread {
+pub enum ReadFailure {
     /// The text does not follow the grammar of RFC 8259.
     NotJson,
     /// A member appears twice.
@@ -26,14 +26,14 @@ pub enum Unread {
 ///
 /// A value in memory takes many times its bytes in the text. A text in which a member appears twice is
 /// rejected.
-pub fn read_at_most(text: &[u8], most: usize) -> Result<Value, Unread> {
+pub fn read_at_most(text: &[u8], most: usize) -> Result<Value, ReadFailure> {
     let budget = Budget::of(most);
     let mut json = serde_json::Deserializer::from_slice(text);
     let read = budget.reader().deserialize(&mut json).and_then(|value| json.end().map(|()| value));
     read.map_err(|error| match budget.left.get() {
-        None => Unread::TooMany,
-        Some(_) if error.is_data() => Unread::Twice,
-        Some(_) => Unread::NotJson,
+        None => ReadFailure::TooMany,
+        Some(_) if error.is_data() => ReadFailure::Twice,
+        Some(_) => ReadFailure::NotJson,
     })
 }
 
@@ -234,10 +234,10 @@ mod tests {
     fn values_are_counted_at_every_depth() {
         let text = br#"{"a":[1,{"b":null}],"c":"d"}"#;
         assert!(read_at_most(text, 6).is_ok());
-        assert_eq!(read_at_most(text, 5), Err(Unread::TooMany));
-        assert_eq!(read_at_most(br#"{"a":1,"a":2}"#, 2), Err(Unread::Twice));
-        assert_eq!(read_at_most(b"[1] 2", 9), Err(Unread::NotJson));
-        assert_eq!(read_at_most(b"", 0), Err(Unread::TooMany));
+        assert_eq!(read_at_most(text, 5), Err(ReadFailure::TooMany));
+        assert_eq!(read_at_most(br#"{"a":1,"a":2}"#, 2), Err(ReadFailure::Twice));
+        assert_eq!(read_at_most(b"[1] 2", 9), Err(ReadFailure::NotJson));
+        assert_eq!(read_at_most(b"", 0), Err(ReadFailure::TooMany));
     }
 
     #[test]

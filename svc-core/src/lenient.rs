@@ -25,7 +25,7 @@ const DEPTH_MAX: usize = 12;
 
 /// The reason why a text could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unread {
+pub enum ReadFailure {
     /// It does not follow the grammar of RFC 8259.
     NotJson,
     /// It is JSON but not an object.
@@ -35,12 +35,15 @@ pub enum Unread {
 }
 
 /// Parses the used members of an object, with the names that `named` returns for them.
-pub fn members(text: &[u8], named: impl Fn(&str) -> Option<String>) -> Result<Map<String, Value>, Unread> {
+pub fn members(
+    text: &[u8],
+    named: impl Fn(&str) -> Option<String>,
+) -> Result<Map<String, Value>, ReadFailure> {
     let text = cleaned(text);
     let reader = Reader::default();
-    let whole: &RawValue = serde_json::from_slice(&text).map_err(|_| Unread::NotJson)?;
+    let whole: &RawValue = serde_json::from_slice(&text).map_err(|_| ReadFailure::NotJson)?;
     if !whole.get().starts_with('{') {
-        return Err(Unread::NotAnObject);
+        return Err(ReadFailure::NotAnObject);
     }
     let mut read = Map::new();
     reader.each_member(whole, |name, raw| {
@@ -53,9 +56,9 @@ pub fn members(text: &[u8], named: impl Fn(&str) -> Option<String>) -> Result<Ma
 }
 
 /// Parses a value.
-pub fn value(text: &[u8]) -> Result<Value, Unread> {
+pub fn value(text: &[u8]) -> Result<Value, ReadFailure> {
     let text = cleaned(text);
-    let whole: &RawValue = serde_json::from_slice(&text).map_err(|_| Unread::NotJson)?;
+    let whole: &RawValue = serde_json::from_slice(&text).map_err(|_| ReadFailure::NotJson)?;
     Reader::default().value(whole, DEPTH_MAX)
 }
 
@@ -86,8 +89,8 @@ impl Default for Reader {
 
 impl Reader {
     /// Parses a value of up to `depth` levels.
-    fn value(&self, raw: &RawValue, depth: usize) -> Result<Value, Unread> {
-        let left = self.left.get().checked_sub(1).ok_or(Unread::TooMany)?;
+    fn value(&self, raw: &RawValue, depth: usize) -> Result<Value, ReadFailure> {
+        let left = self.left.get().checked_sub(1).ok_or(ReadFailure::TooMany)?;
         self.left.set(left);
         let Some(below) = depth.checked_sub(1) else { return Ok(Value::Object(Map::new())) };
         match raw.get().as_bytes().first() {
@@ -114,21 +117,21 @@ impl Reader {
     fn each_member<'t>(
         &self,
         raw: &'t RawValue,
-        each: impl FnMut(Cow<'t, str>, &'t RawValue) -> Result<(), Unread>,
-    ) -> Result<(), Unread> {
+        each: impl FnMut(Cow<'t, str>, &'t RawValue) -> Result<(), ReadFailure>,
+    ) -> Result<(), ReadFailure> {
         let mut members = Members { each, failed: None };
         let read = Deserializer::from_str(raw.get()).deserialize_map(&mut members);
-        read.map_err(|_| members.failed.unwrap_or(Unread::NotJson))
+        read.map_err(|_| members.failed.unwrap_or(ReadFailure::NotJson))
     }
 
     fn each_item<'t>(
         &self,
         raw: &'t RawValue,
-        each: impl FnMut(&'t RawValue) -> Result<(), Unread>,
-    ) -> Result<(), Unread> {
+        each: impl FnMut(&'t RawValue) -> Result<(), ReadFailure>,
+    ) -> Result<(), ReadFailure> {
         let mut items = Items { each, failed: None };
         let read = Deserializer::from_str(raw.get()).deserialize_seq(&mut items);
-        read.map_err(|_| items.failed.unwrap_or(Unread::NotJson))
+        read.map_err(|_| items.failed.unwrap_or(ReadFailure::NotJson))
     }
 }
 
@@ -138,10 +141,10 @@ struct Name<'t>(#[serde(borrow)] Cow<'t, str>);
 /// Passes the members of an object to a function, until one fails.
 struct Members<F> {
     each: F,
-    failed: Option<Unread>,
+    failed: Option<ReadFailure>,
 }
 
-impl<'t, F: FnMut(Cow<'t, str>, &'t RawValue) -> Result<(), Unread>> Visitor<'t> for &mut Members<F> {
+impl<'t, F: FnMut(Cow<'t, str>, &'t RawValue) -> Result<(), ReadFailure>> Visitor<'t> for &mut Members<F> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -162,10 +165,10 @@ impl<'t, F: FnMut(Cow<'t, str>, &'t RawValue) -> Result<(), Unread>> Visitor<'t>
 /// Passes the items of a list to a function, until one fails.
 struct Items<F> {
     each: F,
-    failed: Option<Unread>,
+    failed: Option<ReadFailure>,
 }
 
-impl<'t, F: FnMut(&'t RawValue) -> Result<(), Unread>> Visitor<'t> for &mut Items<F> {
+impl<'t, F: FnMut(&'t RawValue) -> Result<(), ReadFailure>> Visitor<'t> for &mut Items<F> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -236,7 +239,7 @@ mod tests {
 
     use super::*;
 
-    fn read(text: &str) -> Result<Value, Unread> {
+    fn read(text: &str) -> Result<Value, ReadFailure> {
         members(text.as_bytes(), |name| (!name.starts_with('x')).then(|| name.to_lowercase()))
             .map(Value::from)
     }
@@ -285,14 +288,14 @@ mod tests {
     fn what_is_not_json_is_refused_and_so_are_too_many_values() {
         let cut = ["{\"a\":\"\\u00\"}", "{\"a\":\"\\"];
         for text in ["", "{", "{\"a\":1,}", "{\"a\":tru}", "{\"x\":}", "{\"a\":1} 2"].iter().chain(&cut) {
-            assert_eq!(read(text), Err(Unread::NotJson), "{text}");
+            assert_eq!(read(text), Err(ReadFailure::NotJson), "{text}");
         }
         for text in ["[]", "7", "\"{}\"", "null"] {
-            assert_eq!(read(text), Err(Unread::NotAnObject), "{text}");
+            assert_eq!(read(text), Err(ReadFailure::NotAnObject), "{text}");
         }
         let many = |count: usize| format!("{{\"a\":[{}1]}}", "1,".repeat(count));
         assert!(read(&many(VALUES_MAX - 2)).is_ok());
-        assert_eq!(read(&many(VALUES_MAX - 1)), Err(Unread::TooMany));
+        assert_eq!(read(&many(VALUES_MAX - 1)), Err(ReadFailure::TooMany));
     }
 
     #[test]

@@ -5,7 +5,8 @@
 //! operation. The shells (`svc-http`, `svc-mcp-stdio`, `svc-cli`) frame bytes and call it.
 //!
 //! [`setup`] creates a database, on SQLite or Postgres ([`Database`]), with its first workspace. [`Service`]
-//! opens it with [`Options`]: it owns the connections and the threads that use them, and runs requests:
+//! opens it with [`ServiceOptions`]: it owns the connections and the threads that use them, and runs
+//! requests:
 //!
 //! - [`Service::admit`] admits a request by its head: rate limit, credential, capability.
 //! - [`Service::run`] runs the operation with its input ([`op::Input`]) and returns an [`op::Reply`], or an
@@ -46,7 +47,7 @@ pub mod config;
 pub mod data_dir;
 mod monitor;
 mod timers;
-mod rota;
+mod round_robin;
 mod rate;
 pub mod share;
 mod bisect;
@@ -70,19 +71,19 @@ pub use coordination::claims::{ClaimEnd, end_all};
 pub use coordination::notices::{NewNotice, post_notice};
 pub use error::{Code, EXIT_CODES, Error, PROBLEM_BASE, Problem, ProblemType, Result};
 pub use host::features::{operation_table, verify_export, verify_state};
-pub use host::rewrap::Rewrap;
-pub use host::service::{Options, Service};
+pub use host::rewrap::RewrapReport;
+pub use host::service::{Service, ServiceOptions};
 pub use host::{ops, service, setup};
 pub use log::bus::EventFilter;
 pub use log::cache::{Cached, Lifetime};
 pub use log::event::{Attribution, Event, EventKind, Invalidates, Recorded, Subject};
 pub use log::replay::Replayed;
-pub use log::{chain, key_tree, note, seal, verify};
-pub use op::{PartHealth, WaitCounts};
+pub use log::{chain, key_tree, seal, signed_note, verify};
+pub use op::{HealthResult, WaitCounts};
 pub use outreach::mail::{Letter, MAIL, MAIL_REFUSALS_MAX};
-pub use rate::{Client, Holder, Peer, RateSettings, Standing};
-pub use share::{Ceiling, Place};
+pub use rate::{Client, Holder, LimitState, Peer, RateSettings};
+pub use share::{Ceiling, PlaceGuard};
 pub use store::{
-    Conn, Database, Engine, FromRow, FromValue, OpenMode, Param, Ran, Row, StatementCounts, ToParam, Value,
-    Watcher,
+    Conn, Database, Engine, ExecutedStatement, FromRow, FromValue, OpenMode, Param, Row, StatementCounts,
+    ToParam, Value, Watcher,
 };

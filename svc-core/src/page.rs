@@ -5,9 +5,9 @@
 //! order uses another [`Position`].
 //!
 //! A page scans a bounded number of rows. If many of them are omitted, it is short or empty, and its cursor
-//! continues after them. A page is also bounded in bytes while it is read: it can only be made of [`Rows`],
-//! which are fetched from the database no further than the page needs. And it is bounded in time: it ends
-//! when half of the read's budget is used up, after at least one row.
+//! continues after them. A page is also bounded in bytes while it is read: it can only be made of
+//! [`PageRows`], which are fetched from the database no further than the page needs. And it is bounded in
+//! time: it ends when half of the read's budget is used up, after at least one row.
 
 mod cursor;
 
@@ -19,7 +19,7 @@ use crate::Result;
 use crate::error::Error;
 use crate::limits::{PAGE_BYTES, PAGE_DEFAULT, PAGE_DEFAULT_MCP, PAGE_MAX, PAGE_SCAN_MAX};
 use crate::schema::brief;
-use crate::store::budget::{Budget, too_expensive};
+use crate::store::budget::{ReadBudget, too_expensive};
 use crate::store::{Conn, FromRow, Row, ToParam};
 use crate::text::{Count, described};
 pub(crate) use cursor::{CURSORS, with_cursors};
@@ -41,7 +41,7 @@ pub struct Page<T, K = i64> {
     positions: Vec<K>,
     #[serde(skip)]
     #[schemars(skip)]
-    budget: Option<Budget>,
+    budget: Option<ReadBudget>,
     /// Whether the page ended because its time was over.
     #[serde(skip)]
     #[schemars(skip)]
@@ -50,16 +50,16 @@ pub struct Page<T, K = i64> {
 
 /// The rows read for one page, up to [`PAGE_BYTES`], or one larger row, or until the page has to end.
 #[derive(Debug)]
-pub struct Rows<T> {
+pub struct PageRows<T> {
     rows: Vec<T>,
     /// Whether reading stopped at the byte limit, or because the page had to end.
     full: bool,
     /// Whether it stopped because the page had to end.
     is_late: bool,
-    budget: Option<Budget>,
+    budget: Option<ReadBudget>,
 }
 
-impl<T> Rows<T> {
+impl<T> PageRows<T> {
     /// Reads the first rows that `sql` selects.
     pub(crate) fn read(conn: &Conn, sql: &'static str, params: &[&dyn ToParam]) -> Result<Self>
     where
@@ -81,14 +81,14 @@ impl<T> Rows<T> {
     }
 
     /// Converts each row.
-    pub fn map<U>(self, each: impl FnMut(T) -> U) -> Rows<U> {
+    pub fn map<U>(self, each: impl FnMut(T) -> U) -> PageRows<U> {
         let Self { rows, full, is_late, budget } = self;
-        Rows { rows: rows.into_iter().map(each).collect(), full, is_late, budget }
+        PageRows { rows: rows.into_iter().map(each).collect(), full, is_late, budget }
     }
 }
 
 /// Returns whether a page has to end now. If so, it gets half of a budget to be completed in.
-pub(crate) fn ends_now(budget: &Budget) -> bool {
+pub(crate) fn ends_now(budget: &ReadBudget) -> bool {
     let ends = budget.is_page_over();
     if ends {
         budget.complete_page();
@@ -98,14 +98,14 @@ pub(crate) fn ends_now(budget: &Budget) -> bool {
 
 /// A count of matching rows, of a limited number of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Counted {
+pub struct BoundedCount {
     /// Number of matching rows.
     pub count: i64,
     /// Whether all rows were read; otherwise there may be more matches.
     pub is_all: bool,
 }
 
-impl Counted {
+impl BoundedCount {
     /// Creates a count of matches in `looked_at` rows, of which up to `most` were read.
     pub fn of(count: i64, looked_at: i64, most: i64) -> Self {
         Self { count, is_all: looked_at < most }
@@ -163,7 +163,7 @@ pub(crate) enum Detail {
 
 /// The bounds of an answer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds {
+pub(crate) struct AnswerBounds {
     /// Maximum bytes of JSON.
     pub max_bytes: usize,
     /// The first character of the text that the operation continues to read.
@@ -207,9 +207,9 @@ pub(crate) fn json_bytes(item: &impl Serialize) -> Result<usize> {
 
 impl<T, K: Position> Page<T, K> {
     /// Creates a page of rows read with [`rows_to_read`]; `position` returns that of a row.
-    pub fn of(rows: Rows<T>, limit: Option<Limit>, position: impl Fn(&T) -> K) -> Self {
+    pub fn of(rows: PageRows<T>, limit: Option<Limit>, position: impl Fn(&T) -> K) -> Self {
         let wanted = usize::try_from(limit.map_or(PAGE_DEFAULT, Limit::get)).unwrap_or(usize::MAX);
-        let Rows { rows: items, full, is_late, budget } = rows;
+        let PageRows { rows: items, full, is_late, budget } = rows;
         let positions = items.iter().map(&position).collect();
         let mut page = Self { items, next_cursor: None, positions, budget, is_late };
         page.keep(wanted, &position);
@@ -221,8 +221,8 @@ impl<T, K: Position> Page<T, K> {
 
     /// Creates a page of rows searched up to a horizon; a page that is not full continues from there.
     pub fn within(
-        horizon: Horizon<K>,
-        rows: Rows<T>,
+        horizon: ScanHorizon<K>,
+        rows: PageRows<T>,
         limit: Option<Limit>,
         position: impl Fn(&T) -> K,
     ) -> Self {
@@ -346,9 +346,9 @@ impl<T, K: Position> Page<T, K> {
 
 /// The position of the last row that one page may scan; `None` if the list ends before that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Horizon<K = i64>(pub Option<K>);
+pub struct ScanHorizon<K = i64>(pub Option<K>);
 
-impl Horizon {
+impl ScanHorizon {
     /// Returns the horizon of a list that ascends from `after` to `last` without gaps.
     pub fn above(after: i64, last: i64) -> Self {
         Self(Some(after.saturating_add(PAGE_SCAN_MAX)).filter(|horizon| *horizon < last))
@@ -395,18 +395,18 @@ mod tests {
 
     #[test]
     fn a_horizon_is_never_beyond_the_list() {
-        assert_eq!(Horizon::above(10, 11 + PAGE_SCAN_MAX), Horizon(Some(10 + PAGE_SCAN_MAX)));
-        assert_eq!(Horizon::above(10, 10 + PAGE_SCAN_MAX), Horizon(None));
-        assert_eq!(Horizon::below(PAGE_SCAN_MAX + 3), Horizon(Some(3)));
-        assert_eq!(Horizon::below(PAGE_SCAN_MAX + 1), Horizon(None));
-        assert_eq!((Horizon(None).up_to(), Horizon(None).down_to()), (i64::MAX, 0));
+        assert_eq!(ScanHorizon::above(10, 11 + PAGE_SCAN_MAX), ScanHorizon(Some(10 + PAGE_SCAN_MAX)));
+        assert_eq!(ScanHorizon::above(10, 10 + PAGE_SCAN_MAX), ScanHorizon(None));
+        assert_eq!(ScanHorizon::below(PAGE_SCAN_MAX + 3), ScanHorizon(Some(3)));
+        assert_eq!(ScanHorizon::below(PAGE_SCAN_MAX + 1), ScanHorizon(None));
+        assert_eq!((ScanHorizon(None).up_to(), ScanHorizon(None).down_to()), (i64::MAX, 0));
     }
 
     #[test]
     fn the_cursor_appears_only_when_there_is_more() {
         let two = Some(Limit::new(2).unwrap());
         assert_eq!(rows_to_read(two), 3);
-        let rows = |rows: &[i64], full| Rows::collected(rows.to_vec(), full);
+        let rows = |rows: &[i64], full| PageRows::collected(rows.to_vec(), full);
         let page = Page::of(rows(&[4, 5, 6], false), two, |lsn| *lsn);
         assert_eq!((page.items, page.next_cursor), (vec![4, 5], Some(Cursor(5))));
         assert_eq!(Page::of(rows(&[4, 5], false), two, |lsn| *lsn).next_cursor, None);
@@ -419,10 +419,10 @@ mod tests {
             );
         }
         let within =
-            |horizon| Page::within(Horizon(horizon), rows(&[4, 5], false), two, |lsn| *lsn).next_cursor;
+            |horizon| Page::within(ScanHorizon(horizon), rows(&[4, 5], false), two, |lsn| *lsn).next_cursor;
         assert_eq!((within(None), within(Some(9))), (None, Some(Cursor(9))));
         for full in [rows(&[4, 5, 6], false), rows(&[4, 5], true)] {
-            let page = Page::within(Horizon(Some(9)), full, two, |lsn| *lsn);
+            let page = Page::within(ScanHorizon(Some(9)), full, two, |lsn| *lsn);
             assert_eq!(page.next_cursor, Some(Cursor(5)), "a full page ends before the horizon");
         }
         let mut page = Page::of(rows(&[4, 5], false), two, |lsn| *lsn);
@@ -460,9 +460,9 @@ mod tests {
         let clock = Clock::mock(Time::from_micros(0));
         let second = Duration::from_secs(1);
         let page = || {
-            let budget = Budget::new(&clock);
+            let budget = ReadBudget::new(&clock);
             budget.begin(Some(2 * second));
-            let rows = Rows { budget: Some(budget), ..Rows::collected(vec![4, 5, 6], true) };
+            let rows = PageRows { budget: Some(budget), ..PageRows::collected(vec![4, 5, 6], true) };
             Page::of(rows, None, |lsn| *lsn)
         };
         // Each item takes the time that it names.

@@ -4,19 +4,19 @@ use hyper::HeaderMap;
 use hyper::header::ACCEPT;
 
 /// The media types that a client accepts.
-pub(crate) struct Accepted<'a>(Vec<Range<'a>>);
+pub(crate) struct AcceptedTypes<'a>(Vec<MediaRange<'a>>);
 
-impl<'a> Accepted<'a> {
+impl<'a> AcceptedTypes<'a> {
     /// Reads the headers of a request. A range that cannot be parsed matches nothing.
     pub fn of(headers: &'a HeaderMap) -> Self {
         let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
-        Self(accepted.flat_map(|value| value.split(',')).map(Range::read).collect())
+        Self(accepted.flat_map(|value| value.split(',')).map(MediaRange::read).collect())
     }
 
     /// Returns the weight of a media type: that of the most specific matching range, or 0 if none matches.
     pub fn weight(&self, kind: &str, subtype: &str) -> f32 {
         let named = |wanted: (&str, &str)| {
-            let same = |range: &&Range<'_>| {
+            let same = |range: &&MediaRange<'_>| {
                 range.kind.eq_ignore_ascii_case(wanted.0) && range.subtype.eq_ignore_ascii_case(wanted.1)
             };
             self.0.iter().find(same).map(|range| range.weight)
@@ -25,10 +25,10 @@ impl<'a> Accepted<'a> {
     }
 }
 
-impl Accepted<'_> {
+impl AcceptedTypes<'_> {
     /// Returns whether a media type is accepted by name, not only by a wildcard.
     pub fn names(&self, kind: &str, subtype: &str) -> bool {
-        let named = |range: &Range<'_>| {
+        let named = |range: &MediaRange<'_>| {
             range.weight > 0.0
                 && range.kind.eq_ignore_ascii_case(kind)
                 && range.subtype.eq_ignore_ascii_case(subtype)
@@ -38,13 +38,13 @@ impl Accepted<'_> {
 }
 
 /// One media range of an Accept header.
-struct Range<'a> {
+struct MediaRange<'a> {
     kind: &'a str,
     subtype: &'a str,
     weight: f32,
 }
 
-impl<'a> Range<'a> {
+impl<'a> MediaRange<'a> {
     fn read(text: &'a str) -> Self {
         let mut parts = text.split(';').map(str::trim);
         let (kind, subtype) = parts.next().and_then(|range| range.split_once('/')).unwrap_or_default();
@@ -77,7 +77,7 @@ mod tests {
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(ACCEPT, sent.parse().unwrap());
-            assert_eq!(Accepted::of(&headers).weight("text", "html"), wanted, "{sent}");
+            assert_eq!(AcceptedTypes::of(&headers).weight("text", "html"), wanted, "{sent}");
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Checks that the manual lists the ceilings of the code.
 
 use svc_core::limits::{
-    CALLS_PREPARED_MAX, FILES_JUDGED_MAX, FILES_READ_MAX, LOOKUPS_MAX, LOOKUPS_QUEUED_MAX,
-    LOOKUPS_QUEUED_OF_ADDRESS_MAX, PARCELS_MAX, QUEUE_MAX, QUEUED_BYTES_MAX, READS_QUEUED_MAX,
+    CALLS_PREPARED_MAX, DELIVERY_BATCHES_MAX, FILES_JUDGED_MAX, FILES_READ_MAX, LOOKUPS_MAX,
+    LOOKUPS_QUEUED_MAX, LOOKUPS_QUEUED_OF_ADDRESS_MAX, QUEUE_MAX, QUEUED_BYTES_MAX, READS_QUEUED_MAX,
     RESOURCE_SUBSCRIPTIONS_MAX, SPOOL_MAX_BYTES, WAITING_OF_CLIENT_MAX, WAITING_OF_WORKSPACE_MAX, WAITS_MAX,
     WAITS_OF_CLIENT_MAX,
 };
@@ -91,8 +91,8 @@ fn of_the_code() -> Vec<String> {
         row("Files that are verified as they arrive", &count(FILES_JUDGED_MAX), NONE, NONE),
         row("Files that are read: imports, verifications", &count(FILES_READ_MAX), SHARE, SHARE),
         row("Requests to parse Markdown", &count(CALLS_PREPARED_MAX), SHARE, SHARE),
-        row("Members that are being mailed", &count(PARCELS_MAX), SHARE, SHARE),
-        row("Members that are being pushed to", &count(PARCELS_MAX), SHARE, SHARE),
+        row("Members that are being mailed", &count(DELIVERY_BATCHES_MAX), SHARE, SHARE),
+        row("Members that are being pushed to", &count(DELIVERY_BATCHES_MAX), SHARE, SHARE),
         row(
             "Bytes of files (SVC_SPOOL_MAX_BYTES)",
             &format!("{} GiB or less", SPOOL_MAX_BYTES >> 30),

@@ -10,33 +10,33 @@ use svc_core::op::{self, Credential, IdempotencyKey, SessionKey};
 use svc_core::{Error, Result};
 
 /// Text fields by name, in the form that the core takes.
-pub(crate) type Text = Vec<(String, String)>;
+pub(crate) type TextFields = Vec<(String, String)>;
 
 /// Appends the fields of a query string to `text`.
 ///
 /// The fields are counted before any is decoded.
-pub(crate) fn query(raw: Option<&str>, text: &mut Text) -> Result<()> {
+pub(crate) fn query(raw: Option<&str>, text: &mut TextFields) -> Result<()> {
     let pairs = raw.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
     if pairs.clone().nth(QUERY_FIELDS_MAX).is_some() {
         return Err(Error::malformed(format!("the query has more than {QUERY_FIELDS_MAX} fields")));
     }
     for pair in pairs {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-        text.push((unescape(name, Plus::IsSpace)?, unescape(value, Plus::IsSpace)?));
+        text.push((unescape(name, PlusSign::IsSpace)?, unescape(value, PlusSign::IsSpace)?));
     }
     Ok(())
 }
 
 /// The meaning of a plus sign: a space in a query, itself in a path.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Plus {
+pub(crate) enum PlusSign {
     IsSpace,
     IsPlus,
 }
 
 /// Percent-decodes `raw`; fails on an incomplete escape and if the result is not UTF-8.
-pub(crate) fn unescape(raw: &str, plus: Plus) -> Result<String> {
-    let plain = |byte: u8| byte != b'%' && (byte != b'+' || plus == Plus::IsPlus);
+pub(crate) fn unescape(raw: &str, plus: PlusSign) -> Result<String> {
+    let plain = |byte: u8| byte != b'%' && (byte != b'+' || plus == PlusSign::IsPlus);
     if raw.bytes().all(plain) {
         return Ok(raw.to_owned());
     }
@@ -51,7 +51,7 @@ pub(crate) fn unescape(raw: &str, plus: Plus) -> Result<String> {
                 let escaped = high.zip(low).and_then(|(high, low)| u8::try_from(high * 16 + low).ok());
                 escaped.ok_or_else(|| Error::malformed("the URL has an incomplete percent escape"))?
             }
-            b'+' if plus == Plus::IsSpace => b' ',
+            b'+' if plus == PlusSign::IsSpace => b' ',
             other => other,
         });
     }
@@ -89,16 +89,16 @@ mod tests {
 
     #[test]
     fn queries_are_decoded_strictly() {
-        let mut text = Text::new();
+        let mut text = TextFields::new();
         query(Some("a=1&b=x%20y+z&&c&a=%C3%A9&%3d=%26"), &mut text).unwrap();
         let wanted = [("a", "1"), ("b", "x y z"), ("c", ""), ("a", "é"), ("=", "&")];
         assert_eq!(text, wanted.map(|(name, value)| (name.to_owned(), value.to_owned())));
         for bad in ["a=%", "a=%4", "a=%zz", "%+1=2", "a=%ff", "a=%c3%28"] {
             assert_eq!(query(Some(bad), &mut text).unwrap_err().code(), Code::Malformed, "{bad}");
         }
-        assert_eq!(unescape("a+b%2Fc", Plus::IsPlus).unwrap(), "a+b/c");
-        assert!(query(Some(&"a&".repeat(QUERY_FIELDS_MAX)), &mut Text::new()).is_ok());
-        let many = query(Some(&"a&".repeat(QUERY_FIELDS_MAX + 1)), &mut Text::new()).unwrap_err();
+        assert_eq!(unescape("a+b%2Fc", PlusSign::IsPlus).unwrap(), "a+b/c");
+        assert!(query(Some(&"a&".repeat(QUERY_FIELDS_MAX)), &mut TextFields::new()).is_ok());
+        let many = query(Some(&"a&".repeat(QUERY_FIELDS_MAX + 1)), &mut TextFields::new()).unwrap_err();
         assert_eq!(many.code(), Code::Malformed);
     }
 
@@ -114,7 +114,7 @@ mod tests {
             if let Credential::Bearer(token) = credential(&headers, None).unwrap() {
                 prop_assert!(token.expose_secret().trim() == token.expose_secret());
             }
-            let mut text = Text::new();
+            let mut text = TextFields::new();
             if query(Some(&raw), &mut text).is_ok() {
                 prop_assert!(text.len() <= QUERY_FIELDS_MAX);
             }
@@ -124,7 +124,7 @@ mod tests {
         #[test]
         fn unescaping_inverts_escaping(text in any::<String>()) {
             let escaped: String = text.bytes().map(|byte| format!("%{byte:02x}")).collect();
-            for plus in [Plus::IsSpace, Plus::IsPlus] {
+            for plus in [PlusSign::IsSpace, PlusSign::IsPlus] {
                 prop_assert_eq!(&unescape(&escaped, plus).unwrap(), &text);
             }
         }

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::Value;
-use svc_core::ops::{BatchBounds, EventBatch, FeedState, Said, ServerFrame, Subscribed, Subscriber};
+use svc_core::ops::{
+    BatchBounds, BegunSubscription, ClientRequests, EventBatch, FeedState, ServerFrame, Subscriber,
+};
 use svc_core::time::Monotonic;
 use svc_core::{Error, Result};
 
@@ -53,7 +55,7 @@ pub(crate) fn must_refetch(error: &Error) -> Result<Bytes> {
 }
 
 /// A subscription that has begun, on its connection.
-pub(crate) struct Delivery {
+pub(crate) struct FrameDelivery {
     pub subscriber: Subscriber,
     /// Whether the client wants positions while nothing matches.
     positions: bool,
@@ -68,10 +70,10 @@ pub(crate) struct Delivery {
     positioned: Monotonic,
 }
 
-impl Delivery {
+impl FrameDelivery {
     /// Begins a delivery. Returns the frames that announce the start of the subscription.
-    pub fn begin(begun: Subscribed, positions: bool) -> Result<(Self, Vec<Frame>)> {
-        let Subscribed { subscriber, workspace_id, after_id, room_lsn, hint } = begun;
+    pub fn begin(begun: BegunSubscription, positions: bool) -> Result<(Self, Vec<Frame>)> {
+        let BegunSubscription { subscriber, workspace_id, after_id, room_lsn, hint } = begun;
         let resume_token = subscriber.resume_token(after_id)?;
         let schema_version = SCHEMA_VERSION;
         let ack = ServerFrame::SubscribeAck { schema_version, resume_token, after_id, room_lsn };
@@ -80,7 +82,7 @@ impl Delivery {
             frames.push(Frame::status(&ServerFrame::ReplayHint { workspace_id, room_lsn, events })?);
         }
         let acknowledges = subscriber.acknowledges();
-        let positioned = subscriber.moment();
+        let positioned = subscriber.timer_now();
         let delivery = Self {
             subscriber,
             positions,
@@ -94,12 +96,12 @@ impl Delivery {
     }
 
     /// Processes the frames of the client.
-    pub fn heed(&mut self, said: Said) -> Result<()> {
+    pub fn heed(&mut self, said: ClientRequests) -> Result<()> {
         if let Some(ack) = said.ack {
             self.subscriber.acknowledge(ack)?;
         }
         if let Some(after_id) = said.after_id {
-            self.subscriber.go_on(after_id)?;
+            self.subscriber.continue_from(after_id)?;
             self.told_truncated = false;
         }
         Ok(())
@@ -127,7 +129,7 @@ impl Delivery {
             out.push(Frame::status(&ServerFrame::ReplayTruncated { after_id, room_lsn, resume_token })?);
         }
         let caught_up = is_live && !self.was_live;
-        let now = self.subscriber.moment();
+        let now = self.subscriber.timer_now();
         let is_silent = !has_events && now.since(self.positioned) >= POSITION_EVERY;
         // A truncated subscriber gets no further frames until it says where to continue.
         let is_due = caught_up || (is_silent && state != FeedState::Truncated);

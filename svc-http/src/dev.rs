@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use svc_core::config::{PublicUrl, board_link, reachable};
-use svc_core::setup::Established;
+use svc_core::setup::SetupResult;
 use svc_mcp_stdio::profiles::Profile;
 
 /// The name of the first workspace.
@@ -24,7 +24,7 @@ const UNKNOWN: &str = "${SVC_TOKEN}";
 pub(crate) fn greeting(
     data: &Path,
     (address, public): (SocketAddr, Option<&PublicUrl>),
-    made: Option<&Established>,
+    made: Option<&SetupResult>,
     inherited: &[&str],
 ) -> String {
     let data = std::path::absolute(data).unwrap_or_else(|_| data.to_owned()).display().to_string();

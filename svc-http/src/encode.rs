@@ -10,8 +10,8 @@ use hyper::header::{
 };
 use hyper::{HeaderMap, StatusCode};
 use svc_core::op::Reply;
-use svc_core::spool::Content;
-use svc_core::{Code, Error, Standing};
+use svc_core::spool::FileContent;
+use svc_core::{Code, Error, LimitState};
 
 pub(crate) use crate::limits::response_body::Response;
 use crate::limits::response_body::ResponseBody;
@@ -48,13 +48,13 @@ pub(crate) fn remove_lsn(headers: &mut HeaderMap) {
 /// Adds the headers with the limits and the remaining quotas, so that a client can slow down.
 ///
 /// They follow the IETF draft `draft-ietf-httpapi-ratelimit-headers`, version 10.
-pub(crate) fn insert_standings(headers: &mut HeaderMap, standings: &[Standing]) {
-    let list = |item: &dyn Fn(&Standing) -> String| {
+pub(crate) fn insert_standings(headers: &mut HeaderMap, standings: &[LimitState]) {
+    let list = |item: &dyn Fn(&LimitState) -> String| {
         let items: Vec<String> = standings.iter().map(item).collect();
         HeaderValue::from_str(&items.join(", "))
     };
-    let policy = |s: &Standing| format!("\"{}\";q={};w={}", s.limit, s.requests, s.window.as_secs());
-    let left = |s: &Standing| format!("\"{}\";r={};t={}", s.limit, s.left, whole_seconds(s.full_in));
+    let policy = |s: &LimitState| format!("\"{}\";q={};w={}", s.limit, s.requests, s.window.as_secs());
+    let left = |s: &LimitState| format!("\"{}\";r={};t={}", s.limit, s.left, whole_seconds(s.full_in));
     if standings.is_empty() {
         return;
     }
@@ -85,7 +85,7 @@ pub(crate) fn reply(reply: &Reply) -> Response {
 }
 
 /// Returns the response with a file, which a browser stores under its name.
-fn file(reply: &Reply, content: &Content) -> Response {
+fn file(reply: &Reply, content: &FileContent) -> Response {
     let mut response = empty(StatusCode::from_u16(reply.status).unwrap_or(StatusCode::OK));
     *response.body_mut() = content.spooled.clone().into();
     let headers = response.headers_mut();

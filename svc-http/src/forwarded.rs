@@ -29,14 +29,14 @@ pub(crate) fn peer(remote: IpAddr, headers: &HeaderMap, hops: usize) -> Peer {
 /// Returns the entry that the outermost of the trusted proxies has written.
 fn entry<'h>(headers: &'h HeaderMap, name: &HeaderName, hops: usize) -> Option<&'h [u8]> {
     let lines = headers.get_all(name).iter().rev();
-    let entries = lines.flat_map(|line| FromTheEnd(Some(line.as_bytes())));
+    let entries = lines.flat_map(|line| ReversedEntries(Some(line.as_bytes())));
     entries.filter(|entry| !entry.is_empty()).take(hops).last()
 }
 
 /// The entries of a header line from the last to the first, without the white space around them.
-struct FromTheEnd<'h>(Option<&'h [u8]>);
+struct ReversedEntries<'h>(Option<&'h [u8]>);
 
-impl<'h> Iterator for FromTheEnd<'h> {
+impl<'h> Iterator for ReversedEntries<'h> {
     type Item = &'h [u8];
 
     fn next(&mut self) -> Option<&'h [u8]> {

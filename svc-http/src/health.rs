@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hyper::StatusCode;
 use serde_json::json;
-use svc_core::{PartHealth, Service};
+use svc_core::{HealthResult, Service};
 use tokio::time::timeout;
 
 use crate::encode::{self, Response};
@@ -24,7 +24,7 @@ pub(crate) fn liveness() -> Response {
 pub(crate) async fn readiness(service: &Service, phase: Phase) -> Response {
     let parts = timeout(TIMEOUT, service.health())
         .await
-        .unwrap_or_else(|_| vec![PartHealth::new("database", Some("it does not respond".to_owned()))]);
+        .unwrap_or_else(|_| vec![HealthResult::new("database", Some("it does not respond".to_owned()))]);
     let ready = parts.iter().all(|part| part.fault.is_none());
     let status = match phase {
         Phase::Serving if ready => "ok",
@@ -32,7 +32,7 @@ pub(crate) async fn readiness(service: &Service, phase: Phase) -> Response {
         Phase::Draining | Phase::Closing => "draining",
     };
     let code = if status == "ok" { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    let checks = parts.into_iter().map(|part| (part.name, part.said()));
+    let checks = parts.into_iter().map(|part| (part.name, part.describe()));
     let checks: BTreeMap<&str, String> = checks.collect();
     encode::json(code, json!({"status": status, "checks": checks}).to_string().into())
 }

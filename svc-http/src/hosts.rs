@@ -16,12 +16,12 @@ const UNKNOWN_NAME: &str = "without a credential Host and Origin must name this 
     SVC_PUBLIC_URL to the address under which browsers reach it, or lists further names in SVC_ALLOWED_HOSTS";
 
 /// The names and addresses of this server.
-pub(crate) struct Hosts {
+pub(crate) struct ServerHosts {
     own: IpAddr,
     allowed: Vec<String>,
 }
 
-impl Hosts {
+impl ServerHosts {
     pub fn new(own: SocketAddr, allowed: Vec<String>) -> Self {
         Self { own: own.ip(), allowed }
     }
@@ -146,8 +146,10 @@ mod tests {
 
     #[test]
     fn only_own_names_are_accepted() {
-        let hosts =
-            Hosts::new("192.0.2.7:8080".parse().unwrap(), vec!["svc.example:8080".into(), "board".into()]);
+        let hosts = ServerHosts::new(
+            "192.0.2.7:8080".parse().unwrap(),
+            vec!["svc.example:8080".into(), "board".into()],
+        );
         let check = |host: &str, origin: Option<&str>| {
             let mut headers = HeaderMap::new();
             headers.insert(HOST, host.parse().unwrap());
@@ -191,7 +193,7 @@ mod tests {
 
     #[test]
     fn pages_of_no_site_and_of_this_machine_may_bring_a_token() {
-        let hosts = Hosts::new("192.0.2.7:8080".parse().unwrap(), vec!["svc.example".into()]);
+        let hosts = ServerHosts::new("192.0.2.7:8080".parse().unwrap(), vec!["svc.example".into()]);
         let found = |origin: &'static str| {
             let mut headers = HeaderMap::new();
             headers.insert(HOST, HeaderValue::from_static("localhost"));

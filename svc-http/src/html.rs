@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use svc_core::op::{Operation, Reply};
 use svc_core::{Error, Result};
 
-use crate::accept::Accepted;
+use crate::accept::AcceptedTypes;
 use crate::encode::{self, Response};
 
 /// The form in which a client gets the output of an operation.
@@ -29,7 +29,7 @@ impl Form {
         if !operation.http().is_page {
             return Self::Json;
         }
-        let accepted = Accepted::of(headers);
+        let accepted = AcceptedTypes::of(headers);
         let wants_page = accepted.weight("text", "html") > accepted.weight("application", "json");
         if wants_page { Self::Page } else { Self::JsonOfPage }
     }

@@ -17,7 +17,7 @@
 mod strangers;
 mod limits;
 mod settings;
-mod own_wakes;
+mod self_waking;
 mod encode;
 mod accept;
 mod html;

@@ -19,14 +19,14 @@ use lettre::{Address, Message};
 use secrecy::ExposeSecret as _;
 use svc_core::config::MailConfig;
 use svc_core::mailbox::MailAddress;
-use svc_core::op::{Arrival, Way};
+use svc_core::op::{DeliveryChannel, DeliveryResult};
 use svc_core::{Error, Letter, MAIL, MAIL_REFUSALS_MAX, Result};
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::TlsConnector;
 
 use crate::smtp::{Failure, Reply, Status};
 use crate::smtp_stream;
-use crate::workers::{SEND_TIMEOUT, Sender, Taken};
+use crate::workers::{BatchSender, SEND_TIMEOUT, TakenBatch};
 
 /// Maximum time to connect.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -47,7 +47,7 @@ pub(crate) struct MailSender {
 
 /// The subject of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum CommandSubject {
     /// The connection, the login and the sender.
     Session,
     /// The receiver.
@@ -58,7 +58,7 @@ enum Step {
 
 /// The treatment of a mail after the server has rejected it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+enum RejectedMail {
     /// The server accepts nothing from this service: the operator must act.
     Operator,
     /// It may be accepted later.
@@ -73,24 +73,24 @@ enum Verdict {
 ///
 /// The rejected command counts only if the reply is not more specific: servers reject the sender after the
 /// receiver was named, and the receiver after the mail was sent.
-fn verdict(step: Step, reply: &Reply) -> Verdict {
+fn verdict(step: CommandSubject, reply: &Reply) -> RejectedMail {
     match (step, reply.code, reply.status()) {
-        (Step::Session, ..) => Verdict::Operator,
-        (_, ..500, _) => Verdict::Later,
+        (CommandSubject::Session, ..) => RejectedMail::Operator,
+        (_, ..500, _) => RejectedMail::Later,
         // Commands that the server does not know, in the wrong order, or without the required login.
-        (_, 500 | 502..=504 | 530 | 534 | 535 | 538, _) => Verdict::Operator,
+        (_, 500 | 502..=504 | 530 | 534 | 535 | 538, _) => RejectedMail::Operator,
         // The syntax and the domain of the sender.
-        (_, _, Some(Status(5, 1, 7 | 8))) => Verdict::Operator,
-        (_, _, Some(Status(5, 1, _) | Status(5, 2, 1))) => Verdict::Address,
-        (Step::Receiver, _, None) => Verdict::Address,
-        _ => Verdict::Mail,
+        (_, _, Some(Status(5, 1, 7 | 8))) => RejectedMail::Operator,
+        (_, _, Some(Status(5, 1, _) | Status(5, 2, 1))) => RejectedMail::Address,
+        (CommandSubject::Receiver, _, None) => RejectedMail::Address,
+        _ => RejectedMail::Mail,
     }
 }
 
 /// Why a mail, or all of them, was not accepted.
-enum Failed {
+enum MailFailure {
     /// A command failed.
-    Command(Step, Failure),
+    Command(CommandSubject, Failure),
     /// It took too long.
     Slow,
     /// The address cannot receive mail.
@@ -109,51 +109,51 @@ impl MailSender {
         })
     }
 
-    async fn connect(&self) -> Result<AsyncSmtpConnection, Failed> {
+    async fn connect(&self) -> Result<AsyncSmtpConnection, MailFailure> {
         let server = &self.config.server;
         let opened = smtp_stream::open(server, &self.tls, &self.hello, CONNECT_TIMEOUT).await;
-        let stream = opened.map_err(|failure| Failed::Command(Step::Session, failure))?;
+        let stream = opened.map_err(|failure| MailFailure::Command(CommandSubject::Session, failure))?;
         let connected = AsyncSmtpConnection::connect_with_transport(stream, &self.hello).await;
-        let mut connection = connected.map_err(Failed::at(Step::Session))?;
+        let mut connection = connected.map_err(MailFailure::at(CommandSubject::Session))?;
         if let Some(login) = &server.login {
             let [name, password] =
                 [&login.name, &login.password].map(|secret| secret.expose_secret().to_owned());
             let mechanisms = [Mechanism::Plain, Mechanism::Login];
             let login = connection.auth(&mechanisms, &Credentials::new(name, password)).await;
-            login.map_err(Failed::at(Step::Session))?;
+            login.map_err(MailFailure::at(CommandSubject::Session))?;
         }
         Ok(connection)
     }
 
     /// Sends all mails, as far as the time and the connection allow.
-    async fn deliver(&self, taken: &Taken<Letter>) -> Vec<Arrival> {
-        let letters = taken.parcel.pieces();
+    async fn deliver(&self, taken: &TakenBatch<Letter>) -> Vec<DeliveryResult> {
+        let letters = taken.batch.notifications();
         let until = Instant::now() + SEND_TIMEOUT.saturating_sub(RESERVE);
-        let mut arrivals: Vec<Arrival> = letters.iter().map(|_| Arrival::NotTried).collect();
+        let mut results: Vec<DeliveryResult> = letters.iter().map(|_| DeliveryResult::NotTried).collect();
         let connected = timeout(CONNECT_TIMEOUT.saturating_mul(2), self.connect()).await;
-        let mut connection = match connected.map_err(|_| Failed::Slow).flatten() {
+        let mut connection = match connected.map_err(|_| MailFailure::Slow).flatten() {
             Ok(connection) => connection,
             Err(failed) => {
-                arrivals.iter_mut().take(1).for_each(|first| *first = failed.arrival());
-                return arrivals;
+                results.iter_mut().take(1).for_each(|first| *first = failed.result());
+                return results;
             }
         };
         let (mut failing, mut dropped): (Vec<&MailAddress>, i64) = (Vec::new(), 0);
-        for (place, (letter, arrival)) in letters.iter().zip(&mut arrivals).enumerate() {
+        for (place, (letter, result)) in letters.iter().zip(&mut results).enumerate() {
             // Its message may have been read or withdrawn since it was written.
             if failing.contains(&letter.to()) || !taken.is_current(place).await {
                 continue;
             }
             let sent = timeout_at(until, self.send_one(&mut connection, letter)).await;
-            let Err(failed) = sent.map_err(|_| Failed::Slow).flatten() else {
-                *arrival = Arrival::Accepted;
+            let Err(failed) = sent.map_err(|_| MailFailure::Slow).flatten() else {
+                *result = DeliveryResult::Accepted;
                 dropped = 0;
                 continue;
             };
-            *arrival = failed.arrival();
-            match arrival {
+            *result = failed.result();
+            match result {
                 // The address is suspended already.
-                Arrival::Dropped { .. } => dropped = dropped.saturating_add(1),
+                DeliveryResult::Dropped { .. } => dropped = dropped.saturating_add(1),
                 _ => failing.push(letter.to()),
             }
             // The mail in progress is aborted, so that the next one can follow.
@@ -165,22 +165,29 @@ impl MailSender {
         }
         // Everything has been settled already, whatever the server responds.
         let _ = timeout(QUIT_TIMEOUT, connection.abort()).await;
-        arrivals
+        results
     }
 
-    async fn send_one(&self, connection: &mut AsyncSmtpConnection, letter: &Letter) -> Result<(), Failed> {
-        let to = address(letter.to()).map_err(|_| Failed::NoAddress)?;
+    async fn send_one(
+        &self,
+        connection: &mut AsyncSmtpConnection,
+        letter: &Letter,
+    ) -> Result<(), MailFailure> {
+        let to = address(letter.to()).map_err(|_| MailFailure::NoAddress)?;
         let message = self.message(letter, &to)?;
         let from = Mail::new(Some(self.from.clone()), Vec::new());
-        connection.command(from).await.map_err(Failed::at(Step::Session))?;
-        connection.command(Rcpt::new(to, Vec::new())).await.map_err(Failed::at(Step::Receiver))?;
-        connection.command(Data).await.map_err(Failed::at(Step::Content))?;
-        connection.message(&message).await.map_err(Failed::at(Step::Content))?;
+        connection.command(from).await.map_err(MailFailure::at(CommandSubject::Session))?;
+        connection
+            .command(Rcpt::new(to, Vec::new()))
+            .await
+            .map_err(MailFailure::at(CommandSubject::Receiver))?;
+        connection.command(Data).await.map_err(MailFailure::at(CommandSubject::Content))?;
+        connection.message(&message).await.map_err(MailFailure::at(CommandSubject::Content))?;
         Ok(())
     }
 
-    fn message(&self, letter: &Letter, to: &Address) -> Result<Vec<u8>, Failed> {
-        let malformed = |error: lettre::error::Error| Failed::Malformed(error.to_string());
+    fn message(&self, letter: &Letter, to: &Address) -> Result<Vec<u8>, MailFailure> {
+        let malformed = |error: lettre::error::Error| MailFailure::Malformed(error.to_string());
         let id = |left: &str| format!("<{left}@{}>", self.config.from.address.domain());
         let header =
             |name: &'static str, value: String| HeaderValue::new(HeaderName::new_from_ascii_str(name), value);
@@ -204,27 +211,27 @@ impl MailSender {
     }
 }
 
-impl Failed {
-    fn at(step: Step) -> impl Fn(SmtpError) -> Self {
+impl MailFailure {
+    fn at(step: CommandSubject) -> impl Fn(SmtpError) -> Self {
         move |error| Self::Command(step, error.into())
     }
 
     /// Returns whether another mail can follow on the same connection.
     fn leaves_connection(&self) -> bool {
         match self {
-            Self::Command(step, Failure::Rejected(reply)) => verdict(*step, reply) != Verdict::Operator,
+            Self::Command(step, Failure::Rejected(reply)) => verdict(*step, reply) != RejectedMail::Operator,
             Self::Command(_, Failure::Unreadable | Failure::Broken(_)) | Self::Slow => false,
             Self::NoAddress | Self::Malformed(_) => true,
         }
     }
 
     /// Returns the delivery result of a mail with this failure; logs it if the operator can act on it.
-    fn arrival(&self) -> Arrival {
-        let later = |detail: &str| Arrival::Later { detail: detail.to_owned(), after: None };
+    fn result(&self) -> DeliveryResult {
+        let later = |detail: &str| DeliveryResult::Later { detail: detail.to_owned(), after: None };
         match self {
             Self::Command(step, Failure::Rejected(reply)) => rejected(*step, reply),
             Self::NoAddress => {
-                Arrival::Refused { detail: "mail cannot be sent to such an address".to_owned() }
+                DeliveryResult::Refused { detail: "mail cannot be sent to such an address".to_owned() }
             }
             Self::Command(_, Failure::Broken(reason)) => {
                 tracing::warn!(reason, "the mail server could not be reached");
@@ -247,30 +254,30 @@ impl Failed {
 }
 
 /// Returns the delivery result of a mail after this reply, and logs a permanent rejection.
-fn rejected(step: Step, reply: &Reply) -> Arrival {
+fn rejected(step: CommandSubject, reply: &Reply) -> DeliveryResult {
     let verdict = verdict(step, reply);
     let detail = reply.text(DETAIL_MAX);
     let code = reply.code;
     let status = reply.status().map(|status| status.to_string());
     match verdict {
-        Verdict::Operator => {
+        RejectedMail::Operator => {
             tracing::warn!(?step, code, status, "the mail server does not take mail from this service");
             let detail = "the mail server does not take mail from this service".to_owned();
-            Arrival::Later { detail, after: None }
+            DeliveryResult::Later { detail, after: None }
         }
-        Verdict::Later => Arrival::Later { detail, after: None },
-        Verdict::Mail => {
+        RejectedMail::Later => DeliveryResult::Later { detail, after: None },
+        RejectedMail::Mail => {
             tracing::warn!(?step, code, status, "the mail server has refused a mail, which is dropped");
-            Arrival::Dropped { detail }
+            DeliveryResult::Dropped { detail }
         }
-        Verdict::Address => {
+        RejectedMail::Address => {
             tracing::warn!(
                 ?step,
                 code,
                 status,
                 "the mail server takes nothing for an address, which is suspended"
             );
-            Arrival::Refused { detail }
+            DeliveryResult::Refused { detail }
         }
     }
 }
@@ -279,12 +286,12 @@ fn address(address: &MailAddress) -> Result<Address> {
     address.as_str().parse().map_err(|_| Error::internal("an address that is not one for the mail library"))
 }
 
-impl Sender for MailSender {
+impl BatchSender for MailSender {
     type Piece = Letter;
 
-    const WAY: &'static Way<Letter> = &MAIL;
+    const WAY: &'static DeliveryChannel<Letter> = &MAIL;
 
-    async fn send(&self, taken: &Taken<Letter>) -> Vec<Arrival> {
+    async fn send(&self, taken: &TakenBatch<Letter>) -> Vec<DeliveryResult> {
         self.deliver(taken).await
     }
 }
@@ -339,8 +346,8 @@ mod tests {
 
     #[test]
     fn a_rejection_is_of_the_address_the_mail_or_the_service() {
-        use Step::{Content, Receiver, Session};
-        use Verdict::{Address, Later, Mail, Operator};
+        use CommandSubject::{Content, Receiver, Session};
+        use RejectedMail::{Address, Later, Mail, Operator};
         let cases = [
             (Receiver, "550 5.1.1 <ada@example.com>: Recipient address rejected: User unknown", Address),
             (Receiver, "550-5.1.1 The email account does not exist.\r\n550 5.1.1 Please try", Address),
@@ -401,24 +408,26 @@ mod tests {
         let lines: Vec<String> = cases.iter().map(|(_, reply, _)| format!("{reply}\r\n")).collect();
         let failures = failures(&lines.iter().map(String::as_bytes).collect::<Vec<_>>());
         for ((step, reply, wanted), failure) in cases.into_iter().zip(failures) {
-            let failed = Failed::Command(step, failure);
-            let Failed::Command(_, Failure::Rejected(read)) = &failed else { panic!("{reply} was not read") };
-            assert_eq!(verdict(step, read), wanted, "{step:?}: {reply}");
-            let arrival = failed.arrival();
-            let is_as_wanted = match wanted {
-                Operator | Later => matches!(arrival, Arrival::Later { .. }),
-                Mail => matches!(arrival, Arrival::Dropped { .. }),
-                Address => matches!(arrival, Arrival::Refused { .. }),
+            let failed = MailFailure::Command(step, failure);
+            let MailFailure::Command(_, Failure::Rejected(read)) = &failed else {
+                panic!("{reply} was not read")
             };
-            assert!(is_as_wanted, "{step:?}: {reply}: {arrival:?}");
+            assert_eq!(verdict(step, read), wanted, "{step:?}: {reply}");
+            let result = failed.result();
+            let is_as_wanted = match wanted {
+                Operator | Later => matches!(result, DeliveryResult::Later { .. }),
+                Mail => matches!(result, DeliveryResult::Dropped { .. }),
+                Address => matches!(result, DeliveryResult::Refused { .. }),
+            };
+            assert!(is_as_wanted, "{step:?}: {reply}: {result:?}");
         }
     }
 
     #[test]
     fn a_reply_that_cannot_be_read_is_tried_again() {
         for failure in failures(&[b"550no such user\r\n", b"550-no\r\n551 such user\r\n", b"571 no\r\n"]) {
-            let failed = Failed::Command(Step::Receiver, failure);
-            assert!(matches!(failed.arrival(), Arrival::Later { .. }) && !failed.leaves_connection());
+            let failed = MailFailure::Command(CommandSubject::Receiver, failure);
+            assert!(matches!(failed.result(), DeliveryResult::Later { .. }) && !failed.leaves_connection());
         }
     }
 }

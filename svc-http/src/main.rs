@@ -14,8 +14,8 @@ use std::time::Duration;
 use clap::Parser;
 use mimalloc::MiMalloc;
 use svc_core::config::Config;
-use svc_core::data_dir::Listening;
-use svc_core::setup::{self, Established, Variables};
+use svc_core::data_dir::PublishedAddress;
+use svc_core::setup::{self, SetupResult, Variables};
 use svc_core::{Code, Error, Result, Service, data_dir};
 use svc_http::{HttpSettings, listen, raise_descriptors, serve};
 use svc_mcp_stdio::{outlive_size_limit, refuse, start_logging};
@@ -72,19 +72,19 @@ fn run(cli: &Cli) -> Result<()> {
 }
 
 #[cfg(not(feature = "bootstrap"))]
-fn open(_: &Variables, config: Config) -> Result<(Config, Service, Option<Established>)> {
+fn open(_: &Variables, config: Config) -> Result<(Config, Service, Option<SetupResult>)> {
     let service = setup::open(&config)?;
     Ok((config, service, None))
 }
 
 #[cfg(feature = "bootstrap")]
-fn open(variables: &Variables, config: Config) -> Result<(Config, Service, Option<Established>)> {
+fn open(variables: &Variables, config: Config) -> Result<(Config, Service, Option<SetupResult>)> {
     let (config, service) = setup::open_or_begin(variables, &config.data_dir)?;
     Ok((config, service, None))
 }
 
 /// Opens the service for `--dev`, and sets up the data folder first if necessary.
-fn open_or_set_up(variables: &Variables, cli: &Cli) -> Result<(Config, Service, Option<Established>)> {
+fn open_or_set_up(variables: &Variables, cli: &Cli) -> Result<(Config, Service, Option<SetupResult>)> {
     match setup::init(variables, &cli.data, dev::WORKSPACE, dev::ADMIN) {
         Ok((config, service, made)) => Ok((config, service, Some(made))),
         Err(error) if error.code() == Code::AlreadyInitialised => {
@@ -100,7 +100,7 @@ async fn listen_and_serve(
     cli: &Cli,
     config: &Config,
     service: Service,
-    made: Option<Established>,
+    made: Option<SetupResult>,
 ) -> Result<()> {
     let shutdown_requested = signals(config.shutdown_drain.saturating_add(EXIT_TIMEOUT))?;
     let wanted = cli.listen.unwrap_or(config.listen_addr);
@@ -151,8 +151,8 @@ fn cannot_listen(wanted: SocketAddr, error: &io::Error) -> Error {
 /// Writes the address to the data folder, if there is one, for the links that `svc token mint` prints.
 ///
 /// Without it they have the configured address.
-fn leave_address(data: &Path, address: SocketAddr) -> Option<Listening> {
-    let left = data.is_dir().then(|| Listening::leave(data, address))?;
+fn leave_address(data: &Path, address: SocketAddr) -> Option<PublishedAddress> {
+    let left = data.is_dir().then(|| PublishedAddress::leave(data, address))?;
     left.inspect_err(|error| tracing::warn!(reason = error.detail(), "the address was not recorded")).ok()
 }
 

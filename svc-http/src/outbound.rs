@@ -28,7 +28,7 @@ const BODY_MAX: usize = 512 << 10;
 
 /// The servers that a client may reach in addition to public addresses over HTTPS.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Reach {
+pub(crate) struct AllowedServers {
     /// The host that may have a private address.
     pub private_host: Option<String>,
     /// Whether that host may be reached without TLS, if it is this machine.
@@ -38,14 +38,14 @@ pub(crate) struct Reach {
 }
 
 /// The client.
-pub(crate) struct Outbound {
+pub(crate) struct OutboundClient {
     client: Client,
-    reach: Reach,
+    reach: AllowedServers,
 }
 
 /// Why there is no response.
 #[derive(Debug)]
-pub(crate) enum Failed {
+pub(crate) enum OutboundFailure {
     /// The address may not be reached.
     Forbidden(&'static str),
     /// There was no connection, or it broke, or took too long.
@@ -56,7 +56,7 @@ pub(crate) enum Failed {
     Faulty(u16),
 }
 
-impl Failed {
+impl OutboundFailure {
     fn without_address(self) -> Self {
         match self {
             Self::Transport(error) => Self::Transport(error.without_url()),
@@ -65,7 +65,7 @@ impl Failed {
     }
 }
 
-impl fmt::Display for Failed {
+impl fmt::Display for OutboundFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Forbidden(why) => write!(f, "the address may not be reached: {why}"),
@@ -76,7 +76,7 @@ impl fmt::Display for Failed {
     }
 }
 
-impl std::error::Error for Failed {
+impl std::error::Error for OutboundFailure {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Transport(error) => Some(error),
@@ -85,10 +85,10 @@ impl std::error::Error for Failed {
     }
 }
 
-impl Outbound {
+impl OutboundClient {
     /// Creates the client.
-    pub fn new(reach: Reach) -> Result<Self, Failed> {
-        let names = Names { private_host: reach.private_host.clone(), egress: reach.egress };
+    pub fn new(reach: AllowedServers) -> Result<Self, OutboundFailure> {
+        let names = NameResolver { private_host: reach.private_host.clone(), egress: reach.egress };
         let client = Client::builder()
             .dns_resolver(names)
             .no_proxy()
@@ -99,24 +99,24 @@ impl Outbound {
             .timeout(TOTAL_TIMEOUT)
             .user_agent(concat!("svc/", env!("CARGO_PKG_VERSION")))
             .build();
-        Ok(Self { client: client.map_err(Failed::Transport)?, reach })
+        Ok(Self { client: client.map_err(OutboundFailure::Transport)?, reach })
     }
 
     /// Fails if requests to this address are never allowed.
-    pub fn check(&self, url: &Url) -> Result<(), Failed> {
+    pub fn check(&self, url: &Url) -> Result<(), OutboundFailure> {
         self.reach.check(url)
     }
 
     /// Sends a request, and returns the response with all of its body. Any status below 500 is accepted.
-    pub async fn send(&self, request: Request<Vec<u8>>) -> Result<Response<Vec<u8>>, Failed> {
+    pub async fn send(&self, request: Request<Vec<u8>>) -> Result<Response<Vec<u8>>, OutboundFailure> {
         let mut response = self.exchange(request).await?;
         if response.status().is_server_error() {
-            return Err(Failed::Faulty(response.status().as_u16()));
+            return Err(OutboundFailure::Faulty(response.status().as_u16()));
         }
         let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(Failed::Transport)? {
+        while let Some(chunk) = response.chunk().await.map_err(OutboundFailure::Transport)? {
             if body.len().saturating_add(chunk.len()) > BODY_MAX {
-                return Err(Failed::TooLarge);
+                return Err(OutboundFailure::TooLarge);
             }
             body.extend_from_slice(&chunk);
         }
@@ -131,64 +131,64 @@ impl Outbound {
     /// Its body is not read.
     ///
     /// The address may be a secret, so a failure does not contain it.
-    pub async fn send_for_head(&self, request: Request<Vec<u8>>) -> Result<Response<()>, Failed> {
-        let mut response = self.exchange(request).await.map_err(Failed::without_address)?;
+    pub async fn send_for_head(&self, request: Request<Vec<u8>>) -> Result<Response<()>, OutboundFailure> {
+        let mut response = self.exchange(request).await.map_err(OutboundFailure::without_address)?;
         let mut head = Response::new(());
         *head.status_mut() = response.status();
         *head.headers_mut() = std::mem::take(response.headers_mut());
         Ok(head)
     }
 
-    async fn exchange(&self, request: Request<Vec<u8>>) -> Result<reqwest::Response, Failed> {
-        let request = reqwest::Request::try_from(request).map_err(Failed::Transport)?;
+    async fn exchange(&self, request: Request<Vec<u8>>) -> Result<reqwest::Response, OutboundFailure> {
+        let request = reqwest::Request::try_from(request).map_err(OutboundFailure::Transport)?;
         self.reach.check(request.url())?;
-        self.client.execute(request).await.map_err(Failed::Transport)
+        self.client.execute(request).await.map_err(OutboundFailure::Transport)
     }
 
     /// Returns the body at an address, which must exist.
-    pub async fn get(&self, url: &str) -> Result<Vec<u8>, Failed> {
+    pub async fn get(&self, url: &str) -> Result<Vec<u8>, OutboundFailure> {
         let mut request = Request::new(Vec::new());
-        *request.uri_mut() = url.parse().map_err(|_| Failed::Forbidden("it is no address"))?;
+        *request.uri_mut() = url.parse().map_err(|_| OutboundFailure::Forbidden("it is no address"))?;
         let accept = http::HeaderValue::from_static("application/json");
         request.headers_mut().insert(http::header::ACCEPT, accept);
         let response = self.send(request).await?;
         if response.status() == http::StatusCode::OK {
             Ok(response.into_body())
         } else {
-            Err(Failed::Faulty(response.status().as_u16()))
+            Err(OutboundFailure::Faulty(response.status().as_u16()))
         }
     }
 }
 
-impl Reach {
+impl AllowedServers {
     /// Checks an address before anything is resolved. A resolver is not queried for an IP address.
-    fn check(&self, url: &Url) -> Result<(), Failed> {
+    fn check(&self, url: &Url) -> Result<(), OutboundFailure> {
         if self.egress.is_open {
-            return self.egress.check(url).map_err(Failed::Forbidden);
+            return self.egress.check(url).map_err(OutboundFailure::Forbidden);
         }
-        let host = url.host_str().ok_or(Failed::Forbidden("it has no host"))?;
+        let host = url.host_str().ok_or(OutboundFailure::Forbidden("it has no host"))?;
         let is_private = self.private_host.as_deref() == Some(host);
         let ip = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().ok();
         let is_here = host == "localhost" || ip.is_some_and(|ip| ip.is_loopback());
         match url.scheme() {
             "https" => {}
             "http" if self.loopback_http && is_private && is_here => {}
-            _ => return Err(Failed::Forbidden("it is not https")),
+            _ => return Err(OutboundFailure::Forbidden("it is not https")),
         }
         if ip.is_some_and(|ip| !is_public(ip)) && !is_private {
-            return Err(Failed::Forbidden("it is not public"));
+            return Err(OutboundFailure::Forbidden("it is not public"));
         }
         Ok(())
     }
 }
 
 /// Resolves names to allowed addresses.
-struct Names {
+struct NameResolver {
     private_host: Option<String>,
     egress: Egress,
 }
 
-impl Resolve for Names {
+impl Resolve for NameResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let may_be_private = self.egress.is_open || self.private_host.as_deref() == Some(name.as_str());
         Box::pin(async move {
@@ -216,10 +216,10 @@ mod tests {
     fn an_address_is_checked_before_it_is_resolved() {
         let reach = |host: &str, loopback_http| {
             let private_host = Some(host.to_owned());
-            Reach { private_host, loopback_http, ..Reach::default() }
+            AllowedServers { private_host, loopback_http, ..AllowedServers::default() }
         };
-        let fits = |reach: &Reach, url: &str| reach.check(&Url::parse(url).unwrap()).is_ok();
-        let none = Reach::default();
+        let fits = |reach: &AllowedServers, url: &str| reach.check(&Url::parse(url).unwrap()).is_ok();
+        let none = AllowedServers::default();
         assert!(fits(&none, "https://idp.example/") && fits(&none, "https://1.1.1.1/"));
         for url in [
             "http://idp.example/",
@@ -257,13 +257,13 @@ mod tests {
     async fn ask_for_this_machine() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("https://localhost:{}/", listener.local_addr().unwrap().port());
-        let public = Outbound::new(Reach::default()).unwrap();
-        assert!(matches!(public.get(&url).await, Err(Failed::Transport(_))));
+        let public = OutboundClient::new(AllowedServers::default()).unwrap();
+        assert!(matches!(public.get(&url).await, Err(OutboundFailure::Transport(_))));
         let private_host = Some("localhost".to_owned());
-        let excepted = Reach { private_host, ..Reach::default() };
-        let open = Reach { egress: Egress { is_open: true }, ..Reach::default() };
+        let excepted = AllowedServers { private_host, ..AllowedServers::default() };
+        let open = AllowedServers { egress: Egress { is_open: true }, ..AllowedServers::default() };
         for reach in [excepted, open] {
-            let reaching = Outbound::new(reach).unwrap();
+            let reaching = OutboundClient::new(reach).unwrap();
             let (answer, came) = tokio::join!(reaching.get(&url), async {
                 let (stream, from) = listener.accept().await.unwrap();
                 drop(stream);

@@ -6,7 +6,7 @@ use hyper::StatusCode;
 use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderValue, VARY};
 use svc_core::{Code, Error, PROBLEM_BASE, Result};
 
-use crate::accept::Accepted;
+use crate::accept::AcceptedTypes;
 use crate::encode::{self, Response};
 
 /// Returns the page at `path`, which starts with [`PROBLEM_BASE`].
@@ -30,7 +30,7 @@ pub(crate) fn page(path: &str, headers: &HeaderMap) -> Result<Response> {
 
 /// Returns whether the Accept header prefers plain text or HTML to JSON.
 fn prefers_text(headers: &HeaderMap) -> bool {
-    let accepted = Accepted::of(headers);
+    let accepted = AcceptedTypes::of(headers);
     let text = accepted.weight("text", "plain").max(accepted.weight("text", "html"));
     text > accepted.weight("application", "json")
 }

@@ -16,7 +16,7 @@ use reqwest::Url;
 use serde::Serialize;
 use svc_core::config::PushConfig;
 use svc_core::egress::Egress;
-use svc_core::op::{Arrival, Way};
+use svc_core::op::{DeliveryChannel, DeliveryResult};
 use svc_core::ops::{PUSH_TTL, PushPiece, WEB_PUSH};
 use svc_core::time::Time;
 use svc_core::{Error, Result};
@@ -24,8 +24,8 @@ use tokio::time::Instant;
 use web_push_native::p256::PublicKey;
 use web_push_native::{Auth, encrypt};
 
-use crate::outbound::{NAME_TIMEOUT, Outbound, Reach, TOTAL_TIMEOUT};
-use crate::workers::{SEND_TIMEOUT, Sender, Taken};
+use crate::outbound::{AllowedServers, NAME_TIMEOUT, OutboundClient, TOTAL_TIMEOUT};
+use crate::workers::{BatchSender, SEND_TIMEOUT, TakenBatch};
 
 /// The prefix of a stored answer, before its status.
 const DETAIL: &str = "the push service answered";
@@ -37,8 +37,8 @@ const HOUR: u64 = 3600;
 
 /// The sender of notifications to browsers.
 pub(crate) struct WebPush {
-    outbound: Outbound,
-    signer: Signer,
+    outbound: OutboundClient,
+    signer: RequestSigner,
 }
 
 impl WebPush {
@@ -47,35 +47,41 @@ impl WebPush {
             let subject = config.subject.as_deref();
             tracing::warn!(subject, problem, "some push services will refuse what this service pushes");
         }
-        let outbound = Outbound::new(Reach { egress, ..Reach::default() }).map_err(Error::internal)?;
-        Ok(Self { outbound, signer: Signer::new(config)? })
+        let outbound = OutboundClient::new(AllowedServers { egress, ..AllowedServers::default() })
+            .map_err(Error::internal)?;
+        Ok(Self { outbound, signer: RequestSigner::new(config)? })
     }
 
     /// Sends the notifications for one browser, one by one, until one of them fails.
-    async fn send_all(&self, taken: &Taken<PushPiece>, pieces: &[(usize, &PushPiece)]) -> Vec<Arrival> {
+    async fn send_all(
+        &self,
+        taken: &TakenBatch<PushPiece>,
+        pieces: &[(usize, &PushPiece)],
+    ) -> Vec<DeliveryResult> {
         let last = Instant::now() + SEND_TIMEOUT.saturating_sub(TOTAL_TIMEOUT + NAME_TIMEOUT);
-        let mut arrivals = Vec::new();
+        let mut results = Vec::new();
         let mut has_failed = false;
         for (place, piece) in pieces {
             // Its message may have been read or withdrawn since it was created.
-            let arrival = match has_failed || Instant::now() >= last || !taken.is_current(*place).await {
-                true => Arrival::NotTried,
+            let result = match has_failed || Instant::now() >= last || !taken.is_current(*place).await {
+                true => DeliveryResult::NotTried,
                 false => self.send_one(piece).await,
             };
-            has_failed |= matches!(arrival, Arrival::Later { .. } | Arrival::Refused { .. });
-            if let Arrival::Later { detail, .. } | Arrival::Dropped { detail } | Arrival::Refused { detail } =
-                &arrival
+            has_failed |= matches!(result, DeliveryResult::Later { .. } | DeliveryResult::Refused { .. });
+            if let DeliveryResult::Later { detail, .. }
+            | DeliveryResult::Dropped { detail }
+            | DeliveryResult::Refused { detail } = &result
             {
                 let subscription = piece.subscription;
                 tracing::warn!(%subscription, %detail, "a push service has not taken a notification");
             }
-            arrivals.push(arrival);
+            results.push(result);
         }
-        arrivals
+        results
     }
 
-    async fn send_one(&self, piece: &PushPiece) -> Arrival {
-        let later = |detail: String| Arrival::Later { detail, after: None };
+    async fn send_one(&self, piece: &PushPiece) -> DeliveryResult {
+        let later = |detail: String| DeliveryResult::Later { detail, after: None };
         let request = match self.request(piece) {
             Ok(request) => request,
             Err(error) => return later(error.detail().to_owned()),
@@ -84,7 +90,7 @@ impl WebPush {
             Ok(head) => head,
             Err(failed) => return later(failed.to_string()),
         };
-        arrival(head.status(), head.headers(), piece.taken_at)
+        result(head.status(), head.headers(), piece.taken_at)
     }
 
     /// Returns the request that sends a notification to a push service.
@@ -109,14 +115,14 @@ impl WebPush {
     }
 }
 
-impl Sender for WebPush {
+impl BatchSender for WebPush {
     type Piece = PushPiece;
 
-    const WAY: &'static Way<PushPiece> = &WEB_PUSH;
+    const WAY: &'static DeliveryChannel<PushPiece> = &WEB_PUSH;
 
     /// Sends to the browsers of the member concurrently, so that none waits for another one's push service.
-    async fn send(&self, taken: &Taken<PushPiece>) -> Vec<Arrival> {
-        let pieces: Vec<(usize, &PushPiece)> = taken.parcel.pieces().iter().enumerate().collect();
+    async fn send(&self, taken: &TakenBatch<PushPiece>) -> Vec<DeliveryResult> {
+        let pieces: Vec<(usize, &PushPiece)> = taken.batch.notifications().iter().enumerate().collect();
         let browsers = pieces.chunk_by(|(_, one), (_, other)| one.subscription == other.subscription);
         let sent = join_all(browsers.map(|pieces| self.send_all(taken, pieces))).await;
         sent.into_iter().flatten().collect()
@@ -124,14 +130,14 @@ impl Sender for WebPush {
 }
 
 /// Returns the delivery result for this status. The body is irrelevant.
-fn arrival(status: StatusCode, headers: &HeaderMap, now: Time) -> Arrival {
+fn result(status: StatusCode, headers: &HeaderMap, now: Time) -> DeliveryResult {
     let detail = format!("{DETAIL} {}", status.as_u16());
     match (status, retry_after(headers, now)) {
-        _ if status.is_success() => Arrival::Accepted,
-        (StatusCode::NOT_FOUND | StatusCode::GONE, _) => Arrival::Refused { detail },
+        _ if status.is_success() => DeliveryResult::Accepted,
+        (StatusCode::NOT_FOUND | StatusCode::GONE, _) => DeliveryResult::Refused { detail },
         // The same bytes would be refused again, and delay others.
-        (StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE, None) => Arrival::Dropped { detail },
-        (_, after) => Arrival::Later { detail, after },
+        (StatusCode::BAD_REQUEST | StatusCode::PAYLOAD_TOO_LARGE, None) => DeliveryResult::Dropped { detail },
+        (_, after) => DeliveryResult::Later { detail, after },
     }
 }
 
@@ -147,7 +153,7 @@ fn retry_after(headers: &HeaderMap, now: Time) -> Option<Duration> {
 }
 
 /// The signer of requests: a token for each push service, renewed each hour.
-struct Signer {
+struct RequestSigner {
     key: EncodingKey,
     public: String,
     subject: Option<String>,
@@ -157,14 +163,14 @@ struct Signer {
 
 /// The claims of a token (RFC 8292, 2).
 #[derive(Serialize)]
-struct Claims<'a> {
+struct VapidClaims<'a> {
     aud: &'a str,
     exp: i64,
     #[serde(skip_serializing_if = "Option::is_none")]
     sub: Option<&'a str>,
 }
 
-impl Signer {
+impl RequestSigner {
     fn new(config: &PushConfig) -> Result<Self> {
         Ok(Self {
             key: EncodingKey::from_ec_der(&config.key.to_pkcs8()?),
@@ -193,7 +199,8 @@ impl Signer {
     fn sign(&self, origin: &str, hour: i64) -> Result<HeaderValue> {
         let begin = hour.saturating_mul(HOUR.cast_signed());
         let life = TOKEN_LIFE.as_secs().cast_signed();
-        let claims = Claims { aud: origin, exp: begin.saturating_add(life), sub: self.subject.as_deref() };
+        let claims =
+            VapidClaims { aud: origin, exp: begin.saturating_add(life), sub: self.subject.as_deref() };
         let token = jsonwebtoken::encode(&Header::new(Algorithm::ES256), &claims, &self.key);
         let token = token.map_err(|error| Error::internal(error.to_string()))?;
         let text = format!("vapid t={token},k={}", self.public);
@@ -268,13 +275,13 @@ mod tests {
         ] {
             let headers = header.map(|text| (RETRY_AFTER, HeaderValue::from_static(text)));
             let now = Time::from_micros(1_445_412_480_000_000);
-            let found = arrival(StatusCode::from_u16(status).unwrap(), &headers.into_iter().collect(), now);
+            let found = result(StatusCode::from_u16(status).unwrap(), &headers.into_iter().collect(), now);
             let found = match found {
-                Arrival::Accepted => Accepted,
-                Arrival::Refused { .. } => Gone,
-                Arrival::Dropped { .. } => Dropped,
-                Arrival::Later { after, .. } => Later(after.map(|after| after.as_secs())),
-                Arrival::NotTried => panic!("it was tried"),
+                DeliveryResult::Accepted => Accepted,
+                DeliveryResult::Refused { .. } => Gone,
+                DeliveryResult::Dropped { .. } => Dropped,
+                DeliveryResult::Later { after, .. } => Later(after.map(|after| after.as_secs())),
+                DeliveryResult::NotTried => panic!("it was tried"),
             };
             assert_eq!(found, wanted, "{status} {header:?}");
         }
@@ -283,7 +290,7 @@ mod tests {
     #[test]
     fn a_token_serves_one_origin_for_one_hour() {
         let key = Arc::new(VapidKey::new(&[7; 32]).unwrap());
-        let signer = Signer::new(&PushConfig { key, subject: None }).unwrap();
+        let signer = RequestSigner::new(&PushConfig { key, subject: None }).unwrap();
         let token = |url: &str, secs: i64| {
             let at = Time::from_micros(secs * 1_000_000);
             signer.authorization(&Url::parse(url).unwrap(), at).unwrap()

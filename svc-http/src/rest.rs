@@ -14,22 +14,22 @@ use svc_core::op::{self, Admission, Effect, Operation};
 use svc_core::spool::Upload;
 use svc_core::{Code, Holder, Result};
 
-use crate::decode::{self, Text};
+use crate::decode::{self, TextFields};
 use crate::encode::Response;
 use crate::html::Form;
 use crate::limits::body::{self, OPEN_BODY_MAX};
 use crate::limits::in_flight::in_turns;
 use crate::limits::transfer;
-use crate::state::{Link, ServerState, Unverified};
+use crate::state::{PeerLink, ServerState, UnverifiedRequest};
 
 /// Handles a request that the route of `operation` matches.
 pub(crate) async fn handle(
     state: &ServerState,
     operation: &Arc<Operation>,
-    text: Result<Text>,
-    link: &Link,
+    text: Result<TextFields>,
+    link: &PeerLink,
     request: Request<Incoming>,
-    unverified: &mut Unverified,
+    unverified: &mut UnverifiedRequest,
 ) -> Result<Response> {
     let request_head = state.head(link, &request).await?;
     if operation.access().needs == Needs::Nothing {
@@ -85,7 +85,7 @@ async fn input(
     state: &ServerState,
     operation: &Arc<Operation>,
     admission: &Admission,
-    text: Result<Text>,
+    text: Result<TextFields>,
     holder: Holder,
     request: Request<Incoming>,
 ) -> Result<op::Input> {
@@ -113,7 +113,8 @@ async fn input(
     let body = state.bodies.read(holder, &head.headers, body, max, body::JSON).await?;
     let mut text = text?;
     decode::query(head.uri.query(), &mut text)?;
-    let key = if operation.heeds_keys() { decode::idempotency_key(&head.headers)? } else { None };
+    let key =
+        if operation.accepts_idempotency_keys() { decode::idempotency_key(&head.headers)? } else { None };
     Ok(op::Input { text, body, key, ..op::Input::default() })
 }
 

@@ -11,18 +11,18 @@ use hyper::header::HeaderValue;
 use svc_core::op::{self, FIXED, Fixed, FixedRoute, Operation, Table};
 use svc_core::{Error, Result};
 
-use crate::decode::{Plus, Text, unescape};
+use crate::decode::{PlusSign, TextFields, unescape};
 
 /// The handler of a route.
 #[derive(Clone, Debug)]
-pub(crate) enum Target {
+pub(crate) enum RouteTarget {
     /// An operation, or a framed row.
     Row(Arc<Operation>),
     /// The server itself.
     Fixed(Fixed),
 }
 
-impl Target {
+impl RouteTarget {
     fn changes_nothing(&self) -> bool {
         match self {
             Self::Row(row) => row.effect().changes_nothing(),
@@ -32,12 +32,12 @@ impl Target {
 }
 
 pub(crate) struct Routes {
-    router: matchit::Router<Methods>,
+    router: matchit::Router<RouteMethods>,
 }
 
 /// The methods of one path template.
-struct Methods {
-    methods: Vec<(Method, Target)>,
+struct RouteMethods {
+    methods: Vec<(Method, RouteTarget)>,
     allow: HeaderValue,
     /// Whether the path ends with the name of a file, which has its own slashes.
     has_file: bool,
@@ -45,9 +45,9 @@ struct Methods {
 
 /// The outcome of routing.
 #[derive(Debug)]
-pub(crate) enum Routed {
+pub(crate) enum RoutingOutcome {
     /// A route, with the path's variables or the reason why they cannot be decoded.
-    Target(Target, Result<Text>),
+    Target(RouteTarget, Result<TextFields>),
     /// The path exists, but not with this method. Holds the value of the Allow header.
     Allow(HeaderValue),
     NoRoute,
@@ -56,12 +56,13 @@ pub(crate) enum Routed {
 impl Routes {
     /// Builds the routes of a table and the fixed ones; fails if two of them collide.
     pub fn build(table: &Table) -> Result<Self> {
-        let mut places: Vec<(&'static str, Vec<(Method, Target)>)> = Vec::new();
+        let mut places: Vec<(&'static str, Vec<(Method, RouteTarget)>)> = Vec::new();
         let of_rows = table.shared_rows().flat_map(|row| {
-            let target = || Target::Row(Arc::clone(row));
+            let target = || RouteTarget::Row(Arc::clone(row));
             row.http().paths().map(move |path| (method(row.http().method), path, target()))
         });
-        let fixed = |route: FixedRoute| (method(route.method), route.path, Target::Fixed(route.served_by));
+        let fixed =
+            |route: FixedRoute| (method(route.method), route.path, RouteTarget::Fixed(route.served_by));
         for (method, path, target) in FIXED.into_iter().map(fixed).chain(of_rows) {
             match places.iter_mut().find(|(known, _)| *known == path) {
                 Some((_, methods)) if methods.iter().any(|(known, _)| *known == method) => {
@@ -75,26 +76,26 @@ impl Routes {
         for (path, methods) in places {
             let allow = allow(&methods)?;
             let has_file = path.contains("{*");
-            router.insert(path, Methods { methods, allow, has_file }).map_err(Error::internal)?;
+            router.insert(path, RouteMethods { methods, allow, has_file }).map_err(Error::internal)?;
         }
         Ok(Self { router })
     }
 
     /// Finds the route of `method` and `path`. HEAD uses the route of GET, unless that changes data.
-    pub fn find(&self, method: &Method, path: &str) -> Routed {
-        let Some(found) = self.at(path) else { return Routed::NoRoute };
+    pub fn find(&self, method: &Method, path: &str) -> RoutingOutcome {
+        let Some(found) = self.at(path) else { return RoutingOutcome::NoRoute };
         let wanted = if method == Method::HEAD { &Method::GET } else { method };
-        let of_method = |(known, target): &&(Method, Target)| {
+        let of_method = |(known, target): &&(Method, RouteTarget)| {
             known == wanted && (method != Method::HEAD || target.changes_nothing())
         };
         let Some((_, target)) = found.value.methods.iter().find(of_method) else {
-            return Routed::Allow(found.value.allow.clone());
+            return RoutingOutcome::Allow(found.value.allow.clone());
         };
-        Routed::Target(target.clone(), variables(&found.params))
+        RoutingOutcome::Target(target.clone(), variables(&found.params))
     }
 
     /// Returns the route of a path: of the whole path, or without a slash at its end, or of a file.
-    fn at<'k, 'p>(&'k self, path: &'p str) -> Option<matchit::Match<'k, 'p, &'k Methods>> {
+    fn at<'k, 'p>(&'k self, path: &'p str) -> Option<matchit::Match<'k, 'p, &'k RouteMethods>> {
         let whole = self.router.at(path).ok();
         if whole.as_ref().is_some_and(|found| !found.value.has_file) {
             return whole;
@@ -105,11 +106,11 @@ impl Routes {
     }
 }
 
-fn variables(params: &matchit::Params<'_, '_>) -> Result<Text> {
+fn variables(params: &matchit::Params<'_, '_>) -> Result<TextFields> {
     // With capacity for a few query fields, which are added later.
-    let mut text = Text::with_capacity(params.len() + 3);
+    let mut text = TextFields::with_capacity(params.len() + 3);
     for (name, value) in params.iter() {
-        text.push((name.to_owned(), unescape(value, Plus::IsPlus)?));
+        text.push((name.to_owned(), unescape(value, PlusSign::IsPlus)?));
     }
     Ok(text)
 }
@@ -124,7 +125,7 @@ pub(crate) fn method(method: op::Method) -> Method {
     }
 }
 
-fn allow(methods: &[(Method, Target)]) -> Result<HeaderValue> {
+fn allow(methods: &[(Method, RouteTarget)]) -> Result<HeaderValue> {
     let mut names: Vec<&str> = methods.iter().map(|(method, _)| method.as_str()).collect();
     if methods.iter().any(|(method, target)| method == Method::GET && target.changes_nothing()) {
         names.push("HEAD");
@@ -175,7 +176,7 @@ mod tests {
         let routes = routes(operations).unwrap();
         let find = |method: &str, path: &str| routes.find(&method.parse().unwrap(), path);
         let name = |found| match found {
-            Routed::Target(Target::Row(named), text) => (named.name(), text.unwrap()),
+            RoutingOutcome::Target(RouteTarget::Row(named), text) => (named.name(), text.unwrap()),
             other => panic!("{other:?}"),
         };
         let one = vec![("thread_id".to_owned(), "a/b+c".to_owned())];
@@ -183,10 +184,13 @@ mod tests {
         assert_eq!(name(find("HEAD", "/threads/a%2Fb+c")), ("get", one.clone()));
         assert_eq!(name(find("PUT", "/t/a%2fb+c")), ("put", one));
         assert_eq!(name(find("GET", "/threads")), ("list", vec![]));
-        assert!(matches!(find("GET", "/health/live"), Routed::Target(Target::Fixed(Fixed::Liveness), _)));
-        let Routed::Allow(allow) = find("DELETE", "/threads/1") else { panic!() };
+        assert!(matches!(
+            find("GET", "/health/live"),
+            RoutingOutcome::Target(RouteTarget::Fixed(Fixed::Liveness), _)
+        ));
+        let RoutingOutcome::Allow(allow) = find("DELETE", "/threads/1") else { panic!() };
         assert_eq!(allow, "GET, PUT, HEAD, OPTIONS");
-        let Routed::Allow(allow) = find("GET", "/t/1") else { panic!() };
+        let RoutingOutcome::Allow(allow) = find("GET", "/t/1") else { panic!() };
         assert_eq!(allow, "PUT, OPTIONS");
         for nowhere in [
             "/",
@@ -199,9 +203,9 @@ mod tests {
             "/healthy",
             "//",
         ] {
-            assert!(matches!(find("GET", nowhere), Routed::NoRoute), "{nowhere}");
+            assert!(matches!(find("GET", nowhere), RoutingOutcome::NoRoute), "{nowhere}");
         }
-        assert!(matches!(routes.find(&Method::GET, "/threads/%f"), Routed::Target(_, Err(_))));
+        assert!(matches!(routes.find(&Method::GET, "/threads/%f"), RoutingOutcome::Target(_, Err(_))));
     }
 
     /// Returns the path of a route, with values in place of its variables.
@@ -218,11 +222,15 @@ mod tests {
         let mut templates: Vec<&str> = FIXED.iter().map(|route| route.path).chain(rows).collect();
         templates.sort_unstable();
         templates.dedup();
-        let named = |found: Routed| match found {
-            Routed::Target(Target::Row(row), text) => format!("{} {:?}", row.name(), text.unwrap()),
-            Routed::Target(Target::Fixed(fixed), text) => format!("{fixed:?} {:?}", text.unwrap()),
-            Routed::Allow(allow) => format!("405 {allow:?}"),
-            Routed::NoRoute => "404".to_owned(),
+        let named = |found: RoutingOutcome| match found {
+            RoutingOutcome::Target(RouteTarget::Row(row), text) => {
+                format!("{} {:?}", row.name(), text.unwrap())
+            }
+            RoutingOutcome::Target(RouteTarget::Fixed(fixed), text) => {
+                format!("{fixed:?} {:?}", text.unwrap())
+            }
+            RoutingOutcome::Allow(allow) => format!("405 {allow:?}"),
+            RoutingOutcome::NoRoute => "404".to_owned(),
         };
         let methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
         let found = |method: &str, path: &str| named(routes.find(&method.parse().unwrap(), path));

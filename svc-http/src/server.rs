@@ -35,18 +35,18 @@ use tokio::time::{sleep, timeout};
 use crate::connection::{builder, left_idle, reject};
 use crate::encode::{self, Response};
 use crate::limits::body;
-use crate::limits::pace::Pace;
-use crate::limits::write_timeout::Stream;
+use crate::limits::pace::ReadPace;
+use crate::limits::write_timeout::TimeoutStream;
 use crate::limits::{ABORT_TIMEOUT, CLOSE_TIMEOUT, HEAD_TIMEOUT, WRITE_STALL_TIMEOUT};
 use crate::mail::MailSender;
-use crate::mcp::Shown;
+use crate::mcp::ToolSelection;
 use crate::openapi::Document;
-use crate::own_wakes::OwnWakes;
 use crate::phase::{Phase, closing};
 use crate::push::WebPush;
-use crate::route::{Routed, Routes, Target};
+use crate::route::{RouteTarget, Routes, RoutingOutcome};
+use crate::self_waking::SelfWaking;
 use crate::settings::HttpSettings;
-use crate::state::{Link, ServerState, Unverified};
+use crate::state::{PeerLink, ServerState, UnverifiedRequest};
 use crate::{frames, health, hosts, mcp, problems, rest, workers, ws};
 
 /// The server: the shared state of its requests, their handlers, and their counters.
@@ -103,7 +103,8 @@ pub async fn serve_layer(
             accepted = listener.accept() => match accepted {
                 Ok((stream, remote)) => match server.connections.take(Holder::at(remote.ip().into()), 1) {
                     Ok(slot) => {
-                        let link = Link { remote: remote.ip(), pace: Pace::new(), slot: Arc::new(slot) };
+                        let (remote, pace) = (remote.ip(), ReadPace::new());
+                        let link = PeerLink { remote, pace, slot: Arc::new(slot) };
                         let server = Arc::clone(&server);
                         let builder = Arc::clone(&builder);
                         connections.spawn(connection(server, builder, graceful.watcher(), stream, link));
@@ -178,7 +179,7 @@ async fn connection(
     builder: Arc<auto::Builder<TokioExecutor>>,
     watcher: Watcher,
     stream: TcpStream,
-    link: Link,
+    link: PeerLink,
 ) {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "TCP_NODELAY was not set");
@@ -208,10 +209,10 @@ async fn connection(
             answered
         }
     });
-    let stream = TokioIo::new(Stream::new(stream, WRITE_STALL_TIMEOUT));
+    let stream = TokioIo::new(TimeoutStream::new(stream, WRITE_STALL_TIMEOUT));
     let conn = builder.serve_connection_with_upgrades(stream, service);
     let watched = pin!(watcher.watch(conn));
-    let mut conn = pin!(OwnWakes::of(watched));
+    let mut conn = pin!(SelfWaking::of(watched));
     let begun = poll_fn(|cx| match conn.as_mut().poll(cx) {
         Poll::Pending if request_seen.load(Ordering::Relaxed) => Poll::Ready(None),
         polled => polled.map(Some),
@@ -240,25 +241,25 @@ async fn connection(
 
 /// The location of a request, which determines the form of failures.
 #[derive(Clone, Copy)]
-enum Place {
+enum FailureForm {
     /// Below the path of the Model Context Protocol; whether it has a credential.
     Mcp { has_token: bool },
     /// At a path of a frame, or anywhere else.
     At(Option<Frame>),
 }
 
-impl Place {
+impl FailureForm {
     fn of<B>(request: &Request<B>) -> Self {
         let path = request.uri().path();
-        if mcp::refuse::is_below(path) {
-            return Self::Mcp { has_token: mcp::refuse::has_token(request.headers()) };
+        if mcp::refusals::is_below(path) {
+            return Self::Mcp { has_token: mcp::refusals::has_token(request.headers()) };
         }
         Self::At(frames::at(path))
     }
 
     fn refusal(self, error: &Error) -> Response {
         match self {
-            Self::Mcp { has_token } => mcp::refuse::refused(None, error, has_token),
+            Self::Mcp { has_token } => mcp::refusals::refused(None, error, has_token),
             Self::At(frame) => frames::refusal(frame, error),
         }
     }
@@ -303,11 +304,11 @@ impl Server {
     /// Returns the response to a request, a problem if it fails or panics.
     async fn answer(
         &self,
-        link: &Link,
+        link: &PeerLink,
         request: Request<Incoming>,
     ) -> std::result::Result<Response, StreamRejected> {
         let head = request.method() == Method::HEAD;
-        let place = Place::of(&request);
+        let place = FailureForm::of(&request);
         let has_streams = request.version() == Version::HTTP_2;
         let mut unverified = self.unverified(link, &request)?;
         let respond = AssertUnwindSafe(self.respond(link, request, &mut unverified)).catch_unwind();
@@ -329,35 +330,35 @@ impl Server {
     /// An HTTP/1 connection has one request at a time and needs none.
     fn unverified(
         &self,
-        link: &Link,
+        link: &PeerLink,
         request: &Request<Incoming>,
-    ) -> std::result::Result<Unverified, StreamRejected> {
+    ) -> std::result::Result<UnverifiedRequest, StreamRejected> {
         if request.version() != Version::HTTP_2 {
-            return Ok(Unverified::default());
+            return Ok(UnverifiedRequest::default());
         }
         let peer = Holder::at(self.state.peer(link, request.headers()));
         let slot = self.unverified.try_take(peer, 1);
-        slot.map(|slot| Unverified::new(Some(slot)))
+        slot.map(|slot| UnverifiedRequest::new(Some(slot)))
             .map_err(|_| "too many requests from that address are in progress")
     }
 
     async fn respond(
         &self,
-        link: &Link,
+        link: &PeerLink,
         request: Request<Incoming>,
-        unverified: &mut Unverified,
+        unverified: &mut UnverifiedRequest,
     ) -> Result<Response> {
         hosts::check_single(request.version(), request.headers())?;
         // All but operations are boxed: they are rare, and would make every request's future large.
         match self.routes.find(request.method(), request.uri().path()) {
-            Routed::Target(Target::Row(row), text) => match row.http().frame {
+            RoutingOutcome::Target(RouteTarget::Row(row), text) => match row.http().frame {
                 None => rest::handle(&self.state, &row, text, link, request, unverified).await,
                 Some(frame) => {
                     let handled = frames::handle(&self.state, frame, &row, text, link, request, unverified);
                     Ok(Box::pin(handled).await)
                 }
             },
-            Routed::Target(Target::Fixed(fixed), _) => {
+            RoutingOutcome::Target(RouteTarget::Fixed(fixed), _) => {
                 Box::pin(self.fixed(fixed, link, request, unverified)).await
             }
             not_found => Box::pin(self.unrouted(not_found, link, request, unverified)).await,
@@ -367,9 +368,9 @@ impl Server {
     async fn fixed(
         &self,
         target: Fixed,
-        link: &Link,
+        link: &PeerLink,
         request: Request<Incoming>,
-        unverified: &mut Unverified,
+        unverified: &mut UnverifiedRequest,
     ) -> Result<Response> {
         match target {
             Fixed::Health => {
@@ -390,9 +391,11 @@ impl Server {
                 Ok(encode::cached_json(&scheme_card(self.state.service.export_key())))
             }
             Fixed::WebSocket => ws::upgrade(&self.state, link, request).await,
-            Fixed::Mcp => Ok(self.mcp.post(Shown::Chosen, &self.state, link, request, unverified).await),
+            Fixed::Mcp => {
+                Ok(self.mcp.post(ToolSelection::Chosen, &self.state, link, request, unverified).await)
+            }
             Fixed::McpStreamable => {
-                Ok(self.mcp.post(Shown::Streamable, &self.state, link, request, unverified).await)
+                Ok(self.mcp.post(ToolSelection::Streamable, &self.state, link, request, unverified).await)
             }
             Fixed::McpNotifications => {
                 Ok(self.mcp.notifications(&self.state, link, request, unverified).await)
@@ -401,11 +404,11 @@ impl Server {
             Fixed::McpSessionEnd => Ok(self.mcp.end(&self.state, link, request, unverified).await),
             Fixed::McpStream => mcp::stream::handle(&self.state, link, &request, unverified).await,
             Fixed::McpWorker => {
-                let shown = Shown::Of(Profile::Worker);
+                let shown = ToolSelection::Of(Profile::Worker);
                 Ok(self.mcp.post(shown, &self.state, link, request, unverified).await)
             }
             Fixed::McpReviewer => {
-                let shown = Shown::Of(Profile::Reviewer);
+                let shown = ToolSelection::Of(Profile::Reviewer);
                 Ok(self.mcp.post(shown, &self.state, link, request, unverified).await)
             }
         }
@@ -414,17 +417,17 @@ impl Server {
     /// Handles a request that no route matches: OPTIONS, 405 or 404.
     async fn unrouted(
         &self,
-        found: Routed,
-        link: &Link,
+        found: RoutingOutcome,
+        link: &PeerLink,
         request: Request<Incoming>,
-        unverified: &mut Unverified,
+        unverified: &mut UnverifiedRequest,
     ) -> Result<Response> {
         let allow = match found {
-            Routed::Allow(allow) if request.method() == Method::OPTIONS => {
+            RoutingOutcome::Allow(allow) if request.method() == Method::OPTIONS => {
                 self.admit_open(link, &request).await?;
                 return Ok(frames::options(frames::at(request.uri().path()), allow));
             }
-            Routed::Allow(allow) => Some(allow),
+            RoutingOutcome::Allow(allow) => Some(allow),
             _ => None,
         };
         let head = self.state.head(link, &request).await?;
@@ -440,7 +443,7 @@ impl Server {
         let refusal = self.state.service.refuse_unrouted(head, refusal).await;
         unverified.tell(refusal.standings());
         let refusal = Error::from(refusal);
-        let place = Place::of(&request);
+        let place = FailureForm::of(&request);
         body::discard(request, self.state.settings.body_max_bytes).await;
         match allow {
             Some(allow) if refusal.code() == Code::MethodNotAllowed => {
@@ -455,7 +458,7 @@ impl Server {
     /// Admits a request to a document that needs no credential; if one is sent, it is irrelevant.
     ///
     /// Without a credential the Host must be one of this server's names.
-    async fn admit_open(&self, link: &Link, request: &Request<Incoming>) -> Result<()> {
+    async fn admit_open(&self, link: &PeerLink, request: &Request<Incoming>) -> Result<()> {
         let head = self.state.head(link, request).await?;
         self.state.check_host(&head, request)?;
         self.state.service.count(head).await

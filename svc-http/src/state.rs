@@ -7,19 +7,19 @@ use hyper::body::Incoming;
 use hyper::header::COOKIE;
 use hyper::{HeaderMap, Request, Uri};
 use svc_core::config::PublicUrl;
-use svc_core::op::{self, Credential, SessionKey, Surface, Takes};
+use svc_core::op::{self, AcceptedCredentials, Credential, SessionKey, Surface};
 use svc_core::share::Quotas;
-use svc_core::{Ceiling, Code, Error, Peer, Place, Result, Service, Standing};
+use svc_core::{Ceiling, Code, Error, LimitState, Peer, PlaceGuard, Result, Service};
 use tokio::sync::watch;
 
 use crate::decode;
 use crate::encode::{self, Response};
 use crate::forwarded;
-use crate::hosts::Hosts;
+use crate::hosts::ServerHosts;
 use crate::limits::HANDSHAKES_MAX;
-use crate::limits::body::Bodies;
+use crate::limits::body::BodyReader;
 use crate::limits::in_flight::InFlight;
-use crate::limits::pace::Pace;
+use crate::limits::pace::ReadPace;
 use crate::limits::transfer::Transfers;
 use crate::limits::unread::UnreadAnswers;
 use crate::oidc::Provider;
@@ -33,10 +33,10 @@ pub(crate) struct ServerState {
     pub service: Service,
     pub settings: HttpSettings,
     pub phase: watch::Sender<Phase>,
-    pub bodies: Bodies,
+    pub bodies: BodyReader,
     pub transfers: Transfers,
     pub unread: UnreadAnswers,
-    pub hosts: Hosts,
+    pub hosts: ServerHosts,
     pub in_flight: InFlight,
     /// WebSockets and other streams of events whose credential was admitted.
     pub sockets: Ceiling,
@@ -49,35 +49,35 @@ pub(crate) struct ServerState {
 }
 
 /// The connection that a request arrives on.
-pub(crate) struct Link {
+pub(crate) struct PeerLink {
     /// The address at its other end, which may be a proxy's.
     pub remote: IpAddr,
-    pub pace: Pace,
+    pub pace: ReadPace,
     /// Its slot among all connections, kept through an upgrade.
-    pub slot: Arc<Place>,
+    pub slot: Arc<PlaceGuard>,
 }
 
 /// A request whose credential has not been verified yet, and then its remaining quotas.
 #[derive(Default)]
-pub(crate) struct Unverified {
+pub(crate) struct UnverifiedRequest {
     /// Its slot among the others of its address.
-    slot: Option<Place>,
-    standings: Vec<Standing>,
+    slot: Option<PlaceGuard>,
+    standings: Vec<LimitState>,
 }
 
-impl Unverified {
-    pub fn new(slot: Option<Place>) -> Self {
+impl UnverifiedRequest {
+    pub fn new(slot: Option<PlaceGuard>) -> Self {
         Self { slot, standings: Vec::new() }
     }
 
     /// Frees the slot of a request that was admitted.
-    pub fn end(&mut self, standings: &[Standing]) {
+    pub fn end(&mut self, standings: &[LimitState]) {
         self.slot = None;
         self.tell(standings);
     }
 
     /// Takes the remaining quotas to report to the caller of a request that was not admitted.
-    pub fn tell(&mut self, standings: &[Standing]) {
+    pub fn tell(&mut self, standings: &[LimitState]) {
         self.standings = standings.to_vec();
     }
 
@@ -98,10 +98,10 @@ impl ServerState {
         }
         Ok(Self {
             phase: watch::channel(Phase::Serving).0,
-            bodies: Bodies::new(),
+            bodies: BodyReader::new(),
             transfers: Transfers::new(),
             unread: UnreadAnswers::new(),
-            hosts: Hosts::new(own, settings.own_hosts()),
+            hosts: ServerHosts::new(own, settings.own_hosts()),
             in_flight: InFlight::new(settings.concurrent_requests.map(Into::into)),
             sockets: Ceiling::new(
                 "WebSockets and streams of events",
@@ -121,28 +121,28 @@ impl ServerState {
     }
 
     /// Returns the head that the core needs to admit a request before its body is read.
-    pub async fn head(&self, link: &Link, request: &Request<Incoming>) -> Result<op::RequestHead> {
-        self.head_for(link, request, Takes::All, Use::of(request.method())).await
+    pub async fn head(&self, link: &PeerLink, request: &Request<Incoming>) -> Result<op::RequestHead> {
+        self.head_for(link, request, AcceptedCredentials::All, Use::of(request.method())).await
     }
 
     /// Returns the same for a route that accepts only some credentials, and makes this use of a cookie.
     pub async fn head_for(
         &self,
-        link: &Link,
+        link: &PeerLink,
         request: &Request<Incoming>,
-        takes: Takes,
+        takes: AcceptedCredentials,
         used: Use,
     ) -> Result<op::RequestHead> {
         let peer = self.peer(link, request.headers());
         let credential = match takes {
-            Takes::Nothing => Credential::Nothing,
-            Takes::Authorization => self.credential(peer, request.headers(), None).await?,
-            Takes::All => {
+            AcceptedCredentials::Nothing => Credential::Nothing,
+            AcceptedCredentials::Authorization => self.credential(peer, request.headers(), None).await?,
+            AcceptedCredentials::All => {
                 let key = self.session_key_for(request, used);
                 self.credential(peer, request.headers(), key).await?
             }
         };
-        let takes_none = takes == Takes::Nothing;
+        let takes_none = takes == AcceptedCredentials::Nothing;
         let credential = if takes_none { credential } else { self.stand_in(credential, request)? };
         let path = request.uri().path().to_owned();
         Ok(op::RequestHead { credential, surface: Surface::Rest, path, peer: Some(peer) })
@@ -182,7 +182,7 @@ impl ServerState {
     }
 
     /// Returns the sender of a request, according to the proxies in front.
-    pub fn peer(&self, link: &Link, headers: &HeaderMap) -> Peer {
+    pub fn peer(&self, link: &PeerLink, headers: &HeaderMap) -> Peer {
         forwarded::peer(link.remote, headers, self.settings.trusted_proxy_hops)
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use svc_core::Service;
-use svc_core::op::{Arrival, Parcel, Way};
+use svc_core::op::{DeliveryBatch, DeliveryChannel, DeliveryResult};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -16,34 +16,34 @@ use tokio::time::{sleep, timeout};
 use crate::phase::Phase;
 
 /// The sender of one delivery channel.
-pub(crate) trait Sender: Send + Sync + 'static {
+pub(crate) trait BatchSender: Send + Sync + 'static {
     /// A notification of the channel.
     type Piece: Send + Sync + 'static;
 
     /// The channel.
-    const WAY: &'static Way<Self::Piece>;
+    const WAY: &'static DeliveryChannel<Self::Piece>;
 
     /// Sends those notifications of a batch that are still [current](Taken::is_current), and returns the
     /// result of each, in their order.
     ///
     /// It takes less than [`SEND_TIMEOUT`].
-    fn send(&self, taken: &Taken<Self::Piece>) -> impl Future<Output = Vec<Arrival>> + Send;
+    fn send(&self, taken: &TakenBatch<Self::Piece>) -> impl Future<Output = Vec<DeliveryResult>> + Send;
 }
 
 /// A batch that was taken.
-pub(crate) struct Taken<T: 'static> {
-    pub parcel: Arc<Parcel<T>>,
+pub(crate) struct TakenBatch<T: 'static> {
+    pub batch: Arc<DeliveryBatch<T>>,
     service: Service,
 }
 
-impl<T: Send + Sync + 'static> Taken<T> {
+impl<T: Send + Sync + 'static> TakenBatch<T> {
     /// Returns whether a notification is still to be sent; false if that is not known.
     pub async fn is_current(&self, place: usize) -> bool {
-        let is_current = self.service.is_current(&self.parcel, place).await;
+        let is_current = self.service.is_current(&self.batch, place).await;
         is_current.unwrap_or_else(|error| {
-            let way = self.parcel.way().name;
+            let channel = self.batch.channel().name;
             let cause = error.cause();
-            tracing::warn!(way, %error, ?cause, "a piece is not sent now");
+            tracing::warn!(channel, %error, ?cause, "a piece is not sent now");
             false
         })
     }
@@ -57,12 +57,16 @@ const PAUSE: Duration = Duration::from_millis(500);
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_secs(5);
 
 /// Sends due notifications of a channel until the server begins to shut down.
-pub(crate) async fn work<S: Sender>(service: Service, sender: Arc<S>, mut phase: watch::Receiver<Phase>) {
+pub(crate) async fn work<S: BatchSender>(
+    service: Service,
+    sender: Arc<S>,
+    mut phase: watch::Receiver<Phase>,
+) {
     let mut sending = JoinSet::new();
     loop {
         let mut pause = PAUSE;
         if let Err(error) = take(&service, &sender, &mut sending).await {
-            tracing::warn!(way = S::WAY.name, %error, cause = ?error.cause(), "nothing could be taken");
+            tracing::warn!(channel = S::WAY.name, %error, cause = ?error.cause(), "nothing could be taken");
             pause = PAUSE_AFTER_FAILURE;
         }
         tokio::select! {
@@ -76,14 +80,14 @@ pub(crate) async fn work<S: Sender>(service: Service, sender: Arc<S>, mut phase:
 }
 
 /// Takes as many batches as there is room for, and begins to send them.
-async fn take<S: Sender>(
+async fn take<S: BatchSender>(
     service: &Service,
     sender: &Arc<S>,
     sending: &mut JoinSet<()>,
 ) -> svc_core::Result<()> {
     while sending.try_join_next().is_some() {}
-    for (parcel, place) in service.take_parcels(S::WAY).await? {
-        let taken = Taken { parcel: Arc::new(parcel), service: service.clone() };
+    for (batch, place) in service.take_batches(S::WAY).await? {
+        let taken = TakenBatch { batch: Arc::new(batch), service: service.clone() };
         let sender = Arc::clone(sender);
         sending.spawn(async move {
             send(&*sender, taken).await;
@@ -93,13 +97,13 @@ async fn take<S: Sender>(
     Ok(())
 }
 
-async fn send<S: Sender>(sender: &S, taken: Taken<S::Piece>) {
-    let way = S::WAY.name;
-    let Ok(arrivals) = timeout(SEND_TIMEOUT, sender.send(&taken)).await else {
-        return tracing::warn!(way, "a parcel was not sent in time and is taken again later");
+async fn send<S: BatchSender>(sender: &S, taken: TakenBatch<S::Piece>) {
+    let channel = S::WAY.name;
+    let Ok(results) = timeout(SEND_TIMEOUT, sender.send(&taken)).await else {
+        return tracing::warn!(channel, "a batch was not sent in time and is taken again later");
     };
-    if let Err(error) = taken.service.settle(taken.parcel, arrivals).await {
+    if let Err(error) = taken.service.settle(taken.batch, results).await {
         let cause = error.cause();
-        tracing::warn!(way, %error, ?cause, "what became of a parcel was not noted: it may be sent again");
+        tracing::warn!(channel, %error, ?cause, "the results of a batch were not stored; it may be resent");
     }
 }

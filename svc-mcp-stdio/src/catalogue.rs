@@ -20,16 +20,16 @@ const LISTS_MAX: usize = 64;
 
 /// A tool and its operation.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct CatalogueEntry {
     pub operation: Arc<Operation>,
     /// Its bytes in each shape.
-    shapes: [Bytes; Shape::ALL.len()],
+    shapes: [Bytes; ToolShape::ALL.len()],
 }
 
-impl Entry {
+impl CatalogueEntry {
     fn new(operation: &Arc<Operation>) -> Self {
-        let shape = |shape: Shape| Bytes::from(shape.of(operation).to_string());
-        Self { operation: Arc::clone(operation), shapes: Shape::ALL.map(shape) }
+        let shape = |shape: ToolShape| Bytes::from(shape.of(operation).to_string());
+        Self { operation: Arc::clone(operation), shapes: ToolShape::ALL.map(shape) }
     }
 
     /// Returns whether a call may be parked.
@@ -45,7 +45,7 @@ impl Entry {
 
 /// The members with which a tool is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Shape {
+pub(crate) enum ToolShape {
     /// Without titles and output schemas, which the first revision does not have.
     Plain = 0,
     /// With all members.
@@ -54,7 +54,7 @@ pub(crate) enum Shape {
     WithCard = 2,
 }
 
-impl Shape {
+impl ToolShape {
     const ALL: [Self; 3] = [Self::Plain, Self::Full, Self::WithCard];
 
     /// Returns the shape for a client.
@@ -95,16 +95,16 @@ const CARD_TOOLS: [&str; 2] = ["approval_decide", "get_approval_gate"];
 
 /// The audience of a list of tools.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Audience {
+pub(crate) struct ToolAudience {
     /// The capabilities of its credential; `None` if the list does not depend on them.
     pub held: Option<Capabilities>,
     /// Whether it has no credential.
     pub is_anonymous: bool,
     pub view: ToolFilter,
-    pub shape: Shape,
+    pub shape: ToolShape,
 }
 
-impl Audience {
+impl ToolAudience {
     fn sees(&self, operation: &Operation) -> bool {
         let is_open = !self.is_anonymous || operation.is_open_to_anonymous();
         let can_call = self.held.is_none_or(|held| operation.access().needs.satisfied_by(held));
@@ -118,19 +118,22 @@ const LIST: &[u8] = br#""tools":["#;
 /// All tools, sorted by name.
 #[derive(Debug)]
 pub(crate) struct Catalogue {
-    entries: Vec<Arc<Entry>>,
-    lists: Mutex<Lists>,
+    entries: Vec<Arc<CatalogueEntry>>,
+    lists: Mutex<CachedLists>,
 }
 
 impl Catalogue {
     /// Encodes the tools of `table`.
     pub fn of(table: &Table) -> Self {
         let tools = mcp::tools(table, Capabilities::all());
-        Self { entries: tools.map(|row| Arc::new(Entry::new(row))).collect(), lists: Mutex::default() }
+        Self {
+            entries: tools.map(|row| Arc::new(CatalogueEntry::new(row))).collect(),
+            lists: Mutex::default(),
+        }
     }
 
     /// Returns the tool called `name`.
-    pub fn entry(&self, name: &str) -> Option<&Arc<Entry>> {
+    pub fn entry(&self, name: &str) -> Option<&Arc<CatalogueEntry>> {
         let index = self.entries.binary_search_by(|entry| entry.operation.name().cmp(name)).ok()?;
         self.entries.get(index)
     }
@@ -144,7 +147,7 @@ impl Catalogue {
     /// Returns the end of a result with the tools for this audience, as JSON.
     ///
     /// It is never split: the reference clients read one page.
-    pub fn list(&self, audience: Audience) -> Bytes {
+    pub fn list(&self, audience: ToolAudience) -> Bytes {
         if let Some(list) = self.kept().get(&audience) {
             return list;
         }
@@ -164,20 +167,20 @@ impl Catalogue {
         list
     }
 
-    fn kept(&self) -> std::sync::MutexGuard<'_, Lists> {
+    fn kept(&self) -> std::sync::MutexGuard<'_, CachedLists> {
         self.lists.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The most recently requested lists.
 #[derive(Debug, Default)]
-struct Lists {
-    kept: HashMap<Audience, (Bytes, u64)>,
+struct CachedLists {
+    kept: HashMap<ToolAudience, (Bytes, u64)>,
     uses: u64,
 }
 
-impl Lists {
-    fn get(&mut self, audience: &Audience) -> Option<Bytes> {
+impl CachedLists {
+    fn get(&mut self, audience: &ToolAudience) -> Option<Bytes> {
         self.uses += 1;
         let (list, used) = self.kept.get_mut(audience)?;
         *used = self.uses;
@@ -185,7 +188,7 @@ impl Lists {
     }
 
     /// Caches a list, and evicts the least recently requested one if necessary.
-    fn put(&mut self, audience: Audience, list: Bytes) {
+    fn put(&mut self, audience: ToolAudience, list: Bytes) {
         if self.kept.len() >= LISTS_MAX {
             let oldest = self.kept.iter().min_by_key(|(_, (_, used))| *used);
             if let Some(audience) = oldest.map(|(audience, _)| audience.clone()) {
@@ -202,13 +205,18 @@ mod tests {
 
     use super::*;
     use crate::profiles::Profile;
-    use crate::tool_filter::Choice;
+    use crate::tool_filter::ToolChoice;
 
-    fn everybody(shape: Shape) -> Audience {
-        Audience { held: Some(Capabilities::all()), is_anonymous: false, view: ToolFilter::default(), shape }
+    fn everybody(shape: ToolShape) -> ToolAudience {
+        ToolAudience {
+            held: Some(Capabilities::all()),
+            is_anonymous: false,
+            view: ToolFilter::default(),
+            shape,
+        }
     }
 
-    fn listed(catalogue: &Catalogue, audience: Audience) -> Vec<Value> {
+    fn listed(catalogue: &Catalogue, audience: ToolAudience) -> Vec<Value> {
         let list = catalogue.list(audience);
         let list = list.strip_prefix(br#""tools":"#).and_then(|list| list.strip_suffix(END)).unwrap();
         serde_json::from_slice(list).unwrap()
@@ -217,17 +225,18 @@ mod tests {
     #[test]
     fn each_audience_sees_its_own_list() {
         let catalogue = Catalogue::of(&operation_table().unwrap());
-        let all = listed(&catalogue, everybody(Shape::Full));
+        let all = listed(&catalogue, everybody(ToolShape::Full));
         assert!(!json!(all).to_string().contains("x-mcp-header"), "the offer says that there are none");
         assert!(all.iter().all(|tool| tool["outputSchema"].is_object() && tool["title"].is_string()));
-        let plain = listed(&catalogue, everybody(Shape::Plain));
+        let plain = listed(&catalogue, everybody(ToolShape::Plain));
         assert_eq!(plain.len(), all.len());
         assert!(plain.iter().all(|tool| tool.get("outputSchema").is_none() && tool.get("title").is_none()));
-        let few = Audience { held: Some(Capabilities::NONE), ..everybody(Shape::Full) };
+        let few = ToolAudience { held: Some(Capabilities::NONE), ..everybody(ToolShape::Full) };
         assert!(listed(&catalogue, few).len() < all.len());
-        let worker = Audience { held: None, view: ToolFilter::of(Profile::Worker), ..everybody(Shape::Full) };
+        let worker =
+            ToolAudience { held: None, view: ToolFilter::of(Profile::Worker), ..everybody(ToolShape::Full) };
         assert_eq!(listed(&catalogue, worker).len(), Profile::Worker.tools().len());
-        let card = listed(&catalogue, everybody(Shape::WithCard));
+        let card = listed(&catalogue, everybody(ToolShape::WithCard));
         let with_card: Vec<&Value> = card.iter().filter(|tool| tool["_meta"].get("ui").is_some()).collect();
         assert_eq!(with_card.len(), CARD_TOOLS.len());
     }
@@ -237,11 +246,11 @@ mod tests {
         let table = operation_table().unwrap();
         let catalogue = Catalogue::of(&table);
         let names: Vec<&str> = table.operations().map(Operation::name).collect();
-        let first = everybody(Shape::Full);
+        let first = everybody(ToolShape::Full);
         for name in names.iter().take(2 * LISTS_MAX) {
-            let choice = Choice { tools: Some((*name).to_owned()), ..Choice::default() };
+            let choice = ToolChoice { tools: Some((*name).to_owned()), ..ToolChoice::default() };
             let Ok(view) = ToolFilter::chosen(&table, &choice) else { continue };
-            catalogue.list(Audience { view, ..first.clone() });
+            catalogue.list(ToolAudience { view, ..first.clone() });
             catalogue.list(first.clone());
         }
         let kept = catalogue.kept();

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use svc_core::{Error, Result, operation_table};
 
 use crate::profiles::Profile;
-use crate::tool_filter::{Choice, ToolFilter};
+use crate::tool_filter::{ToolChoice, ToolFilter};
 
 /// A client whose configuration can be printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -31,7 +31,7 @@ impl ClientProgram {
     ///
     /// It does not contain the token: the client takes it from its environment, or asks for it. Agents
     /// without a choice get the tools of a worker.
-    fn configuration(self, program: &Path, data: &Path, choice: &Choice, inherited: &[&str]) -> String {
+    fn configuration(self, program: &Path, data: &Path, choice: &ToolChoice, inherited: &[&str]) -> String {
         let takes_command = program.file_stem().is_none_or(|name| name != "svc-mcp-stdio");
         let command = takes_command.then(|| "mcp-stdio".to_owned());
         let arguments: Vec<String> = command.into_iter().chain(arguments(data, choice)).collect();
@@ -89,7 +89,7 @@ fn of_editor(name: &str) -> String {
 /// `svc` has the subcommand `mcp-stdio`, and `svc-mcp-stdio` has none. The configuration names the variables
 /// for the database and the keys that are set now, without their values. Fails if the choice contains an
 /// unknown name.
-pub fn print(client: ClientProgram, data: &Path, choice: &Choice) -> Result<()> {
+pub fn print(client: ClientProgram, data: &Path, choice: &ToolChoice) -> Result<()> {
     ToolFilter::chosen(&operation_table()?, choice).map_err(Error::malformed)?;
     let program = std::env::current_exe().map_err(Error::internal)?;
     let data = std::path::absolute(data).map_err(Error::internal)?;
@@ -104,7 +104,7 @@ fn with_type(mut server: Value) -> Value {
     server
 }
 
-fn arguments(data: &Path, choice: &Choice) -> Vec<String> {
+fn arguments(data: &Path, choice: &ToolChoice) -> Vec<String> {
     let mut arguments = vec!["--data".to_owned(), data.display().to_string()];
     let has_chosen = choice.toolsets.is_some() || choice.tools.is_some();
     let toolsets = choice.toolsets.clone().or((!has_chosen).then(|| Profile::Worker.name().to_owned()));
@@ -135,7 +135,7 @@ mod tests {
         for client in ClientProgram::value_variants() {
             let program = Path::new("/bin/svc");
             let data = Path::new("/a \"b\"");
-            let text = client.configuration(program, data, &Choice::default(), &["DATABASE_URL"]);
+            let text = client.configuration(program, data, &ToolChoice::default(), &["DATABASE_URL"]);
             let server = match client {
                 ClientProgram::Codex => of_toml(&text),
                 ClientProgram::Vscode => {
@@ -167,7 +167,7 @@ mod tests {
 
     #[test]
     fn what_was_chosen_is_kept() {
-        let choice = Choice { toolsets: None, tools: Some("whoami".to_owned()), reads_only: true };
+        let choice = ToolChoice { toolsets: None, tools: Some("whoami".to_owned()), reads_only: true };
         assert_eq!(arguments(Path::new("d"), &choice), ["--data", "d", "--tools", "whoami", "--read-only"]);
     }
 }

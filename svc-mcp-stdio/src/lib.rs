@@ -47,9 +47,9 @@ pub use principal::{Principal, head};
 use refusal::Refusal;
 use revision::Revision;
 use router::Router;
+pub use service::NotificationPart;
 use service::ServiceHandler;
-pub use service::Told;
-use tool_filter::{Choice, ToolFilter};
+use tool_filter::{ToolChoice, ToolFilter};
 
 /// Returns the router over a service.
 pub fn router(service: &Service) -> Router {
@@ -67,7 +67,7 @@ pub async fn notifications(
     revision: Revision,
     uris: Vec<String>,
     after: Option<i64>,
-) -> std::result::Result<BoxStream<'static, Told>, Refusal> {
+) -> std::result::Result<BoxStream<'static, NotificationPart>, Refusal> {
     ServiceHandler::new(service.clone()).notifications(caller, revision, uris, after).await
 }
 
@@ -87,7 +87,7 @@ where
 ///
 /// The log goes to standard error. `config` describes the service and has the token of the caller, who gets
 /// the chosen tools. Closes the service at the end.
-pub fn process(config: &Config, choice: &Choice) -> Result<()> {
+pub fn process(config: &Config, choice: &ToolChoice) -> Result<()> {
     let token = config.token()?;
     start_logging(config)?;
     let service = setup::open(config)?;

@@ -20,7 +20,7 @@ use crate::connection::Connection;
 use crate::notifier::{Notifier, relaying};
 use crate::principal::Principal;
 use crate::refusal::Refusal;
-use crate::request_context::{Agreed, RequestContext};
+use crate::request_context::{AgreedSettings, RequestContext};
 use crate::revision::Revision;
 use crate::router::Router;
 use crate::tool_filter::ToolFilter;
@@ -60,7 +60,7 @@ where
     }
     let (lines, queue) = mpsc::channel(QUEUE_MAX);
     let writing = tokio::spawn(write_lines(writer, queue));
-    let agreed = Agreed::on(Revision::UNSTATED);
+    let agreed = AgreedSettings::on(Revision::UNSTATED);
     let in_progress = Arc::default();
     let (connection, mut said) = Connection::new();
     let said_lines = lines.clone();
@@ -70,9 +70,9 @@ where
             let _ = said_lines.send(notification).await;
         }
     });
-    let room = Room { bytes: semaphore(BYTES_MAX), places: semaphore(WORKED_ON_MAX) };
+    let room = MemoryLimits { bytes: semaphore(BYTES_MAX), places: semaphore(WORKED_ON_MAX) };
     let running = JoinSet::new();
-    let pipe = Pipe { router, token, view, lines, connection, in_progress, agreed, room, running };
+    let pipe = PipeState { router, token, view, lines, connection, in_progress, agreed, room, running };
     pipe.run(BufReader::new(reader)).await;
     writing.await.map_err(Error::internal)
 }
@@ -96,20 +96,20 @@ async fn write_lines<W: AsyncWrite + Unpin>(out: W, mut queue: mpsc::Receiver<By
 }
 
 /// The state of a connection.
-struct Pipe {
+struct PipeState {
     router: Router,
     token: SecretString,
     view: ToolFilter,
     lines: mpsc::Sender<Bytes>,
     connection: Arc<Connection>,
-    in_progress: Arc<Mutex<InProgress>>,
-    agreed: Agreed,
-    room: Room,
+    in_progress: Arc<Mutex<PendingRequests>>,
+    agreed: AgreedSettings,
+    room: MemoryLimits,
     running: JoinSet<()>,
 }
 
 /// Limits on memory, if the client sends much or reads little.
-struct Room {
+struct MemoryLimits {
     bytes: Arc<Semaphore>,
     places: Arc<Semaphore>,
 }
@@ -123,22 +123,22 @@ fn semaphore(permits: usize) -> Arc<Semaphore> {
 /// A request is identified by its number and not by its id: once it was cancelled, its client may reuse the
 /// id.
 #[derive(Default)]
-struct InProgress {
-    requests: HashMap<RequestId, Running>,
+struct PendingRequests {
+    requests: HashMap<RequestId, RunningRequest>,
     last_number: u64,
 }
 
 /// A request in progress.
-struct Running {
+struct RunningRequest {
     number: u64,
     waits: bool,
     task: Option<AbortHandle>,
-    sink: Sink,
+    sink: ResponseSink,
 }
 
 /// The destination of a request's response.
 #[derive(Clone)]
-enum Sink {
+enum ResponseSink {
     Line,
     Batch(Arc<Mutex<PendingBatch>>),
 }
@@ -155,7 +155,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Sink {
+impl ResponseSink {
     /// Takes a response, or its absence, and returns the line to write now.
     fn take(&self, response: Option<Vec<u8>>) -> Option<Bytes> {
         match self {
@@ -178,9 +178,14 @@ impl Sink {
     }
 }
 
-impl InProgress {
+impl PendingRequests {
     /// Adds a request, unless its id is in use or there are too many. Returns its number.
-    fn begin(&mut self, id: &RequestId, waits: bool, sink: Sink) -> std::result::Result<u64, Refusal> {
+    fn begin(
+        &mut self,
+        id: &RequestId,
+        waits: bool,
+        sink: ResponseSink,
+    ) -> std::result::Result<u64, Refusal> {
         if self.requests.contains_key(id) {
             let invalid = InvalidMessage::new("the id is in use by a request in progress", None);
             return Err(Refusal::from(&invalid));
@@ -191,7 +196,7 @@ impl InProgress {
         }
         self.last_number += 1;
         let number = self.last_number;
-        self.requests.insert(id.clone(), Running { number, waits, task: None, sink });
+        self.requests.insert(id.clone(), RunningRequest { number, waits, task: None, sink });
         Ok(number)
     }
 
@@ -203,7 +208,7 @@ impl InProgress {
     }
 
     /// Ends a request. Returns `None` if it was cancelled.
-    fn end(&mut self, id: &RequestId, number: u64) -> Option<Sink> {
+    fn end(&mut self, id: &RequestId, number: u64) -> Option<ResponseSink> {
         self.requests.get(id).filter(|running| running.number == number)?;
         self.requests.remove(id).map(|running| running.sink)
     }
@@ -216,7 +221,7 @@ impl InProgress {
     }
 
     /// Cancels all waits and returns the lines to write now: batches with only waits left.
-    fn give_up_waits(&mut self) -> Vec<Bytes> {
+    fn abandon_waits(&mut self) -> Vec<Bytes> {
         let waits: Vec<RequestId> =
             self.requests.iter().filter(|(_, running)| running.waits).map(|(id, _)| id.clone()).collect();
         waits.iter().filter_map(|id| self.cancel(id)).collect()
@@ -224,9 +229,9 @@ impl InProgress {
 }
 
 /// The end of a connection: the reader of its output is gone.
-struct Closed;
+struct OutputClosed;
 
-impl Pipe {
+impl PipeState {
     async fn run(mut self, mut reader: impl AsyncBufRead + Unpin) {
         let mut line = Vec::new();
         loop {
@@ -249,7 +254,7 @@ impl Pipe {
             // Requests that have ended need no room.
             while self.running.try_join_next().is_some() {}
         }
-        let answered = locked(&self.in_progress).give_up_waits();
+        let answered = locked(&self.in_progress).abandon_waits();
         for line in answered {
             if self.write(Some(line)).await.is_err() {
                 return;
@@ -258,13 +263,13 @@ impl Pipe {
         while self.running.join_next().await.is_some() {}
     }
 
-    async fn line(&mut self, line: Bytes) -> std::result::Result<(), Closed> {
+    async fn line(&mut self, line: Bytes) -> std::result::Result<(), OutputClosed> {
         let line = line.slice_ref(without_mark_bytes(&line));
         if line.trim_ascii().is_empty() {
             return Ok(());
         }
         match wire::read(&line) {
-            Ok(Payload::One(message)) => self.message(message, Sink::Line).await,
+            Ok(Payload::One(message)) => self.message(message, ResponseSink::Line).await,
             Ok(Payload::Batch(items)) if self.agreed.revision.has_batches() => {
                 self.batch(items, line.len()).await
             }
@@ -278,10 +283,10 @@ impl Pipe {
         &mut self,
         items: Vec<std::result::Result<Message, InvalidMessage>>,
         size: usize,
-    ) -> std::result::Result<(), Closed> {
-        let sink = Sink::Batch(Arc::new(Mutex::new(PendingBatch { awaited: 1, array: Vec::new() })));
+    ) -> std::result::Result<(), OutputClosed> {
+        let sink = ResponseSink::Batch(Arc::new(Mutex::new(PendingBatch { awaited: 1, array: Vec::new() })));
         let more = || {
-            if let Sink::Batch(batch) = &sink {
+            if let ResponseSink::Batch(batch) = &sink {
                 locked(batch).awaited += 1;
             }
         };
@@ -310,7 +315,11 @@ impl Pipe {
     }
 
     /// Starts a request, or processes a notification. Responses are dropped: this server sends no requests.
-    async fn message(&mut self, message: Message, sink: Sink) -> std::result::Result<(), Closed> {
+    async fn message(
+        &mut self,
+        message: Message,
+        sink: ResponseSink,
+    ) -> std::result::Result<(), OutputClosed> {
         match (message.kind, &message.id) {
             (Kind::Request, Some(id)) => {
                 let id = id.clone();
@@ -330,8 +339,8 @@ impl Pipe {
         &mut self,
         id: RequestId,
         message: Arc<Message>,
-        sink: Sink,
-    ) -> std::result::Result<(), Closed> {
+        sink: ResponseSink,
+    ) -> std::result::Result<(), OutputClosed> {
         let waits = self.router.manner(&message).waits;
         let begun = locked(&self.in_progress).begin(&id, waits, sink.clone());
         let number = match begun {
@@ -341,7 +350,9 @@ impl Pipe {
         let principal = Principal::local(self.token.clone());
         let context = RequestContext::of(&message, &self.agreed, principal, self.view.clone());
         let context = context.and_then(|context| match &sink {
-            Sink::Batch(_) if !context.revision.has_batches() => Err(InvalidMessage::no_batches(None).into()),
+            ResponseSink::Batch(_) if !context.revision.has_batches() => {
+                Err(InvalidMessage::no_batches(None).into())
+            }
             _ => Ok(context),
         });
         let context = match context {
@@ -384,17 +395,17 @@ impl Pipe {
         Ok(())
     }
 
-    async fn respond(&self, sink: &Sink, response: Vec<u8>) -> std::result::Result<(), Closed> {
+    async fn respond(&self, sink: &ResponseSink, response: Vec<u8>) -> std::result::Result<(), OutputClosed> {
         self.write(sink.take(Some(response))).await
     }
 
-    async fn refuse(&self, invalid: &InvalidMessage) -> std::result::Result<(), Closed> {
+    async fn refuse(&self, invalid: &InvalidMessage) -> std::result::Result<(), OutputClosed> {
         self.write(Some(refusal(invalid).into())).await
     }
 
-    async fn write(&self, line: Option<Bytes>) -> std::result::Result<(), Closed> {
+    async fn write(&self, line: Option<Bytes>) -> std::result::Result<(), OutputClosed> {
         match line {
-            Some(line) => self.lines.send(line).await.map_err(|_| Closed),
+            Some(line) => self.lines.send(line).await.map_err(|_| OutputClosed),
             None => Ok(()),
         }
     }

@@ -7,7 +7,7 @@ use clap::Parser;
 use svc_core::config::Config;
 use svc_core::data_dir;
 use svc_mcp_stdio::config_print::{self, ClientProgram};
-use svc_mcp_stdio::tool_filter::Choice;
+use svc_mcp_stdio::tool_filter::ToolChoice;
 
 /// Serve one agent over standard input and output with the Model Context Protocol.
 ///
@@ -20,7 +20,7 @@ struct Cli {
     #[arg(long, value_name = "DIR", default_value = data_dir::DEFAULT)]
     data: PathBuf,
     #[command(flatten)]
-    choice: Choice,
+    choice: ToolChoice,
     /// Print the configuration with which this client starts the server, and exit
     #[arg(long, value_name = "CLIENT")]
     print_config: Option<ClientProgram>,

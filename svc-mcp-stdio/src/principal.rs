@@ -7,9 +7,9 @@ use std::time::Duration;
 use secrecy::SecretString;
 use svc_core::capability::Capabilities;
 use svc_core::id::MemberId;
-use svc_core::op::{Admission, Credential, Input, NotAdmitted, Operation, Reply, RequestHead, Surface};
-use svc_core::ops::{Bearer, Subscribed, Subscription, WAIT_FOR_EVENT, WHOAMI};
-use svc_core::{Code, Error, Holder, Peer, Result, Service, Standing};
+use svc_core::op::{Admission, AdmissionFailure, Credential, Input, Operation, Reply, RequestHead, Surface};
+use svc_core::ops::{Bearer, BegunSubscription, Subscription, WAIT_FOR_EVENT, WHOAMI};
+use svc_core::{Code, Error, Holder, LimitState, Peer, Result, Service};
 use tokio::time::{Instant, sleep_until, timeout};
 
 /// The path recorded in the audit trail for tool calls.
@@ -21,9 +21,9 @@ const PATH: &str = "/mcp";
 #[derive(Clone, Debug)]
 pub struct Principal {
     head: Arc<RequestHead>,
-    admission: Arc<Mutex<Admitted>>,
+    admission: Arc<Mutex<MessageAdmission>>,
     holder: Option<Holder>,
-    standings: Arc<[Standing]>,
+    standings: Arc<[LimitState]>,
     /// The time at which its waits end, whatever timeout they request.
     deadline: Option<Instant>,
     room_lsn: Arc<AtomicI64>,
@@ -33,7 +33,7 @@ pub struct Principal {
 
 /// The admission of a message. The message is counted and audited once, with its first request to the core.
 #[derive(Debug, Default)]
-enum Admitted {
+enum MessageAdmission {
     /// Not admitted: each request to the core is admitted separately.
     #[default]
     Never,
@@ -43,7 +43,7 @@ enum Admitted {
     RequestContext(Admission),
 }
 
-impl Admitted {
+impl MessageAdmission {
     /// Returns the admission for the next request to the core.
     fn next(&mut self) -> Option<Admission> {
         let (admission, follow_up) = match std::mem::take(self) {
@@ -84,22 +84,25 @@ impl Principal {
     }
 
     /// Admits the sender of `head` for one message, which is counted. Fails unless the credential is live.
-    pub async fn admitted(service: &Service, head: RequestHead) -> std::result::Result<Self, NotAdmitted> {
+    pub async fn admitted(
+        service: &Service,
+        head: RequestHead,
+    ) -> std::result::Result<Self, AdmissionFailure> {
         Self::new(head).again(service).await
     }
 
     /// Admits the same sender for one more message, which is counted.
-    pub async fn again(&self, service: &Service) -> std::result::Result<Self, NotAdmitted> {
+    pub async fn again(&self, service: &Service) -> std::result::Result<Self, AdmissionFailure> {
         let admission = service.admit(None, self.head.as_ref().clone()).await?;
         let holder = admission.holder();
         let standings = admission.standings().into();
-        let admission = Arc::new(Mutex::new(Admitted::Unasked(admission)));
+        let admission = Arc::new(Mutex::new(MessageAdmission::Unasked(admission)));
         Ok(Self { admission, holder, standings, ..self.clone() })
     }
 
     /// Returns it admitted, so that all of its requests for one message count once.
     pub(crate) async fn once(&self, service: &Service) -> Result<Self> {
-        let is_admitted = !matches!(*self.lock(), Admitted::Never);
+        let is_admitted = !matches!(*self.lock(), MessageAdmission::Never);
         if is_admitted { Ok(self.clone()) } else { Ok(self.again(service).await?) }
     }
 
@@ -120,13 +123,13 @@ impl Principal {
     }
 
     /// Returns the remaining quotas that the message counts against, if it was admitted.
-    pub fn standings(&self) -> &[Standing] {
+    pub fn standings(&self) -> &[LimitState] {
         &self.standings
     }
 
     /// Returns whether the message has made no request to the core, which would check its credential again.
     pub fn is_unasked(&self) -> bool {
-        matches!(*self.lock(), Admitted::Unasked(_))
+        matches!(*self.lock(), MessageAdmission::Unasked(_))
     }
 
     /// Makes a request to the core for a message that has made none, so that it is recorded like any other.
@@ -139,7 +142,7 @@ impl Principal {
         Ok(())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Admitted> {
+    fn lock(&self) -> MutexGuard<'_, MessageAdmission> {
         self.admission.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -220,7 +223,11 @@ impl Principal {
     }
 
     /// Begins a subscription to the log.
-    pub(crate) async fn subscribe(&self, service: &Service, wanted: Subscription) -> Result<Subscribed> {
+    pub(crate) async fn subscribe(
+        &self,
+        service: &Service,
+        wanted: Subscription,
+    ) -> Result<BegunSubscription> {
         service.subscribe(self.follower(service).await?, wanted).await
     }
 

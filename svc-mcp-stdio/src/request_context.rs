@@ -29,7 +29,7 @@ const UI_EXTENSION: &str = "io.modelcontextprotocol/ui";
 ///
 /// Declarations may be large, and sessions keep this type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Declared {
+pub struct ClientCapabilities {
     /// The client shows cards.
     pub cards: bool,
     /// The client asks its user.
@@ -40,7 +40,7 @@ pub struct Declared {
     pub sampling: bool,
 }
 
-impl Declared {
+impl ClientCapabilities {
     /// Reads the capabilities of a client. Those of another type than the protocol's count as not declared.
     pub fn of(capabilities: &Value) -> Self {
         let is_declared = |path: &str| capabilities.pointer(path).is_some_and(Value::is_object);
@@ -56,19 +56,19 @@ impl Declared {
 
 /// The properties of all messages, from a connection or the head of an HTTP request.
 #[derive(Clone, Copy, Debug)]
-pub struct Agreed {
+pub struct AgreedSettings {
     /// The revision of messages that state none.
     pub revision: Revision,
     /// The declared capabilities of the client.
-    pub declared: Declared,
+    pub declared: ClientCapabilities,
     /// The minimum level of log messages that it wants, if it has set one.
     pub log_level: Option<LogLevel>,
 }
 
-impl Agreed {
+impl AgreedSettings {
     /// Returns the defaults before any message.
     pub fn on(revision: Revision) -> Self {
-        Self { revision, declared: Declared::default(), log_level: None }
+        Self { revision, declared: ClientCapabilities::default(), log_level: None }
     }
 
     /// Adds the extension of clients that show cards.
@@ -81,20 +81,20 @@ impl Agreed {
 
 /// The agreement of a request for later ones.
 #[derive(Clone, Copy, Debug)]
-pub enum Agreement {
+pub enum SettingsChange {
     /// All of it.
-    Handshake(Agreed),
+    Handshake(AgreedSettings),
     /// The minimum level of log messages.
     Level(LogLevel),
 }
 
-impl Agreement {
+impl SettingsChange {
     /// Returns the properties with this agreement.
     #[must_use]
-    pub fn after(self, before: Agreed) -> Agreed {
+    pub fn after(self, before: AgreedSettings) -> AgreedSettings {
         match self {
             Self::Handshake(agreed) => agreed,
-            Self::Level(level) => Agreed { log_level: Some(level), ..before },
+            Self::Level(level) => AgreedSettings { log_level: Some(level), ..before },
         }
     }
 }
@@ -109,7 +109,7 @@ pub struct RequestContext {
     /// The revision of the request.
     pub revision: Revision,
     /// The declared capabilities of the client.
-    pub declared: Declared,
+    pub declared: ClientCapabilities,
     /// The minimum level of log messages.
     pub log_level: Option<LogLevel>,
     /// The token for progress notifications.
@@ -127,7 +127,7 @@ impl RequestContext {
     /// answer, such as a token for progress, are ignored if they do not.
     pub fn of(
         message: &Message,
-        agreed: &Agreed,
+        agreed: &AgreedSettings,
         principal: Principal,
         view: ToolFilter,
     ) -> Result<Self, Refusal> {
@@ -149,8 +149,9 @@ impl RequestContext {
         if revision.is_stateless() {
             let value =
                 |name: &str| meta.text(name).and_then(|text| serde_json::from_str::<Value>(text).ok());
-            context.declared =
-                Declared::of(&value(CLIENT_CAPABILITIES).ok_or_else(|| missing(CLIENT_CAPABILITIES))?);
+            context.declared = ClientCapabilities::of(
+                &value(CLIENT_CAPABILITIES).ok_or_else(|| missing(CLIENT_CAPABILITIES))?,
+            );
             context.log_level = value(LOG_LEVEL).and_then(|level| LogLevel::deserialize(level).ok());
         }
         Ok(context)
@@ -176,7 +177,7 @@ pub fn stated_revision(message: &Message) -> Option<String> {
 }
 
 /// Returns the revision of a request.
-fn stated(meta: &Members<'_>, agreed: &Agreed, method: &str) -> Result<Revision, Refusal> {
+fn stated(meta: &Members<'_>, agreed: &AgreedSettings, method: &str) -> Result<Revision, Refusal> {
     match meta.text(PROTOCOL_VERSION) {
         Some(date) => match serde_json::from_str::<Cow<'_, str>>(date) {
             Ok(date) => Revision::of(&date).ok_or_else(|| Refusal::revision(&date)),
@@ -211,7 +212,7 @@ mod tests {
         let message = json!({"jsonrpc": "2.0", "id": 1, "method": "x", "params": {"_meta": meta}});
         let Ok(Payload::One(message)) = wire::read(&Bytes::from(message.to_string())) else { panic!() };
         let principal = Principal::new(RequestHead::default());
-        RequestContext::of(&message, &Agreed::on(agreed), principal, ToolFilter::default())
+        RequestContext::of(&message, &AgreedSettings::on(agreed), principal, ToolFilter::default())
             .map_err(|refusal| refusal.fault)
     }
 
@@ -277,6 +278,6 @@ mod tests {
         let ui = json!({CLIENT_CAPABILITIES: {"extensions": {UI_EXTENSION: {"mimeTypes": []}}}});
         assert!(context(&modern(&ui), Revision::UNSTATED).unwrap().declared.cards);
         assert!(!context(&modern(&json!({})), Revision::UNSTATED).unwrap().declared.cards);
-        assert!(Agreed::on(Revision::V20250618).showing_cards().declared.cards);
+        assert!(AgreedSettings::on(Revision::V20250618).showing_cards().declared.cards);
     }
 }

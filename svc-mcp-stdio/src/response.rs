@@ -19,7 +19,7 @@ pub(crate) const SUBSCRIPTION_ID: &str = "io.modelcontextprotocol/subscriptionId
 
 /// Whether caches that serve several clients may keep a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum CacheScope {
     /// It is the same for every caller.
     Public,
     /// It is for this credential.
@@ -36,7 +36,7 @@ pub struct Response {
     last: Bytes,
     meta: Map<String, Value>,
     needs_input: bool,
-    cache: Option<(u64, Scope)>,
+    cache: Option<(u64, CacheScope)>,
 }
 
 impl Response {
@@ -87,7 +87,7 @@ impl Response {
 
     /// Sets how long it may be cached, in milliseconds, and by which caches.
     #[must_use]
-    pub fn cached(mut self, ttl_ms: u64, scope: Scope) -> Self {
+    pub fn cached(mut self, ttl_ms: u64, scope: CacheScope) -> Self {
         self.cache = Some((ttl_ms, scope));
         self
     }
@@ -102,7 +102,7 @@ impl Response {
     /// Writes the JSON-RPC response, with the members that the revision adds to results.
     ///
     /// `server_info` is JSON.
-    pub fn response(self, id: &RequestId, revision: Revision, server_info: &str) -> Encoded {
+    pub fn response(self, id: &RequestId, revision: Revision, server_info: &str) -> EncodedResponse {
         let Self { members, last, meta, needs_input, cache } = self;
         let mut out = Vec::with_capacity(members.len() + 256);
         out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
@@ -123,7 +123,7 @@ impl Response {
             let result_type = if needs_input { "input_required" } else { "complete" };
             add(&mut out, &format!(r#""resultType":"{result_type}""#));
             if let Some((ttl_ms, scope)) = cache.filter(|_| !needs_input) {
-                let scope = if scope == Scope::Public { "public" } else { "private" };
+                let scope = if scope == CacheScope::Public { "public" } else { "private" };
                 add(&mut out, &format!(r#""ttlMs":{ttl_ms},"cacheScope":"{scope}""#));
             }
             let meta = if meta.is_empty() { String::new() } else { Value::Object(meta).to_string() };
@@ -139,7 +139,7 @@ impl Response {
         } else if !is_first {
             out.push(b',');
         }
-        Encoded { start: out, rest: last }
+        EncodedResponse { start: out, rest: last }
     }
 }
 
@@ -148,14 +148,14 @@ pub(crate) const END: &[u8] = b"}}";
 
 /// A JSON-RPC response as bytes, which may share its last part with others.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Encoded {
+pub struct EncodedResponse {
     /// Its own bytes.
     pub start: Vec<u8>,
     /// The bytes after that.
     pub rest: Bytes,
 }
 
-impl Encoded {
+impl EncodedResponse {
     /// Returns the number of its bytes.
     pub fn size(&self) -> usize {
         self.start.len().saturating_add(self.rest.len())
@@ -169,7 +169,7 @@ impl Encoded {
     }
 }
 
-impl From<Vec<u8>> for Encoded {
+impl From<Vec<u8>> for EncodedResponse {
     fn from(start: Vec<u8>) -> Self {
         Self { start, rest: Bytes::new() }
     }
@@ -209,18 +209,18 @@ mod tests {
     #[test]
     fn a_result_has_what_its_revision_adds() {
         let result = || Response::of(&json!({"tools": [1], "ttlMs": 0, "_meta": {"own": {"n": 1}}}));
-        let old = read(result().cached(7, Scope::Private), Revision::V20251125);
+        let old = read(result().cached(7, CacheScope::Private), Revision::V20251125);
         assert_eq!(
             old,
             json!({"jsonrpc": "2.0", "id": "a\"b", "result": {"tools": [1], "_meta": {"own": {"n": 1}}}})
         );
-        let new = read(result().cached(7, Scope::Private), Revision::V20260728);
+        let new = read(result().cached(7, CacheScope::Private), Revision::V20260728);
         assert_eq!(
             new["result"],
             json!({"tools": [1], "resultType": "complete", "ttlMs": 7, "cacheScope": "private",
                    "_meta": {"own": {"n": 1}, "io.modelcontextprotocol/serverInfo": {"name": "svc"}}})
         );
-        let asking = read(result().cached(7, Scope::Private).needing_input(), Revision::V20260728);
+        let asking = read(result().cached(7, CacheScope::Private).needing_input(), Revision::V20260728);
         assert_eq!(asking["result"]["resultType"], "input_required");
         assert!(asking["result"].get("ttlMs").is_none());
     }
@@ -238,7 +238,7 @@ mod tests {
         for revision in Revision::ALL {
             let shared = Bytes::from_static(br#""tools":[1]}}"#);
             let response =
-                Response::shared(shared.clone()).with_meta("own", json!(1)).cached(7, Scope::Public);
+                Response::shared(shared.clone()).with_meta("own", json!(1)).cached(7, CacheScope::Public);
             let response = response.response(&RequestId::Number(1), revision, "{}");
             assert_eq!(response.rest.as_ptr(), shared.as_ptr(), "it is not copied");
             assert_eq!(response.size(), response.clone().joined().len());

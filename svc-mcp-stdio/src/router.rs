@@ -19,8 +19,8 @@ use crate::handler::{Call, CallProperties, Handler, Outcome};
 use crate::log_level::LogLevel;
 use crate::notifier::Notifier;
 use crate::refusal::Refusal;
-use crate::request_context::{Agreed, Agreement, Declared, RequestContext};
-use crate::response::{Encoded, LONG_TTL_MS, Response, Scope};
+use crate::request_context::{AgreedSettings, ClientCapabilities, RequestContext, SettingsChange};
+use crate::response::{CacheScope, EncodedResponse, LONG_TTL_MS, Response};
 use crate::revision::Revision;
 use crate::wire::{Kind, Message};
 
@@ -28,11 +28,11 @@ use crate::wire::{Kind, Message};
 #[derive(Debug)]
 pub struct Answer {
     /// The JSON-RPC response.
-    pub bytes: Encoded,
+    pub bytes: EncodedResponse,
     /// Why there is no result, if there is none.
     pub refusal: Option<Refusal>,
     /// The agreement of `initialize` or `logging/setLevel` for the rest of the connection.
-    pub agreed: Option<Agreement>,
+    pub agreed: Option<SettingsChange>,
 }
 
 /// The router over one handler. Clones share it.
@@ -44,7 +44,7 @@ pub struct Router {
 }
 
 /// A result, and its agreement for the rest of the connection.
-type Step = Result<(Response, Option<Agreement>), Refusal>;
+type RequestResult = Result<(Response, Option<SettingsChange>), Refusal>;
 
 impl Router {
     /// Creates the router over a handler.
@@ -108,7 +108,7 @@ impl Router {
     }
 
     /// Returns the answer to a request that has listened until the server ends it.
-    pub fn heard_out(&self, context: &RequestContext, id: &RequestId) -> Answer {
+    pub fn end_of_listening(&self, context: &RequestContext, id: &RequestId) -> Answer {
         let bytes = Response::listened(id).response(id, context.revision, &self.server_info);
         Answer { bytes, refusal: None, agreed: None }
     }
@@ -119,7 +119,7 @@ impl Router {
         id: &RequestId,
         message: &Arc<Message>,
         notifier: &Notifier,
-    ) -> Step {
+    ) -> RequestResult {
         let offer = &self.offer;
         let revision = context.revision;
         let plain = |outcome: Outcome| outcome.map(|answered| (answered, None));
@@ -135,8 +135,8 @@ impl Router {
             "initialize" if revision.has_handshake() => self.initialize(context, message),
             "ping" if revision.has_handshake() => Ok((Response::default(), None)),
             "logging/setLevel" if revision.has_handshake() && declared.logging.is_some() => {
-                let Level { level } = params(message, &["level"])?;
-                Ok((Response::default(), Some(Agreement::Level(level))))
+                let SetLevelParams { level } = params(message, &["level"])?;
+                Ok((Response::default(), Some(SettingsChange::Level(level))))
             }
             "server/discover" if revision.is_stateless() => Ok((self.discover(context, declared), None)),
             "resources/list" if declared.resources.is_some() => {
@@ -148,12 +148,12 @@ impl Router {
                 plain(offer.templates(context).await)
             }
             "resources/read" if declared.resources.is_some() => {
-                plain(offer.read(context, params::<Uri>(message, &["uri"])?.uri).await)
+                plain(offer.read(context, params::<ResourceParams>(message, &["uri"])?.uri).await)
             }
             method @ ("resources/subscribe" | "resources/unsubscribe")
                 if revision.has_handshake() && has_subscriptions(&declared) =>
             {
-                let uri = params::<Uri>(message, &["uri"])?.uri;
+                let uri = params::<ResourceParams>(message, &["uri"])?.uri;
                 plain(offer.subscribe(context, uri, method == "resources/subscribe").await)
             }
             "prompts/list" if declared.prompts.is_some() => {
@@ -168,34 +168,35 @@ impl Router {
                 plain(offer.prompt(context, wanted).await)
             }
             "completion/complete" if declared.completions.is_some() => {
-                let Completed { of, argument } = params(message, &["ref", "argument"])?;
+                let CompletionParams { of, argument } = params(message, &["ref", "argument"])?;
                 plain(offer.complete(context, CompleteRequestParams::new(of.reference()?, argument)).await)
             }
             "subscriptions/listen" if revision.is_stateless() => {
-                let Listen { notifications } = params(message, &["notifications"])?;
+                let SubscriptionParams { notifications } = params(message, &["notifications"])?;
                 plain(offer.listen(context, id, notifications, notifier).await)
             }
             method => Err(Refusal::method(method)),
         }
     }
 
-    fn initialize(&self, context: &RequestContext, message: &Message) -> Step {
+    fn initialize(&self, context: &RequestContext, message: &Message) -> RequestResult {
         // A client that requests an unknown revision gets one that the server has.
         let revision = Revision::agreed(&message.params.string("protocolVersion").unwrap_or_default());
         let capabilities: Value = message.params.read("capabilities").ok().flatten().unwrap_or_default();
-        let context = RequestContext { revision, declared: Declared::of(&capabilities), ..context.clone() };
+        let context =
+            RequestContext { revision, declared: ClientCapabilities::of(&capabilities), ..context.clone() };
         let result = InitializeResult::new(declared_in(revision, self.offer.declares(&context)))
             .with_protocol_version(revision.version())
             .with_server_info(server_info())
             .with_instructions(self.offer.instructions(&context));
-        let agreed = Agreed { revision, declared: context.declared, log_level: context.log_level };
-        Ok((Response::of(&result), Some(Agreement::Handshake(agreed))))
+        let agreed = AgreedSettings { revision, declared: context.declared, log_level: context.log_level };
+        Ok((Response::of(&result), Some(SettingsChange::Handshake(agreed))))
     }
 
     fn discover(&self, context: &RequestContext, declared: ServerCapabilities) -> Response {
         let mut result = DiscoverResult::new(Revision::ALL.map(Revision::version).to_vec(), declared);
         result.instructions = Some(self.offer.instructions(context).to_owned());
-        Response::of(&result).cached(LONG_TTL_MS, Scope::Public)
+        Response::of(&result).cached(LONG_TTL_MS, CacheScope::Public)
     }
 
     /// Checks that a list is requested from its start: each has one page.
@@ -209,27 +210,27 @@ impl Router {
 
 /// The parameters of methods on one resource.
 #[derive(Deserialize)]
-struct Uri {
+struct ResourceParams {
     uri: String,
 }
 
 /// The parameters of `logging/setLevel`.
 #[derive(Deserialize)]
-struct Level {
+struct SetLevelParams {
     level: LogLevel,
 }
 
 /// The parameters of a completion.
 #[derive(Deserialize)]
-struct Completed {
+struct CompletionParams {
     #[serde(rename = "ref")]
-    of: Named,
+    of: CompletionReference,
     argument: ArgumentInfo,
 }
 
 /// The prompt or the template whose argument is completed.
 #[derive(Deserialize)]
-struct Named {
+struct CompletionReference {
     #[serde(rename = "type")]
     kind: String,
     #[serde(default)]
@@ -238,7 +239,7 @@ struct Named {
     uri: Value,
 }
 
-impl Named {
+impl CompletionReference {
     fn reference(&self) -> Result<Reference, Refusal> {
         match (self.kind.as_str(), self.name.as_str(), self.uri.as_str()) {
             ("ref/prompt", Some(name), _) => Ok(Reference::for_prompt(name)),
@@ -253,7 +254,7 @@ impl Named {
 
 /// The parameters of a subscription.
 #[derive(Deserialize)]
-struct Listen {
+struct SubscriptionParams {
     notifications: SubscriptionFilter,
 }
 

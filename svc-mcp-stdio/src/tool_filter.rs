@@ -50,7 +50,7 @@ pub struct ToolFilter {
 
 /// The choice of a client, unparsed.
 #[derive(Args, Clone, Debug, Default)]
-pub struct Choice {
+pub struct ToolChoice {
     /// Show only the tools of these toolsets, separated by commas: areas, worker, reviewer, all
     #[arg(long, value_name = "NAMES")]
     pub toolsets: Option<String>,
@@ -71,7 +71,7 @@ impl ToolFilter {
     /// Returns the filter that a client has chosen, or the error about an invalid name.
     ///
     /// An empty list is not a choice, since an unset variable gives one.
-    pub fn chosen(table: &Table, choice: &Choice) -> Result<Self, String> {
+    pub fn chosen(table: &Table, choice: &ToolChoice) -> Result<Self, String> {
         let toolsets: Vec<&str> = words(choice.toolsets.as_deref()).collect();
         let tools: Vec<&str> = words(choice.tools.as_deref()).collect();
         if let (&[only], true) = (toolsets.as_slice(), tools.is_empty())
@@ -105,7 +105,7 @@ impl ToolFilter {
     }
 
     /// Returns the filter of a profile, narrowed by a client's choice, or the error about that choice.
-    pub fn within(profile: Profile, choice: &Choice) -> Result<Self, String> {
+    pub fn within(profile: Profile, choice: &ToolChoice) -> Result<Self, String> {
         if words(choice.toolsets.as_deref()).chain(words(choice.tools.as_deref())).next().is_some() {
             return Err(format!(
                 "the tools of the profile {} are fixed; toolsets and tools are chosen at /mcp",
@@ -190,11 +190,15 @@ mod tests {
 
     use super::*;
 
-    fn of(toolsets: Option<&str>, tools: Option<&str>) -> Choice {
-        Choice { toolsets: toolsets.map(str::to_owned), tools: tools.map(str::to_owned), reads_only: false }
+    fn of(toolsets: Option<&str>, tools: Option<&str>) -> ToolChoice {
+        ToolChoice {
+            toolsets: toolsets.map(str::to_owned),
+            tools: tools.map(str::to_owned),
+            reads_only: false,
+        }
     }
 
-    fn shown(choice: &Choice) -> Vec<&'static str> {
+    fn shown(choice: &ToolChoice) -> Vec<&'static str> {
         let table = operation_table().unwrap();
         let view = ToolFilter::chosen(&table, choice).unwrap();
         let mut names: Vec<_> =
@@ -205,14 +209,14 @@ mod tests {
 
     #[test]
     fn words_choose_tools() {
-        let all = shown(&Choice::default());
+        let all = shown(&ToolChoice::default());
         assert_eq!(shown(&of(Some("all"), None)), all);
         assert_eq!(shown(&of(Some("claims,all"), None)), all);
         assert_eq!(shown(&of(None, Some(" whoami , claim_thread"))), vec!["claim_thread", "whoami"]);
         let claims = shown(&of(Some("claims"), None));
         assert!(claims.contains(&"claim_thread") && !claims.contains(&"whoami"), "{claims:?}");
         assert_eq!(shown(&of(Some("claims"), Some("whoami"))).len(), claims.len() + 1);
-        let reads = shown(&Choice { reads_only: true, ..of(Some("worker"), None) });
+        let reads = shown(&ToolChoice { reads_only: true, ..of(Some("worker"), None) });
         assert!(reads.contains(&"whoami") && !reads.contains(&"claim_thread"), "{reads:?}");
         assert_eq!(shown(&of(Some(""), Some(","))), all, "nothing was chosen");
     }
@@ -225,8 +229,8 @@ mod tests {
         let views = [
             all.clone(),
             worker.clone(),
-            Choice { reads_only: true, ..all },
-            Choice { reads_only: true, ..worker },
+            ToolChoice { reads_only: true, ..all },
+            ToolChoice { reads_only: true, ..worker },
             of(Some("worker,claims"), None),
             of(None, Some("whoami")),
         ];
@@ -247,7 +251,7 @@ mod tests {
     #[test]
     fn an_unknown_word_is_told_with_the_nearest() {
         let table = operation_table().unwrap();
-        let refused = |choice: Choice| ToolFilter::chosen(&table, &choice).unwrap_err();
+        let refused = |choice: ToolChoice| ToolFilter::chosen(&table, &choice).unwrap_err();
         assert_eq!(refused(of(Some("claim"), None)), "there is no toolset claim; did you mean claims?");
         let tool = of(None, Some("clam_thread"));
         assert_eq!(refused(tool), "there is no tool clam_thread; did you mean claim_thread?");

@@ -163,7 +163,7 @@ pub fn read(payload: &Bytes) -> Result<Payload, InvalidMessage> {
 
 fn batch(payload: &Bytes) -> Result<Vec<Result<Message, InvalidMessage>>, InvalidMessage> {
     // Counted before anything is kept: an array of millions of numbers is not a batch.
-    let Count(items) = serde_json::from_slice(payload).map_err(|error| InvalidMessage::of(&error))?;
+    let ArrayLength(items) = serde_json::from_slice(payload).map_err(|error| InvalidMessage::of(&error))?;
     match items {
         0 => return Err(InvalidMessage::new("the batch is empty", None)),
         1..=BATCH_MAX => {}
@@ -305,24 +305,24 @@ impl<'de> Deserialize<'de> for Members<'de> {
 }
 
 /// The number of the values in an array.
-struct Count(usize);
+struct ArrayLength(usize);
 
-impl<'de> Deserialize<'de> for Count {
+impl<'de> Deserialize<'de> for ArrayLength {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Read;
         impl<'de> Visitor<'de> for Read {
-            type Value = Count;
+            type Value = ArrayLength;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("an array")
             }
 
-            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut access: A) -> Result<Count, A::Error> {
+            fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut access: A) -> Result<ArrayLength, A::Error> {
                 let mut count = 0;
                 while access.next_element::<IgnoredAny>()?.is_some() {
                     count += 1;
                 }
-                Ok(Count(count))
+                Ok(ArrayLength(count))
             }
         }
         deserializer.deserialize_seq(Read)

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 use serde_json::{Value, json};
-use svc_core::{Code, Database, OpenMode, Options, Service};
-use svc_mcp_stdio::tool_filter::{Choice, ToolFilter};
+use svc_core::{Code, Database, OpenMode, Service, ServiceOptions};
+use svc_mcp_stdio::tool_filter::{ToolChoice, ToolFilter};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines};
 use tokio::task::JoinHandle;
 
@@ -26,19 +26,19 @@ impl Pipe {
     }
 
     fn with_token(token: Option<&str>) -> Self {
-        Self::with(token, &Choice::default())
+        Self::with(token, &ToolChoice::default())
     }
 
-    fn choosing(choice: &Choice) -> Self {
+    fn choosing(choice: &ToolChoice) -> Self {
         Self::with(None, choice)
     }
 
-    fn with(token: Option<&str>, choice: &Choice) -> Self {
+    fn with(token: Option<&str>, choice: &ToolChoice) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let options = Options {
+        let options = ServiceOptions {
             reap_tick: None,
             mode: OpenMode::Create,
-            ..Options::new(Database::Sqlite(folder.path().join("svc.db")), [7; 32])
+            ..ServiceOptions::new(Database::Sqlite(folder.path().join("svc.db")), [7; 32])
         };
         let service = Service::open(options).unwrap();
         let made = service.establish("home", "ada").unwrap();
@@ -361,7 +361,7 @@ async fn log_messages_are_sent_to_whom_wants_them() {
 
 #[tokio::test]
 async fn only_the_chosen_tools_are_shown_and_called() {
-    let choice = Choice { tools: Some("whoami".to_owned()), ..Choice::default() };
+    let choice = ToolChoice { tools: Some("whoami".to_owned()), ..ToolChoice::default() };
     let mut pipe = Pipe::choosing(&choice);
     pipe.initialize("2025-11-25").await;
     let answer = pipe.request("tools/list", json!({})).await;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 use serde_json::{Value, json};
-use svc_core::{Database, OpenMode, Options, Service};
+use svc_core::{Database, OpenMode, Service, ServiceOptions};
 use svc_mcp_stdio::tool_filter::ToolFilter;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, Lines};
 
@@ -29,10 +29,10 @@ struct Home {
 impl Home {
     fn open() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let options = Options {
+        let options = ServiceOptions {
             reap_tick: None,
             mode: OpenMode::Create,
-            ..Options::new(Database::Sqlite(folder.path().join("svc.db")), [7; 32])
+            ..ServiceOptions::new(Database::Sqlite(folder.path().join("svc.db")), [7; 32])
         };
         let service = Service::open(options).unwrap();
         let made = service.establish("home", "ada").unwrap();

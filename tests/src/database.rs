@@ -55,10 +55,10 @@ pub fn is_long(what: &str) -> bool {
 
 /// One database.
 pub struct TestDatabase {
-    place: Place,
+    place: DatabasePlace,
 }
 
-enum Place {
+enum DatabasePlace {
     Sqlite(TempDir),
     /// The client stays open, because a database with a connection is not removed.
     Postgres {
@@ -89,7 +89,7 @@ impl TestDatabase {
 
     /// Returns an empty SQLite database in a separate folder.
     pub fn sqlite() -> Self {
-        Self { place: Place::Sqlite(tempfile::tempdir().unwrap()) }
+        Self { place: DatabasePlace::Sqlite(tempfile::tempdir().unwrap()) }
     }
 
     /// Returns an empty Postgres database.
@@ -111,7 +111,7 @@ impl TestDatabase {
             }
             if let Some(name) = ours.into_iter().next() {
                 let client = connect(&address_of(&name)).await;
-                return Self { place: Place::Postgres { name, client } };
+                return Self { place: DatabasePlace::Postgres { name, client } };
             }
             create(&server).await
         })
@@ -122,7 +122,7 @@ impl TestDatabase {
     /// The service writes as usual, but nothing waits for a disk.
     pub fn sqlite_in_memory() -> Self {
         tempfile::tempdir_in("/dev/shm")
-            .map_or_else(|_| Self::sqlite(), |folder| Self { place: Place::Sqlite(folder) })
+            .map_or_else(|_| Self::sqlite(), |folder| Self { place: DatabasePlace::Sqlite(folder) })
     }
 
     /// Returns a SQLite database whose file begins with these bytes.
@@ -150,16 +150,16 @@ impl TestDatabase {
     /// Returns the engine.
     pub fn engine(&self) -> Engine {
         match self.place {
-            Place::Sqlite(_) => Engine::Sqlite,
-            Place::Postgres { .. } => Engine::Postgres,
+            DatabasePlace::Sqlite(_) => Engine::Sqlite,
+            DatabasePlace::Postgres { .. } => Engine::Postgres,
         }
     }
 
     /// Returns the address for the service.
     pub fn address(&self) -> Database {
         match &self.place {
-            Place::Sqlite(_) => Database::Sqlite(self.file().unwrap()),
-            Place::Postgres { name, .. } => Database::Postgres(SecretString::from(address_of(name))),
+            DatabasePlace::Sqlite(_) => Database::Sqlite(self.file().unwrap()),
+            DatabasePlace::Postgres { name, .. } => Database::Postgres(SecretString::from(address_of(name))),
         }
     }
 
@@ -174,8 +174,8 @@ impl TestDatabase {
     /// Returns the database file, on SQLite.
     pub fn file(&self) -> Option<PathBuf> {
         match &self.place {
-            Place::Sqlite(folder) => Some(folder.path().join("svc.db")),
-            Place::Postgres { .. } => None,
+            DatabasePlace::Sqlite(folder) => Some(folder.path().join("svc.db")),
+            DatabasePlace::Postgres { .. } => None,
         }
     }
 
@@ -198,7 +198,7 @@ impl TestDatabase {
     pub fn hash_rows(&self, sql: &str, runtime: &Runtime) -> i64 {
         let mut count = 0;
         match &self.place {
-            Place::Sqlite(_) => {
+            DatabasePlace::Sqlite(_) => {
                 let conn = self.connect_sqlite();
                 let mut statement = conn.prepare(sql).unwrap();
                 let columns = statement.column_count();
@@ -214,13 +214,13 @@ impl TestDatabase {
                     count += 1;
                 }
             }
-            Place::Postgres { .. } => runtime.block_on(async {
+            DatabasePlace::Postgres { .. } => runtime.block_on(async {
                 let client = connect(&self.url()).await;
                 let mut rows = pin!(client.query_raw(sql, Vec::<i64>::new()).await.unwrap());
                 while let Some(row) = rows.next().await {
                     let row = row.unwrap();
                     let mut digest = Sha256::new();
-                    (0..row.len()).for_each(|at| digest.update(row.get::<_, Sent<'_>>(at).0));
+                    (0..row.len()).for_each(|at| digest.update(row.get::<_, WireBytes<'_>>(at).0));
                     std::hint::black_box(digest.finalize());
                     count += 1;
                 }
@@ -231,16 +231,16 @@ impl TestDatabase {
 
     fn name(&self) -> &str {
         match &self.place {
-            Place::Sqlite(_) => "svc.db",
-            Place::Postgres { name, .. } => name,
+            DatabasePlace::Sqlite(_) => "svc.db",
+            DatabasePlace::Postgres { name, .. } => name,
         }
     }
 
     /// Returns the rows of a statement: numbers, texts, and bytes and ids as hexadecimal digits.
     pub fn rows(&self, sql: &str) -> Vec<Vec<Value>> {
         match &self.place {
-            Place::Sqlite(_) => sqlite_rows(&self.connect_sqlite(), sql),
-            Place::Postgres { .. } => self.on_postgres(async |client| {
+            DatabasePlace::Sqlite(_) => sqlite_rows(&self.connect_sqlite(), sql),
+            DatabasePlace::Postgres { .. } => self.on_postgres(async |client| {
                 let rows = client.query(sql, &[]).await.unwrap_or_else(|error| panic!("{error:?}: {sql}"));
                 rows.iter().map(postgres_row).collect()
             }),
@@ -279,8 +279,8 @@ impl TestDatabase {
     /// Runs statements.
     pub fn execute(&self, sql: &str) {
         match &self.place {
-            Place::Sqlite(_) => self.connect_sqlite().execute_batch(sql).unwrap(),
-            Place::Postgres { .. } => {
+            DatabasePlace::Sqlite(_) => self.connect_sqlite().execute_batch(sql).unwrap(),
+            DatabasePlace::Postgres { .. } => {
                 self.on_postgres(async |client| client.batch_execute(sql).await.unwrap());
             }
         }
@@ -291,13 +291,13 @@ impl TestDatabase {
     /// It fails if another row has the values of a key.
     pub fn force(&self, sql: &str) -> bool {
         match &self.place {
-            Place::Sqlite(_) => {
+            DatabasePlace::Sqlite(_) => {
                 let conn = self.connect_sqlite();
                 conn.execute_batch("pragma foreign_keys = off; pragma ignore_check_constraints = on")
                     .unwrap();
                 conn.execute(sql, []).is_ok_and(|rows| rows > 0)
             }
-            Place::Postgres { .. } => self.on_postgres(async |client| {
+            DatabasePlace::Postgres { .. } => self.on_postgres(async |client| {
                 client.batch_execute(NO_CONSTRAINTS).await.unwrap();
                 client.execute(sql, &[]).await.is_ok_and(|rows| rows > 0)
             }),
@@ -366,14 +366,16 @@ impl TestDatabase {
     }
 
     fn on_postgres<T>(&self, work: impl AsyncFnOnce(&Client) -> T) -> T {
-        let Place::Postgres { client, .. } = &self.place else { unreachable!("asked on Postgres only") };
+        let DatabasePlace::Postgres { client, .. } = &self.place else {
+            unreachable!("asked on Postgres only")
+        };
         runtime().block_on(work(client))
     }
 }
 
 impl Drop for TestDatabase {
     fn drop(&mut self) {
-        if let Place::Postgres { name, .. } = &self.place {
+        if let DatabasePlace::Postgres { name, .. } = &self.place {
             let drop = format!("drop database if exists {name} with (force)");
             runtime().block_on(async {
                 take_turn().await.batch_execute(&drop).await.unwrap();
@@ -413,9 +415,9 @@ fn postgres_row(row: &tokio_postgres::Row) -> Vec<Value> {
 }
 
 /// The bytes of a column in the wire format of Postgres.
-struct Sent<'a>(&'a [u8]);
+struct WireBytes<'a>(&'a [u8]);
 
-impl<'a> FromSql<'a> for Sent<'a> {
+impl<'a> FromSql<'a> for WireBytes<'a> {
     fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn Error + Sync + Send>> {
         Ok(Self(raw))
     }
@@ -472,7 +474,7 @@ async fn create(server: &Client) -> TestDatabase {
     let name = format!("{}{}", names_begin(), uuid::Uuid::now_v7().simple());
     server.batch_execute(&format!("create database {name}")).await.unwrap();
     let client = connect(&address_of(&name)).await;
-    TestDatabase { place: Place::Postgres { name, client } }
+    TestDatabase { place: DatabasePlace::Postgres { name, client } }
 }
 
 async fn connect(address: &str) -> Client {

@@ -15,7 +15,7 @@ macro_rules! keeps_nothing {
                 None
             }
 
-            fn again(_: &svc_core::op::Read<'_>, _: &$input, (): ()) -> svc_core::Result<Self> {
+            fn answer_repeat(_: &svc_core::op::Read<'_>, _: &$input, (): ()) -> svc_core::Result<Self> {
                 Err(svc_core::Error::internal("nothing is kept of this answer"))
             }
         }

@@ -17,7 +17,7 @@ use svc_mcp_stdio::handler::{Call, CallProperties, Handler, Outcome};
 use svc_mcp_stdio::notifier::Notifier;
 use svc_mcp_stdio::refusal::Refusal;
 use svc_mcp_stdio::request_context::RequestContext;
-use svc_mcp_stdio::response::{Response, Scope};
+use svc_mcp_stdio::response::{CacheScope, Response};
 
 /// A PNG of one pixel.
 const PNG: &str =
@@ -291,7 +291,7 @@ async fn with_logging(context: &RequestContext, notifier: &Notifier) -> Outcome 
 
 fn contents(uri: &str, media: &str, member: &str, value: impl Into<Value>) -> Outcome {
     let result = json!({"contents": [{"uri": uri, "mimeType": media, member: value.into()}]});
-    Ok(Response::of(&result).cached(TTL_MS, Scope::Private))
+    Ok(Response::of(&result).cached(TTL_MS, CacheScope::Private))
 }
 
 fn said(content: &[Value]) -> Outcome {
@@ -375,7 +375,7 @@ impl Handler for Fixtures {
 
     fn tools<'a>(&'a self, _: &'a RequestContext) -> BoxFuture<'a, Outcome> {
         let tools: Vec<Value> = self.schemas.iter().map(|(name, schema)| tool(name, schema)).collect();
-        ready(Ok(Response::of(&json!({"tools": tools})).cached(TTL_MS, Scope::Private)))
+        ready(Ok(Response::of(&json!({"tools": tools})).cached(TTL_MS, CacheScope::Private)))
     }
 
     fn call<'a>(
@@ -395,14 +395,14 @@ impl Handler for Fixtures {
             resource("static-binary", "image/png"),
             resource("watched-resource", "text/plain"),
         ]});
-        ready(Ok(Response::of(&resources).cached(TTL_MS, Scope::Private)))
+        ready(Ok(Response::of(&resources).cached(TTL_MS, CacheScope::Private)))
     }
 
     fn templates<'a>(&'a self, _: &'a RequestContext) -> BoxFuture<'a, Outcome> {
         let templates = json!({"resourceTemplates": [{
             "uriTemplate": "test://template/{id}/data", "name": "data", "mimeType": "application/json",
         }]});
-        ready(Ok(Response::of(&templates).cached(TTL_MS, Scope::Private)))
+        ready(Ok(Response::of(&templates).cached(TTL_MS, CacheScope::Private)))
     }
 
     fn read<'a>(&'a self, context: &'a RequestContext, uri: String) -> BoxFuture<'a, Outcome> {
@@ -434,7 +434,7 @@ impl Handler for Fixtures {
             prompt("test_prompt_with_image", &[]),
             prompt("test_simple_prompt", &[]),
         ]});
-        ready(Ok(Response::of(&prompts).cached(TTL_MS, Scope::Private)))
+        ready(Ok(Response::of(&prompts).cached(TTL_MS, CacheScope::Private)))
     }
 
     fn prompt<'a>(&'a self, _: &'a RequestContext, params: GetPromptRequestParams) -> BoxFuture<'a, Outcome> {

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use svc_core::Service;
 use svc_core::capability::{Capabilities, Capability};
-use svc_core::op::{Fixture, Maker};
-use svc_core::setup::{Established, WantedToken};
+use svc_core::op::{Fixture, SampleCaller};
+use svc_core::setup::{RequestedToken, SetupResult};
 
 use crate::database::TestDatabase;
 use crate::world::{START, Setup, answer_of, call, open_service, text};
@@ -95,8 +95,8 @@ pub(crate) fn make_samples(service: &Service, admin: &str, agent: &str, fixture:
         }
         for (number, call) in sample.calls().iter().enumerate() {
             let token = match call.by {
-                Maker::Admin => admin,
-                Maker::Agent => agent,
+                SampleCaller::Admin => admin,
+                SampleCaller::Agent => agent,
             };
             let output = Operator { service, token }.call(call.operation, (call.input)(fixture));
             if number == 0 {
@@ -109,7 +109,7 @@ pub(crate) fn make_samples(service: &Service, admin: &str, agent: &str, fixture:
 }
 
 /// Returns the samples that a set-up creates.
-fn founded_samples(founded: &Established) -> Fixture {
+fn founded_samples(founded: &SetupResult) -> Fixture {
     let mut fixture = Fixture::default();
     fixture.insert("workspace", founded.workspace.id.uuid());
     fixture.insert("admin", founded.admin.id.uuid());
@@ -137,11 +137,11 @@ fn arrange(service: &Service) -> (Fixture, People) {
     let revoked = admin.call("mint_token", members.mint(&text(&fixture.id("admin")), every_capability()));
     admin.call("revoke_token", json!({"token_id": revoked["id"]}));
     let other = admin.call("create_workspace", json!({"name": "Day shift", "admin_handle": "eve"}));
-    let wanted = WantedToken {
+    let wanted = RequestedToken {
         workspace_id: Some(text(&other["workspace"]["id"]).parse().unwrap()),
         member: "eve".to_owned(),
         capabilities: Some(Capabilities::all()),
-        ..WantedToken::default()
+        ..RequestedToken::default()
     };
     let outsider = service.mint_as_instance(&wanted).unwrap().secret;
 

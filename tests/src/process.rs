@@ -28,7 +28,7 @@ pub fn program(name: &str) -> PathBuf {
 
 /// The exit code and the output of a program.
 #[derive(Debug)]
-pub struct Exited {
+pub struct ExitedProgram {
     /// The exit code; `None` after a signal.
     pub code: Option<i32>,
     /// Its standard output.
@@ -38,14 +38,14 @@ pub struct Exited {
 }
 
 /// Runs a program to its end.
-pub fn run(command: &mut Command) -> Exited {
+pub fn run(command: &mut Command) -> ExitedProgram {
     let output = command.stdin(Stdio::null()).output().unwrap_or_else(|error| panic!("{error}: {command:?}"));
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    Exited { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+    ExitedProgram { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
 }
 
 /// A running program. It is killed when this is dropped.
-pub struct Running {
+pub struct RunningProgram {
     child: Child,
     input: Option<ChildStdin>,
     /// The lines that it prints.
@@ -54,7 +54,7 @@ pub struct Running {
     pub err: Lines,
 }
 
-impl Running {
+impl RunningProgram {
     /// Starts a program.
     pub fn start(command: &mut Command) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -102,11 +102,11 @@ impl Running {
     }
 
     /// Closes the program's input, waits for its end and returns the outcome.
-    pub fn ended(mut self) -> Exited {
+    pub fn ended(mut self) -> ExitedProgram {
         drop(self.input.take());
         let out = self.out.whole();
         let err = self.err.whole();
-        Exited { code: self.child.wait().unwrap().code(), out, err }
+        ExitedProgram { code: self.child.wait().unwrap().code(), out, err }
     }
 
     /// Asks the program to shut down, and waits until it has ended.
@@ -122,7 +122,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningProgram {
     fn drop(&mut self) {
         // It may have ended already.
         let _ = self.child.kill();
@@ -134,28 +134,28 @@ impl Drop for Running {
 ///
 /// They are read as they come, so that the program never blocks on them.
 pub struct Lines {
-    shared: Arc<Shared>,
+    shared: Arc<StreamState>,
     taken: usize,
 }
 
 #[derive(Default)]
-struct Shared {
-    received: Mutex<Received>,
+struct StreamState {
+    received: Mutex<ReceivedLines>,
     more: Condvar,
 }
 
 #[derive(Default)]
-struct Received {
+struct ReceivedLines {
     lines: Vec<String>,
     ended: bool,
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Received> {
+impl StreamState {
+    fn lock(&self) -> MutexGuard<'_, ReceivedLines> {
         self.received.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn change(&self, change: impl FnOnce(&mut Received)) {
+    fn change(&self, change: impl FnOnce(&mut ReceivedLines)) {
         change(&mut self.lock());
         self.more.notify_all();
     }
@@ -163,7 +163,7 @@ impl Shared {
 
 impl Lines {
     fn of(stream: impl Read + Send + 'static) -> Self {
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(StreamState::default());
         let listener = Arc::clone(&shared);
         std::thread::spawn(move || {
             let mut reader = BufReader::new(stream);
@@ -189,7 +189,7 @@ impl Lines {
         received.lines.join("\n")
     }
 
-    fn wait(&self, enough: impl Fn(&Received) -> bool) -> MutexGuard<'_, Received> {
+    fn wait(&self, enough: impl Fn(&ReceivedLines) -> bool) -> MutexGuard<'_, ReceivedLines> {
         let received = self.shared.lock();
         let waited =
             self.shared.more.wait_timeout_while(received, TEST_TIMEOUT, |received| !enough(received));

@@ -44,7 +44,7 @@ pub fn public_key() -> String {
 
 /// The response for a browser.
 #[derive(Clone, Debug)]
-pub enum Answers {
+pub enum PushAnswer {
     /// A status, and a header if one is named.
     Status(u16, Option<(&'static str, String)>),
     /// A redirect to another address, where everything is accepted.
@@ -57,7 +57,7 @@ pub enum Answers {
 
 /// A notification that a push service received.
 #[derive(Clone, Debug)]
-pub struct Pushed {
+pub struct PushedNotification {
     /// The browser of the notification.
     pub browser: String,
     /// Its headers.
@@ -66,7 +66,7 @@ pub struct Pushed {
     pub body: Vec<u8>,
 }
 
-impl Pushed {
+impl PushedNotification {
     /// Returns the plaintext that the browser reads.
     pub fn opened(&self) -> Value {
         let key = SecretKey::from_slice(&URL_SAFE_NO_PAD.decode(PRIVATE).unwrap()).unwrap();
@@ -91,9 +91,9 @@ impl Pushed {
 
 #[derive(Default)]
 struct State {
-    got: Mutex<Vec<Pushed>>,
+    got: Mutex<Vec<PushedNotification>>,
     came: Condvar,
-    answers: Mutex<BTreeMap<String, Answers>>,
+    answers: Mutex<BTreeMap<String, PushAnswer>>,
 }
 
 /// A running push service.
@@ -129,7 +129,7 @@ impl PushService {
     }
 
     /// Responds this way from now on for a browser; `None` accepts everything.
-    pub fn answers(&self, browser: &str, answers: impl Into<Option<Answers>>) {
+    pub fn answers(&self, browser: &str, answers: impl Into<Option<PushAnswer>>) {
         let mut scripts = lock(&self.state.answers);
         match answers.into() {
             Some(answers) => drop(scripts.insert(browser.to_owned(), answers)),
@@ -138,13 +138,13 @@ impl PushService {
     }
 
     /// Returns the notifications for a browser, in their order.
-    pub fn got(&self, browser: &str) -> Vec<Pushed> {
+    pub fn got(&self, browser: &str) -> Vec<PushedNotification> {
         lock(&self.state.got).iter().filter(|pushed| pushed.browser == browser).cloned().collect()
     }
 
     /// Waits for this many notifications for a browser, and returns the last of them.
     #[track_caller]
-    pub fn wait(&self, browser: &str, count: usize) -> Pushed {
+    pub fn wait(&self, browser: &str, count: usize) -> PushedNotification {
         let mut got = lock(&self.state.got);
         loop {
             let of_browser = got.iter().filter(|pushed| pushed.browser == browser);
@@ -194,17 +194,19 @@ async fn answer(
     let browser = head.uri.path().trim_start_matches('/').to_owned();
     let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
     let script = lock(&state.answers).get(&browser).cloned();
-    lock(&state.got).push(Pushed { browser, headers: head.headers, body: body.to_vec() });
+    lock(&state.got).push(PushedNotification { browser, headers: head.headers, body: body.to_vec() });
     state.came.notify_all();
     let response = Response::builder();
-    Ok(match script.unwrap_or(Answers::Status(201, None)) {
-        Answers::Status(status, header) => {
+    Ok(match script.unwrap_or(PushAnswer::Status(201, None)) {
+        PushAnswer::Status(status, header) => {
             let response =
                 header.iter().fold(response, |response, (name, value)| response.header(*name, value));
             response.status(status).body(Full::default()).unwrap()
         }
-        Answers::Redirect => response.status(307).header("location", "/moved").body(Full::default()).unwrap(),
-        Answers::Huge => response.status(201).body(Full::from(vec![b'x'; 64 << 20])).unwrap(),
-        Answers::Never => std::future::pending().await,
+        PushAnswer::Redirect => {
+            response.status(307).header("location", "/moved").body(Full::default()).unwrap()
+        }
+        PushAnswer::Huge => response.status(201).body(Full::from(vec![b'x'; 64 << 20])).unwrap(),
+        PushAnswer::Never => std::future::pending().await,
     })
 }

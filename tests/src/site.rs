@@ -7,15 +7,15 @@ use std::process::Command;
 
 use secrecy::ExposeSecret;
 use serde_json::Value;
-use svc_core::note::NoteSigner;
+use svc_core::signed_note::NoteSigner;
 use svc_core::time::Clock;
-use svc_core::{Database, Engine, Options, RateSettings, Service};
+use svc_core::{Database, Engine, RateSettings, Service, ServiceOptions};
 use tempfile::TempDir;
 
 use crate::client::Answer;
 use crate::client::rest::Rest;
 use crate::database::TestDatabase;
-use crate::process::{Exited, Running, program, run};
+use crate::process::{ExitedProgram, RunningProgram, program, run};
 use crate::world::{SIGNS, answer_of, call, text};
 
 /// The members after a set-up.
@@ -105,7 +105,7 @@ impl Site {
     }
 
     /// Runs `svc` with these arguments to its end.
-    pub fn svc(&self, arguments: &[&str]) -> Exited {
+    pub fn svc(&self, arguments: &[&str]) -> ExitedProgram {
         run(&mut self.command("svc", arguments))
     }
 
@@ -121,15 +121,17 @@ impl Site {
     }
 
     /// Starts `svc mcp-stdio` for the bearer of `token`.
-    pub fn mcp_stdio(&self, token: &str) -> Running {
-        Running::start(self.command("svc", &["mcp-stdio"]).env("SVC_TOKEN", token))
+    pub fn mcp_stdio(&self, token: &str) -> RunningProgram {
+        RunningProgram::start(self.command("svc", &["mcp-stdio"]).env("SVC_TOKEN", token))
     }
 
     /// Starts an independent client for the bearer of `token`; it starts `svc mcp-stdio` in turn.
-    pub fn outside_agent(&self, python: &str, token: &str) -> Running {
+    pub fn outside_agent(&self, python: &str, token: &str) -> RunningProgram {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/py/mcp_agent.py");
         let mut command = command(python, &[script], &self.database);
-        Running::start(command.arg(program("svc")).arg("--data").arg(self.path()).env("SVC_TOKEN", token))
+        RunningProgram::start(
+            command.arg(program("svc")).arg("--data").arg(self.path()).env("SVC_TOKEN", token),
+        )
     }
 
     /// Opens the service in this process.
@@ -147,8 +149,8 @@ impl Site {
         self.open_where(|options| options.clock = clock)
     }
 
-    fn open_where(&self, change: impl FnOnce(&mut Options)) -> Service {
-        let mut options = Options::new(self.database.address(), self.kek());
+    fn open_where(&self, change: impl FnOnce(&mut ServiceOptions)) -> Service {
+        let mut options = ServiceOptions::new(self.database.address(), self.kek());
         change(&mut options);
         options.rates = RateSettings { per_client: 0, per_workspace: 0, ..RateSettings::default() };
         Service::open(options).unwrap_or_else(|error| panic!("{error}: {:?}", error.cause()))
@@ -210,7 +212,7 @@ fn address_in(line: &str) -> Option<SocketAddr> {
 /// A running server on a site.
 pub struct Server {
     /// The process.
-    pub running: Running,
+    pub running: RunningProgram,
     /// A client of it.
     pub rest: Rest,
 }
@@ -218,7 +220,7 @@ pub struct Server {
 impl Server {
     /// Starts the server of a command, and waits until it listens.
     pub fn begin(command: &mut Command) -> Self {
-        let mut running = Running::start(command);
+        let mut running = RunningProgram::start(command);
         let line = running.next_line();
         let address = address_in(&line).unwrap_or_else(|| panic!("no address in the first line: {line}"));
         Self { running, rest: Rest { address } }

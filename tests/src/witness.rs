@@ -17,7 +17,7 @@ const PYTHON: &str = "SVC_TEST_PYTHON";
 
 /// Whether a clock was set back while the events happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Clocks {
+pub enum ClockHistory {
     /// No clock was set back: then no holder acts after the end of a lease.
     Steady,
     /// A clock may have been set back.
@@ -40,7 +40,7 @@ pub fn events(service: &Service, token: &str, workspace_id: &str, after: i64) ->
 }
 
 /// Returns the witness's report on events, or `None` if this run has no Python.
-pub fn testimony(events: &[Value], clocks: Clocks) -> Option<Value> {
+pub fn testimony(events: &[Value], clocks: ClockHistory) -> Option<Value> {
     let Some(python) = std::env::var_os(PYTHON) else {
         skipped("the witness of claims", PYTHON);
         return None;
@@ -49,7 +49,7 @@ pub fn testimony(events: &[Value], clocks: Clocks) -> Option<Value> {
     events.iter().for_each(|event| writeln!(file, "{event}").unwrap());
     let mut command = Command::new(python);
     command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/py/witness.py"));
-    command.args((clocks == Clocks::Steady).then_some("--steady")).arg(file.path());
+    command.args((clocks == ClockHistory::Steady).then_some("--steady")).arg(file.path());
     let outcome = run(&mut command);
     assert_eq!(outcome.code, Some(0), "the witness: {outcome:?}");
     Some(serde_json::from_str(&outcome.out).unwrap())
@@ -57,7 +57,7 @@ pub fn testimony(events: &[Value], clocks: Clocks) -> Option<Value> {
 
 /// Checks that the witness finds at least `claims` claims and no fault.
 #[track_caller]
-pub fn assert_kept(what: &str, events: &[Value], clocks: Clocks, claims: u64) {
+pub fn assert_kept(what: &str, events: &[Value], clocks: ClockHistory, claims: u64) {
     let Some(said) = testimony(events, clocks) else { return };
     assert_eq!(said["faults"], json!([]), "{what}: {said:#}");
     assert!(said["claims"].as_u64() >= Some(claims), "{what}: only {} claims", said["claims"]);

@@ -12,13 +12,13 @@ use serde_json::{Value, json};
 use svc_core::egress::Egress;
 use svc_core::entropy::Entropy;
 use svc_core::id::SessionId;
-use svc_core::note::NoteSigner;
 use svc_core::op::{
     Credential, Feature, Fixture, MailSettings, Operation, Reply, Request, SessionKey, Surface,
 };
-use svc_core::spool::Spools;
+use svc_core::signed_note::NoteSigner;
+use svc_core::spool::SpoolFolder;
 use svc_core::time::{Clock, Time};
-use svc_core::{Database, Engine, Error, OpenMode, Options, RateSettings, Result, Service, Watcher};
+use svc_core::{Database, Engine, Error, OpenMode, RateSettings, Result, Service, ServiceOptions, Watcher};
 use svc_http::HttpSettings;
 use uuid::Uuid;
 
@@ -85,7 +85,7 @@ pub struct Setup {
     /// The permitted targets of requests whose address a member has given.
     pub egress: Egress,
     /// The spools for large files and their limits, if not the default.
-    pub spools: Option<Spools>,
+    pub spools: Option<SpoolFolder>,
     /// The settings of the world's server.
     pub http: HttpSettings,
     /// A function that is called with every statement of an operation.
@@ -166,7 +166,7 @@ pub(crate) fn open_service(database: &TestDatabase, setup: Setup) -> Service {
 }
 
 fn open_service_at(address: Database, setup: Setup) -> Service {
-    let mut options = Options::new(address, KEK);
+    let mut options = ServiceOptions::new(address, KEK);
     options.mode = OpenMode::Create;
     options.rates = setup.rates;
     options.settings.land_advice = setup.land_advice;

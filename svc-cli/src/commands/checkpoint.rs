@@ -4,12 +4,12 @@ use clap::Args;
 use serde::Serialize;
 use svc_core::config::Config;
 use svc_core::id::WorkspaceId;
-use svc_core::note::{NoteSigner, verifier_key};
 use svc_core::setup::Variables;
+use svc_core::signed_note::{NoteSigner, verifier_key};
 use svc_core::verify::sign_checkpoint;
 use svc_core::{Code, Database, Error, Result};
 
-use super::Folder;
+use super::DataFolder;
 use crate::output::Printer;
 
 /// Sign the current end of an event log.
@@ -21,14 +21,14 @@ use crate::output::Printer;
 #[derive(Args)]
 pub struct Checkpoint {
     #[command(flatten)]
-    folder: Folder,
+    folder: DataFolder,
     /// The workspace. May be omitted if there is only one.
     #[arg(long, value_name = "ID")]
     workspace: Option<WorkspaceId>,
 }
 
 #[derive(Serialize)]
-struct Signed {
+struct SignedSummary {
     workspace_id: WorkspaceId,
     /// The position of the last event.
     size: u64,
@@ -51,7 +51,7 @@ pub fn run(command: &Checkpoint, variables: &Variables, output: &Printer) -> Res
     let url = Config::read_database_url(variables.iter().cloned(), data)?;
     let signed = sign_checkpoint(&Database::at(url, data), command.workspace, &signer)?;
     let checkpoint = &signed.checkpoint;
-    let printed = Signed {
+    let printed = SignedSummary {
         workspace_id: signed.workspace_id,
         size: checkpoint.size,
         root: svc_core::hash::hash_text(&checkpoint.root),

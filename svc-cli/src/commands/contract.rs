@@ -12,11 +12,11 @@ use crate::output::Printer;
 #[derive(Args)]
 pub struct Contract {
     /// The contract to print.
-    what: What,
+    what: ContractPart,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum What {
+enum ContractPart {
     /// Every operation: name, method, path, capability, effect.
     Operations,
     /// Every route: method, path, credential, capability, read or change.
@@ -35,12 +35,12 @@ enum What {
 pub fn run(command: &Contract, output: &Printer) -> Result<()> {
     let table = operation_table()?;
     let contract: Value = match command.what {
-        What::Operations => contract::operations(&table),
-        What::Routes => routes::routes(&table),
-        What::Events => contract::events(&table),
-        What::Subscribe => subscription_contract(),
-        What::Capabilities => contract::capabilities(),
-        What::Tables => contract::tables(&table),
+        ContractPart::Operations => contract::operations(&table),
+        ContractPart::Routes => routes::routes(&table),
+        ContractPart::Events => contract::events(&table),
+        ContractPart::Subscribe => subscription_contract(),
+        ContractPart::Capabilities => contract::capabilities(),
+        ContractPart::Tables => contract::tables(&table),
     };
     let text = serde_json::to_string_pretty(&contract).map_err(Error::internal)?;
     output.show(&contract, &text)

@@ -10,10 +10,10 @@ use serde::Serialize;
 use svc_core::id::WorkspaceId;
 use svc_core::ops::{EXPORT_WORKSPACE, ExportWorkspace, Words};
 use svc_core::setup::Variables;
-use svc_core::spool::Content;
+use svc_core::spool::FileContent;
 use svc_core::{Code, Error, Result};
 
-use super::{Caller, Folder};
+use super::{CommandCaller, DataFolder};
 use crate::output::{Printer, progress, working};
 
 /// Write a workspace to a signed file: its rows, and its whole log.
@@ -25,7 +25,7 @@ use crate::output::{Printer, progress, working};
 #[derive(Args)]
 pub struct Export {
     #[command(flatten)]
-    folder: Folder,
+    folder: DataFolder,
     /// The workspace. May be omitted if there is only one possible.
     #[arg(long, value_name = "ID")]
     workspace: Option<WorkspaceId>,
@@ -34,14 +34,14 @@ pub struct Export {
     output: PathBuf,
     /// The content of the file: all live content, or none, as evidence that cannot be imported.
     #[arg(long, value_name = "WHICH", default_value = "all")]
-    words: Which,
+    words: ExportedContent,
     /// Act as the instance, without a token. The audit trail records this.
     #[arg(long)]
     as_instance: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Which {
+enum ExportedContent {
     /// All live content.
     All,
     /// None.
@@ -49,7 +49,7 @@ enum Which {
 }
 
 #[derive(Serialize)]
-struct Exported<'a> {
+struct ExportSummary<'a> {
     workspace_id: WorkspaceId,
     file: &'a Path,
     /// Bytes of the file.
@@ -63,13 +63,13 @@ pub fn run(command: &Export, variables: &Variables, output: &Printer) -> Result<
     }
     let config = command.folder.config(variables)?;
     let caller = match command.as_instance {
-        true => Caller::instance(&config, command.workspace)?,
-        false => Caller::member(&config)?,
+        true => CommandCaller::instance(&config, command.workspace)?,
+        false => CommandCaller::member(&config)?,
     };
     let workspace_id = caller.workspace(command.workspace)?;
     let words = match command.words {
-        Which::All => Words::All,
-        Which::None => Words::None,
+        ExportedContent::All => Words::All,
+        ExportedContent::None => Words::None,
     };
     let exporting = working("exporting");
     let content =
@@ -79,13 +79,13 @@ pub fn run(command: &Export, variables: &Variables, output: &Printer) -> Result<
     let file = command.output.as_path();
     let bytes = content.spooled.len();
     let text = format!("Wrote {} ({bytes} bytes).", file.display());
-    output.show(&Exported { workspace_id, file, bytes }, &text)
+    output.show(&ExportSummary { workspace_id, file, bytes }, &text)
 }
 
 /// Writes a file that appears under its name once it is on the disk, and not at all if that fails.
 ///
 /// It overwrites the partial file of a command that was killed.
-fn write_whole(content: &Content, path: &Path) -> Result<()> {
+fn write_whole(content: &FileContent, path: &Path) -> Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".part");
     let partial = path.with_file_name(name);
@@ -125,7 +125,7 @@ fn claimed(partial: &Path) -> io::Result<File> {
     }
 }
 
-fn copy(content: &Content, file: &mut File) -> io::Result<()> {
+fn copy(content: &FileContent, file: &mut File) -> io::Result<()> {
     file.set_len(0)?;
     let mut from = progress("writing", content.spooled.len()).wrap_read(content.spooled.reader(0));
     io::copy(&mut from, file)?;

@@ -6,7 +6,7 @@ use svc_core::ops::{FREEZE_MEMBER, FreezeMember, UNFREEZE_MEMBER, UnfreezeMember
 use svc_core::setup::Variables;
 use svc_core::text::Prose;
 
-use super::{Target, invalid};
+use super::{TargetMember, invalid};
 use crate::output::Printer;
 
 /// Freeze a member: its claims end, and it may only read until it is unfrozen.
@@ -17,7 +17,7 @@ use crate::output::Printer;
 #[derive(Args)]
 pub struct Freeze {
     #[command(flatten)]
-    target: Target,
+    target: TargetMember,
     /// The reason; administrators and readers of the log see it.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
@@ -29,7 +29,7 @@ pub struct Freeze {
 #[derive(Args)]
 pub struct Unfreeze {
     #[command(flatten)]
-    target: Target,
+    target: TargetMember,
 }
 
 /// Runs `svc freeze`: freezes a member, and prints how many claims have ended.

@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 use svc_core::config::Config;
-use svc_core::note::known_keys;
 use svc_core::ops::{AnyHandle, IMPORT_WORKSPACE, ImportWorkspace, Mode};
 use svc_core::setup::Variables;
-use svc_core::spool::{self, Spools, Upload};
+use svc_core::signed_note::known_keys;
+use svc_core::spool::{self, SpoolFolder, Upload};
 use svc_core::text::Text;
 use svc_core::{Code, Error, Result, verify_export};
 
-use super::{Caller, Folder, invalid};
+use super::{CommandCaller, DataFolder, invalid};
 use crate::output::{Printer, progress, working};
 
 /// Import a file that svc export has written.
@@ -26,13 +26,13 @@ use crate::output::{Printer, progress, working};
 #[derive(Args)]
 pub struct Import {
     #[command(flatten)]
-    folder: Folder,
+    folder: DataFolder,
     /// The file.
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// The treatment of ids.
     #[arg(long, value_name = "MODE")]
-    mode: Which,
+    mode: IdTreatment,
     /// Handle of the member that gets a token to administer the workspace.
     #[arg(long, value_name = "HANDLE")]
     admin: Option<String>,
@@ -45,7 +45,7 @@ pub struct Import {
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Which {
+enum IdTreatment {
     /// Each object gets a new id: the file becomes another workspace.
     New,
     /// Ids stay.
@@ -60,8 +60,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub fn run(command: &Import, variables: &Variables, output: &Printer) -> Result<()> {
     let config = command.folder.config(variables)?;
     let caller = match command.as_instance {
-        true => Caller::whole_instance(&config)?,
-        false => Caller::member(&config)?,
+        true => CommandCaller::whole_instance(&config)?,
+        false => CommandCaller::member(&config)?,
     };
     let unreadable = |error| {
         Error::malformed(format!("the export {} cannot be read", command.file.display())).caused_by(error)
@@ -69,7 +69,7 @@ pub fn run(command: &Import, variables: &Variables, output: &Printer) -> Result<
     let file = File::open(&command.file).map_err(unreadable)?;
     let bytes = file.metadata().map_err(unreadable)?.len();
     let mut from = progress("reading", bytes).wrap_read(file);
-    let spools = Spools::new(spool::default_folder(), config.spool_limits);
+    let spools = SpoolFolder::new(spool::default_folder(), config.spool_limits);
     let mut spool = spools.create(None)?;
     let mut part = vec![0; 64 << 10];
     loop {
@@ -86,8 +86,8 @@ pub fn run(command: &Import, variables: &Variables, output: &Printer) -> Result<
         verify_export(progress("verifying", bytes).wrap_read(spooled.reader(0)), &known_keys(&keys))?;
     let admin_handle = command.admin.as_deref().map(AnyHandle::new).transpose().map_err(invalid("admin"))?;
     let mode = match command.mode {
-        Which::New => Mode::New,
-        Which::Restore => Mode::Restore,
+        IdTreatment::New => Mode::New,
+        IdTreatment::Restore => Mode::Restore,
     };
     let import_id = match command.again {
         true => None,

@@ -4,9 +4,9 @@ use clap::Args;
 use serde::Serialize;
 use svc_core::Result;
 use svc_core::config::board_link;
-use svc_core::setup::{self, Established, Variables};
+use svc_core::setup::{self, SetupResult, Variables};
 
-use super::Folder;
+use super::DataFolder;
 use crate::output::Printer;
 
 /// Set up a service.
@@ -19,7 +19,7 @@ use crate::output::Printer;
 #[derive(Args)]
 pub struct Init {
     #[command(flatten)]
-    folder: Folder,
+    folder: DataFolder,
     /// Name of the first workspace.
     #[arg(long, default_value = "Workspace")]
     name: String,
@@ -29,12 +29,12 @@ pub struct Init {
 }
 
 #[derive(Serialize)]
-struct Made<'a> {
+struct InitSummary<'a> {
     data_dir: String,
     /// The link that signs the administrator in at the board.
     board: &'a str,
     #[serde(flatten)]
-    established: &'a Established,
+    established: &'a SetupResult,
 }
 
 /// Runs `svc init`: sets up the folder and its database, and prints the first tokens.
@@ -72,5 +72,9 @@ pub fn run(command: &Init, variables: &Variables, output: &Printer) -> Result<()
             made.admin.handle, made.agent.handle
         )
     };
-    output.show_once(&Made { data_dir: data_dir.clone(), board: &board, established: &made }, &text, lost)
+    output.show_once(
+        &InitSummary { data_dir: data_dir.clone(), board: &board, established: &made },
+        &text,
+        lost,
+    )
 }

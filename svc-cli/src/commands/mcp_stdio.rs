@@ -4,9 +4,9 @@ use clap::Args;
 use svc_core::Result;
 use svc_core::setup::Variables;
 use svc_mcp_stdio::config_print::{self, ClientProgram};
-use svc_mcp_stdio::tool_filter::Choice;
+use svc_mcp_stdio::tool_filter::ToolChoice;
 
-use super::Folder;
+use super::DataFolder;
 
 /// Serve one agent over standard input and output with the Model Context Protocol.
 ///
@@ -15,9 +15,9 @@ use super::Folder;
 #[derive(Args)]
 pub struct McpStdio {
     #[command(flatten)]
-    folder: Folder,
+    folder: DataFolder,
     #[command(flatten)]
-    choice: Choice,
+    choice: ToolChoice,
     /// Print the configuration with which this client starts the server, and exit
     #[arg(long, value_name = "CLIENT")]
     print_config: Option<ClientProgram>,

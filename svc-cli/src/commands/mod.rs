@@ -26,13 +26,13 @@ use svc_core::{Error, Result, Service};
 
 /// The data folder that a command works on.
 #[derive(Args)]
-pub struct Folder {
+pub struct DataFolder {
     /// The folder with the settings, the keys and, unless DATABASE_URL is set, the database.
     #[arg(long, value_name = "DIR", default_value = data_dir::DEFAULT)]
     pub data: PathBuf,
 }
 
-impl Folder {
+impl DataFolder {
     /// Reads the configuration from the variables and the folder.
     pub fn config(&self, variables: &Variables) -> Result<Config> {
         Config::read(variables.iter().cloned(), &self.data)
@@ -41,9 +41,9 @@ impl Folder {
 
 /// The member that a command concerns, and the authority of its caller.
 #[derive(Args)]
-struct Target {
+struct TargetMember {
     #[command(flatten)]
-    folder: Folder,
+    folder: DataFolder,
     /// Handle of the member, such as worker, ada@corp.example or app:triage.
     #[arg(long, value_name = "HANDLE")]
     member: String,
@@ -55,13 +55,13 @@ struct Target {
     as_instance: bool,
 }
 
-impl Target {
+impl TargetMember {
     /// Returns the caller of the command, and the member.
-    fn find(&self, variables: &Variables) -> Result<(Caller, Member)> {
+    fn find(&self, variables: &Variables) -> Result<(CommandCaller, Member)> {
         let config = self.folder.config(variables)?;
         let caller = match self.as_instance {
-            true => Caller::instance(&config, self.workspace)?,
-            false => Caller::member(&config)?,
+            true => CommandCaller::instance(&config, self.workspace)?,
+            false => CommandCaller::member(&config)?,
         };
         let member = caller.member_called(caller.workspace(self.workspace)?, &self.member)?;
         Ok((caller, member))
@@ -69,44 +69,47 @@ impl Target {
 }
 
 /// The caller of a command, in an open service.
-struct Caller {
+struct CommandCaller {
     service: Service,
-    authority: Authority,
+    authority: CommandAuthority,
 }
 
 /// The authority of a command.
-enum Authority {
+enum CommandAuthority {
     /// The token of a member.
     Token(SecretString),
     /// The rights of the machine's administrator, over a workspace.
     Instance(WorkspaceId),
 }
 
-impl Caller {
+impl CommandCaller {
     /// Acts as the member of the token in the variables.
     fn member(config: &Config) -> Result<Self> {
         let token = config.token()?;
-        Ok(Self { service: setup::open(config)?, authority: Authority::Token(token) })
+        Ok(Self { service: setup::open(config)?, authority: CommandAuthority::Token(token) })
     }
 
     /// Acts as the instance on the workspace `named`, or on the only one.
     fn instance(config: &Config, named: Option<WorkspaceId>) -> Result<Self> {
         let service = setup::open(config)?;
         let workspace = service.the_workspace(named)?;
-        Ok(Self { service, authority: Authority::Instance(workspace) })
+        Ok(Self { service, authority: CommandAuthority::Instance(workspace) })
     }
 
     /// Acts as the instance, without a particular workspace.
     fn whole_instance(config: &Config) -> Result<Self> {
-        Ok(Self { service: setup::open(config)?, authority: Authority::Instance(WorkspaceId::INSTANCE) })
+        Ok(Self {
+            service: setup::open(config)?,
+            authority: CommandAuthority::Instance(WorkspaceId::INSTANCE),
+        })
     }
 
     /// Returns the workspace `named`, or the one that it acts in.
     fn workspace(&self, named: Option<WorkspaceId>) -> Result<WorkspaceId> {
         match (named, &self.authority) {
             (Some(id), _) => Ok(id),
-            (None, Authority::Instance(id)) => Ok(*id),
-            (None, Authority::Token(_)) => Ok(self.call(WHOAMI, Ok(Whoami {}))?.workspace_id),
+            (None, CommandAuthority::Instance(id)) => Ok(*id),
+            (None, CommandAuthority::Token(_)) => Ok(self.call(WHOAMI, Ok(Whoami {}))?.workspace_id),
         }
     }
 
@@ -130,8 +133,10 @@ impl Caller {
         O: 'static,
     {
         match &self.authority {
-            Authority::Instance(workspace) => operation.call_as_instance(&self.service, *workspace, input?),
-            Authority::Token(token) => {
+            CommandAuthority::Instance(workspace) => {
+                operation.call_as_instance(&self.service, *workspace, input?)
+            }
+            CommandAuthority::Token(token) => {
                 let head = RequestHead {
                     credential: Credential::Bearer(token.clone()),
                     surface: Surface::Cli,

@@ -6,7 +6,7 @@ use clap::Args;
 use svc_core::setup::{self, Variables};
 use svc_core::{Error, Result};
 
-use super::Folder;
+use super::DataFolder;
 use crate::output::Printer;
 
 /// Move everything that retired keys wrap to the current one.
@@ -18,7 +18,7 @@ use crate::output::Printer;
 #[derive(Args)]
 pub struct Rewrap {
     #[command(flatten)]
-    folder: Folder,
+    folder: DataFolder,
 }
 
 /// Runs `svc rewrap`: rewraps data of retired keys, and prints how much each of them still wraps.

@@ -4,13 +4,13 @@ use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use svc_core::capability::{Capabilities, Capability, CapabilitySet};
 use svc_core::config::board_link;
-use svc_core::data_dir::Listening;
+use svc_core::data_dir::PublishedAddress;
 use svc_core::ops::{MINT_TOKEN, MintToken, MintedToken, Quotas};
-use svc_core::setup::{self, Variables, WantedToken};
+use svc_core::setup::{self, RequestedToken, Variables};
 use svc_core::text::{Count, Text};
 use svc_core::{Error, Result};
 
-use super::{Target, invalid};
+use super::{TargetMember, invalid};
 use crate::output::Printer;
 
 /// Administer tokens.
@@ -33,7 +33,7 @@ enum Action {
 pub struct Mint {
     /// The member that the token will act as.
     #[command(flatten)]
-    target: Target,
+    target: TargetMember,
     /// The purpose of the token, to identify it later.
     #[arg(long)]
     label: Option<String>,
@@ -68,7 +68,7 @@ pub fn run(command: &Token, variables: &Variables, output: &Printer) -> Result<(
     if mint.link {
         let config = mint.target.folder.config(variables)?;
         let secret = minted.get("secret").and_then(Value::as_str).unwrap_or_default();
-        let listens = Listening::find(&config.data_dir).unwrap_or(config.listen_addr);
+        let listens = PublishedAddress::find(&config.data_dir).unwrap_or(config.listen_addr);
         let link = board_link(config.public_url.as_ref(), listens, secret);
         if let Some(minted) = minted.as_object_mut() {
             minted.remove("secret");
@@ -87,8 +87,8 @@ pub fn run(command: &Token, variables: &Variables, output: &Printer) -> Result<(
     output.show_once(&minted, text(if mint.link { "link" } else { "secret" }), lost)
 }
 
-fn wanted(mint: &Mint) -> Result<WantedToken> {
-    Ok(WantedToken {
+fn wanted(mint: &Mint) -> Result<RequestedToken> {
+    Ok(RequestedToken {
         workspace_id: mint.target.workspace,
         member: mint.target.member.clone(),
         label: mint.label.clone(),

@@ -10,15 +10,15 @@ use serde_json::Value;
 use svc_core::config::Config;
 use svc_core::id::WorkspaceId;
 use svc_core::mark::without_mark;
-use svc_core::note::{PublicKey, known_keys};
 use svc_core::setup::Variables;
+use svc_core::signed_note::{PublicKey, known_keys};
 use svc_core::verify::{ChainReport, ExpectedFound, ExpectedHead, verify_checkpoint, verify_database};
 use svc_core::{
     Code, Compared, Database, Difference, DifferenceKind, Error, Result, StateReport, TableCounts,
     verify_export, verify_state,
 };
 
-use super::Folder;
+use super::DataFolder;
 use crate::output::{Printer, progress, working};
 
 /// Verify the event logs of a database, or an export.
@@ -38,7 +38,7 @@ use crate::output::{Printer, progress, working};
 #[derive(Args)]
 pub struct Verify {
     #[command(flatten)]
-    folder: Folder,
+    folder: DataFolder,
     /// A file that svc export has written.
     #[arg(value_name = "FILE", conflicts_with_all = ["workspace", "expect_head", "checkpoint", "state"])]
     file: Option<PathBuf>,
@@ -66,7 +66,7 @@ pub struct Verify {
 }
 
 #[derive(Serialize)]
-struct Findings<'a> {
+struct VerifyFindings<'a> {
     /// Whether all logs are valid.
     valid: bool,
     logs: &'a [ChainReport],
@@ -90,7 +90,7 @@ pub fn run(command: &Verify, variables: &Variables, output: &Printer) -> Result<
     }
     let text: String = logs.iter().map(line).collect();
     let text = if logs.is_empty() { "There is no log." } else { &text };
-    output.show(&Findings { valid, logs: &logs }, text)?;
+    output.show(&VerifyFindings { valid, logs: &logs }, text)?;
     let broken = logs.iter().filter(|log| !log.valid).count();
     if broken > 0 {
         let found = format!("{broken} of {} logs do not verify", logs.len());

@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::id::{GrantId, MemberId, WorkspaceId};
 use crate::limits::PAGE_SCAN_MAX;
 use crate::op::{Operation, Read, read};
-use crate::page::{Cursor, Horizon, Limit, Page, rows_to_read};
+use crate::page::{Cursor, Limit, Page, ScanHorizon, rows_to_read};
 use crate::store::columns;
 use crate::text::Text;
 use crate::time::Time;
@@ -50,12 +50,12 @@ struct ListOperatorAudit {
     action: Option<Text<1, 100>>,
     /// Only actions at this time or later.
     since: Option<Time>,
-    cursor: Option<Cursor<Place>>,
+    cursor: Option<Cursor<RowPosition>>,
     limit: Option<Limit>,
 }
 
 /// The position of a row: its time, its workspace or the nil id, and its number in that trail.
-type Place = (Time, WorkspaceId, i64);
+type RowPosition = (Time, WorkspaceId, i64);
 
 /// An action on the instance, and the member that did it.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -93,7 +93,7 @@ columns! {
 }
 
 impl InstanceAuditRow {
-    fn place(&self) -> Place {
+    fn place(&self) -> RowPosition {
         (self.at, self.workspace_id.unwrap_or(WorkspaceId::INSTANCE), self.seq)
     }
 }
@@ -113,20 +113,23 @@ const LIST: &str = concat!(
      order by a.at desc, a.workspace_id desc, a.seq desc limit $14"
 );
 
-fn list_operator_audit(cx: &Read<'_>, input: &ListOperatorAudit) -> Result<Page<InstanceAuditRow, Place>> {
+fn list_operator_audit(
+    cx: &Read<'_>,
+    input: &ListOperatorAudit,
+) -> Result<Page<InstanceAuditRow, RowPosition>> {
     // Every row has an earlier time, and none comes before the first row of the instance at the earliest
     // time.
     let newest = (Time::from_micros(i64::MAX), WorkspaceId::INSTANCE, 0);
     let (at, workspace, seq) = input.cursor.map_or(newest, |Cursor(place)| place);
     let oldest = (input.since.unwrap_or(Time::from_micros(i64::MIN)), WorkspaceId::INSTANCE, 0);
     let others = PAGE_SCAN_MAX.saturating_sub(1);
-    let last: Option<Place> =
+    let last: Option<RowPosition> =
         cx.one(HORIZON, &[&at, &workspace, &seq, &oldest.0, &oldest.1, &oldest.2, &others])?;
     let down_to = last.unwrap_or(oldest);
-    let sight = cx.caller().sight.params();
+    let visibility = cx.caller().visibility.params();
     let rows = cx.rows(
         LIST,
-        &sight.and(&[
+        &visibility.and(&[
             &at,
             &workspace,
             &seq,
@@ -139,5 +142,5 @@ fn list_operator_audit(cx: &Read<'_>, input: &ListOperatorAudit) -> Result<Page<
             &rows_to_read(input.limit),
         ]),
     )?;
-    Ok(Page::within(Horizon(last), rows, input.limit, InstanceAuditRow::place))
+    Ok(Page::within(ScanHorizon(last), rows, input.limit, InstanceAuditRow::place))
 }

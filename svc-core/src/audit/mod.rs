@@ -16,9 +16,9 @@ use serde_json::{Value as Json, json};
 use crate::capability::Capability::WorkspaceRead;
 use crate::error::Result;
 use crate::id::{GrantId, MemberId, WorkspaceId};
-use crate::identity::workspaces::Here;
+use crate::identity::workspaces::OwnWorkspaceId;
 use crate::op::{Feature, Read, Records, read};
-use crate::page::{Cursor, Horizon, Limit, Page, rows_to_read};
+use crate::page::{Cursor, Limit, Page, ScanHorizon, rows_to_read};
 use crate::store::columns;
 use crate::text::Text;
 use crate::time::Time;
@@ -72,7 +72,7 @@ pub(crate) fn feature() -> Feature {
 #[serde(deny_unknown_fields)]
 struct ListAudit {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     /// Only rows with this action, such as `token.mint`.
     action: Option<Text<1, 100>>,
     cursor: Option<Cursor>,
@@ -106,7 +106,7 @@ macro_rules! shown {
     () => {
         concat!(
             "case when ",
-            $crate::conversation::places::visible_at!("a.channel_id", c),
+            $crate::conversation::visibility::visible_at!("a.channel_id", c),
             " then a.metadata end"
         )
     };
@@ -141,10 +141,10 @@ fn list_audit(cx: &Read<'_>, input: &ListAudit) -> Result<Page<AuditRow>> {
     let workspace_id = input.workspace_id.of(cx)?;
     let last = cx.one::<(i64,)>(LAST, &[&workspace_id])?.map_or(0, |(seq,)| seq);
     let before = Cursor::before(input.cursor).min(last.saturating_add(1));
-    let horizon = Horizon::below(before);
+    let horizon = ScanHorizon::below(before);
     let rows = rows_to_read(input.limit);
-    let sight = cx.caller().sight.params();
+    let visibility = cx.caller().visibility.params();
     let first = horizon.down_to();
-    let params = sight.and(&[&workspace_id, &before, &input.action, &rows, &first]);
+    let params = visibility.and(&[&workspace_id, &before, &input.action, &rows, &first]);
     Ok(Page::within(horizon, cx.rows(OF_WORKSPACE, &params)?, input.limit, |row: &AuditRow| row.seq))
 }

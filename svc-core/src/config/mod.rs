@@ -31,7 +31,7 @@ use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
 use crate::spool::SpoolLimits;
 use crate::token_text;
-pub(crate) use database_url::{DatabaseUrl, Demand, PgHost, Proof, Roots, Tls13};
+pub(crate) use database_url::{DatabaseUrl, PgHost, TlsUse, TlsVerification, TlsVersionLimit, TrustedRoots};
 pub use mail::{MailConfig, SmtpLogin, SmtpSecurity, SmtpServer};
 pub use oidc::{OidcConfig, OidcProvider};
 pub use public_url::{PublicUrl, board_link, reachable};
@@ -219,9 +219,9 @@ impl Config {
     }
 
     /// Returns whether the database is on another machine and no setting says how to connect to it.
-    pub fn says_nothing_of_tls(&self) -> bool {
+    pub fn lacks_tls_settings(&self) -> bool {
         let url = self.database_url.as_ref().map(|url| DatabaseUrl::parse(url.expose_secret()));
-        url.is_some_and(|url| url.is_ok_and(|url| url.says_nothing_of_tls()))
+        url.is_some_and(|url| url.is_ok_and(|url| url.lacks_tls_settings()))
     }
 
     /// Returns a sentence about ignored variables, for programs without a log.

@@ -21,7 +21,7 @@ use super::registry::{Form, VARIABLES, Variable, is_known, known, suggestion};
 use super::{Config, ContentKeys, ENV_FILE, ExportKeys, Kept, Key, LogFormat, PublicUrl};
 use crate::data_access::{DataAccess, GROUP_ACCESS};
 use crate::egress::Egress;
-use crate::error::blocked::{Need, why};
+use crate::error::blocked::{Need, describe_denial};
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
 use crate::limits::SESSION_SECRET_MIN_BYTES;
@@ -112,7 +112,7 @@ impl Reader {
             Err(error) => {
                 self.problems.push(match error.kind() {
                     std::io::ErrorKind::InvalidData => format!("{} is not UTF-8", path.display()),
-                    _ => why(Need::Read, &path, &error),
+                    _ => describe_denial(Need::Read, &path, &error),
                 });
                 return Values::new();
             }
@@ -171,7 +171,7 @@ impl Reader {
             },
             Ok(Err(_)) => "is not UTF-8".to_owned(),
             Err(error) => {
-                self.problems.push(format!("{name}: the file {}", why(Need::Read, path, &error)));
+                self.problems.push(format!("{name}: the file {}", describe_denial(Need::Read, path, &error)));
                 return None;
             }
         };

@@ -6,9 +6,11 @@ use serde_json::json;
 
 use crate::Result;
 use crate::capability::Capability::WorkspaceRead;
-use crate::conversation::messages::{self, Cited, FoundMessage, uri};
-use crate::conversation::places::{ChannelPlace, ThreadPlace, visible_at, visible_channel, visible_place};
-use crate::conversation::uris::{Address, Named};
+use crate::conversation::messages::{self, CitableMessage, Cited, uri};
+use crate::conversation::uris::{Address, NamedObject};
+use crate::conversation::visibility::{
+    ChannelPlace, ThreadPlace, visible_at, visible_channel, visible_place,
+};
 use crate::error::{Code, Error};
 use crate::hash::hash_text;
 use crate::id::{ChannelId, MessageId, ThreadId, WorkspaceId};
@@ -116,20 +118,20 @@ fn nothing() -> Error {
     Error::not_found("object with this address")
 }
 
-fn resolved(cx: &Read<'_>, named: Named, hash: Option<[u8; 32]>) -> Result<Resolved> {
+fn resolved(cx: &Read<'_>, named: NamedObject, hash: Option<[u8; 32]>) -> Result<Resolved> {
     let here = cx.caller().workspace_id;
     match named {
-        Named::Workspace(id) => {
+        NamedObject::Workspace(id) => {
             own_workspace(cx, id)?;
             Ok(plain(format!("svc://{id}"), AddressKind::Workspace, AddressIds::of(id, None), hash))
         }
-        Named::Channel(workspace, id) => {
+        NamedObject::Channel(workspace, id) => {
             check_belongs(workspace.is_none_or(|workspace| workspace == here))?;
             let ChannelPlace { id, workspace_id, .. } = visible_channel(cx, id)?;
             let uri = format!("svc://{workspace_id}/channels/{id}");
             Ok(plain(uri, AddressKind::Channel, AddressIds::of(workspace_id, Some(id)), hash))
         }
-        Named::Thread(within, id) => {
+        NamedObject::Thread(within, id) => {
             let ThreadPlace { thread_id, channel_id, workspace_id, .. } = visible_place(cx, id)?;
             check_belongs(within.is_none_or(|within| within == (workspace_id, channel_id)))?;
             let uri = format!("svc://{workspace_id}/channels/{channel_id}/threads/{thread_id}");
@@ -137,14 +139,14 @@ fn resolved(cx: &Read<'_>, named: Named, hash: Option<[u8; 32]>) -> Result<Resol
                 AddressIds { thread_id: Some(thread_id), ..AddressIds::of(workspace_id, Some(channel_id)) };
             Ok(plain(uri, AddressKind::Thread, ids, hash))
         }
-        Named::Message(workspace, channel_id, thread_id, id) => {
+        NamedObject::Message(workspace, channel_id, thread_id, id) => {
             let found = messages::find_cited(cx, id, hash)?;
             let place = (here, found.place.channel_id, found.place.thread_id);
             check_belongs((workspace, channel_id, thread_id) == place)?;
             Ok(of_message(here, &found))
         }
-        Named::Event(lsn) => of_event(cx, lsn, hash),
-        Named::Boot(id) => {
+        NamedObject::Event(lsn) => of_event(cx, lsn, hash),
+        NamedObject::Boot(id) => {
             let ChannelPlace { id, workspace_id, .. } = visible_channel(cx, id)?;
             Ok(plain(
                 format!("svc://boots/{id}"),
@@ -154,7 +156,7 @@ fn resolved(cx: &Read<'_>, named: Named, hash: Option<[u8; 32]>) -> Result<Resol
             ))
         }
         // The service stores no artifacts yet.
-        Named::Artifact(_) => Err(nothing()),
+        NamedObject::Artifact(_) => Err(nothing()),
     }
 }
 
@@ -168,8 +170,8 @@ fn plain(uri: String, kind: AddressKind, ids: AddressIds, hash: Option<[u8; 32]>
     Resolved { uri, kind, ids, content_hash: None, cited, edit: None }
 }
 
-fn of_message(workspace: WorkspaceId, found: &FoundMessage) -> Resolved {
-    let FoundMessage { place, content_hash, cited, edit } = *found;
+fn of_message(workspace: WorkspaceId, found: &CitableMessage) -> Resolved {
+    let CitableMessage { place, content_hash, cited, edit } = *found;
     let ids = AddressIds {
         thread_id: Some(place.thread_id),
         message_id: Some(place.id),
@@ -186,18 +188,19 @@ fn of_message(workspace: WorkspaceId, found: &FoundMessage) -> Resolved {
 }
 
 /// An event that the caller may see.
-struct Found {
+struct VisibleEvent {
     channel_id: Option<ChannelId>,
     thread_id: Option<ThreadId>,
     content_hash: [u8; 32],
 }
 
-columns! { found_columns: Found as e { channel_id, thread_id, content_hash } }
+columns! { found_columns: VisibleEvent as e { channel_id, thread_id, content_hash } }
 
 fn of_event(cx: &Read<'_>, lsn: i64, hash: Option<[u8; 32]>) -> Result<Resolved> {
     let workspace = cx.caller().workspace_id;
-    let found: Option<Found> = cx.one(EVENT, &cx.caller().sight.params().and(&[&workspace, &lsn]))?;
-    let Found { channel_id, thread_id, content_hash } = found.ok_or_else(nothing)?;
+    let found: Option<VisibleEvent> =
+        cx.one(EVENT, &cx.caller().visibility.params().and(&[&workspace, &lsn]))?;
+    let VisibleEvent { channel_id, thread_id, content_hash } = found.ok_or_else(nothing)?;
     let cited = match hash {
         None => Cited::None,
         Some(hash) if hash == content_hash => Cited::Current,

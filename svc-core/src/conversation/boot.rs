@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::Result;
 use crate::capability::Capability::{WorkspaceRead, WorkspaceWrite};
-use crate::conversation::places::{check_not_archived, visible_channel};
+use crate::conversation::visibility::{check_not_archived, visible_channel};
 use crate::error::Code;
 use crate::id::{ChannelId, MemberId};
 use crate::limits::BOOT_MAX;
@@ -92,7 +92,7 @@ impl<I> Answer<I> for ChannelBoot {
         Some(self.channel_id)
     }
 
-    fn again(cx: &Read<'_>, _: &I, channel_id: ChannelId) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, _: &I, channel_id: ChannelId) -> Result<Self> {
         get_channel_boot(cx, &GetChannelBoot { channel_id })
     }
 }

@@ -11,11 +11,11 @@ use uuid::Uuid;
 use crate::Result;
 use crate::capability::Capability::WorkspaceRead;
 use crate::conversation::inbox::{self, InboxReason};
-use crate::conversation::places::{visible, visible_channel, visible_place};
+use crate::conversation::visibility::{visible, visible_channel, visible_place};
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, MemberId, ThreadId};
 use crate::identity::members::load_member;
-use crate::identity::workspaces::Own;
+use crate::identity::workspaces::OwnId;
 use crate::limits::{FOLLOWS_MAX, UNREAD_OF_FOLLOW_MAX};
 use crate::log::event::Recorded;
 use crate::op::{Answer, Feature, Operation, Read, Records, Sample, Write, destructive, idempotent, read};
@@ -148,7 +148,7 @@ impl<I> Answer<I> for Follow {
         Some((self.target_id, self.followed_at))
     }
 
-    fn again(cx: &Read<'_>, _: &I, (target, at): Self::Kept) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, _: &I, (target, at): Self::Kept) -> Result<Self> {
         followed(cx, target)?
             .filter(|found| found.followed_at == at)
             .ok_or_else(|| Error::not_found("follow"))
@@ -175,7 +175,7 @@ fn follow(cx: &mut Write<'_>, input: &FollowTarget) -> Result<Follow> {
     let member_id = cx.caller().member_id()?;
     let target_id = input.target_id;
     let kind = kind_of(cx, input.target_id)?;
-    if !see(cx, target_id)? {
+    if !mark_seen(cx, target_id)? {
         let (count, last): (i64, i64) =
             cx.one(FOLLOWED, &[&member_id])?.ok_or_else(|| Error::internal("a count returned no row"))?;
         if count >= FOLLOWS_MAX {
@@ -185,7 +185,7 @@ fn follow(cx: &mut Write<'_>, input: &FollowTarget) -> Result<Follow> {
         let at = cx.now();
         let seq = last.saturating_add(1);
         cx.insert(&new_row!("insert into follows" { member_id, target_id, kind, seen_lsn, at, seq }))?;
-        see(cx, target_id)?;
+        mark_seen(cx, target_id)?;
     }
     followed(cx, target_id)?.ok_or_else(|| Error::internal("what was just followed is missing"))
 }
@@ -193,14 +193,14 @@ fn follow(cx: &mut Write<'_>, input: &FollowTarget) -> Result<Follow> {
 /// Returns the caller's follow of this id, if the caller sees the object.
 fn followed(cx: &Read<'_>, target: Uuid) -> Result<Option<Follow>> {
     let member = cx.caller().member_id()?;
-    let sight = cx.caller().sight.params();
+    let visibility = cx.caller().visibility.params();
     let before = -1_i64;
     let one = Some(target);
-    cx.one(FOLLOWS, &sight.and(&[&member, &before, &1_i64, &one, &UNREAD_OF_FOLLOW_MAX]))
+    cx.one(FOLLOWS, &visibility.and(&[&member, &before, &1_i64, &one, &UNREAD_OF_FOLLOW_MAX]))
 }
 
 /// Marks everything posted until now as seen, if the caller follows `target`; returns whether it does.
-pub(crate) fn see(cx: &mut Write<'_>, target: Uuid) -> Result<bool> {
+pub(crate) fn mark_seen(cx: &mut Write<'_>, target: Uuid) -> Result<bool> {
     let member = cx.caller().member_id()?;
     Ok(cx.change(SEE, &[&member, &target])? > 0)
 }
@@ -212,7 +212,7 @@ const SEE: &str = "
     where member_id = $1 and target_id = $2";
 
 /// Notifies the owner of a thread and the followers of a claim's holder how the claim ended.
-pub(crate) fn tell_of_claim(
+pub(crate) fn notify_followers_of_claim(
     cx: &mut Write<'_>,
     because: &Recorded,
     reason: InboxReason,
@@ -265,7 +265,7 @@ impl<I> Answer<I> for Unfollowed {
         Some(self.target_id)
     }
 
-    fn again(cx: &Read<'_>, _: &I, target_id: Uuid) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, _: &I, target_id: Uuid) -> Result<Self> {
         kind_of(cx, target_id)?;
         Ok(Self { target_id })
     }
@@ -307,19 +307,19 @@ const DELETE: &str = "delete from follows where member_id = $1 and target_id = $
 struct ListFollows {
     /// Your member id.
     #[serde(rename = "member_id")]
-    _member_id: Own<MemberId>,
+    _member_id: OwnId<MemberId>,
     cursor: Option<Cursor>,
     limit: Option<Limit>,
 }
 
 fn list_follows(cx: &Read<'_>, input: &ListFollows) -> Result<Page<Follow>> {
     let member = cx.caller().member_id()?;
-    let sight = cx.caller().sight.params();
+    let visibility = cx.caller().visibility.params();
     let after = Cursor::after(input.cursor);
     let limit = Limit::at_most(input.limit, FOLLOWS_ON_A_PAGE);
     let rows = rows_to_read(limit);
     let all = None::<Uuid>;
-    let params = sight.and(&[&member, &after, &rows, &all, &UNREAD_OF_FOLLOW_MAX]);
+    let params = visibility.and(&[&member, &after, &rows, &all, &UNREAD_OF_FOLLOW_MAX]);
     Ok(Page::of(cx.rows(FOLLOWS, &params)?, limit, |follow: &Follow| follow.seq))
 }
 

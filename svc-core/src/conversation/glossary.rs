@@ -13,7 +13,7 @@ use crate::Result;
 use crate::capability::Capability::{WorkspaceRead, WorkspaceWrite};
 use crate::error::{Code, Error};
 use crate::id::{MemberId, WorkspaceId};
-use crate::identity::workspaces::Here;
+use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::{CONTEXT_TERMS, CONTEXT_TERMS_BYTES, DEFINITION_MAX, GLOSSARY_MAX, PAGE_BYTES, TERM_MAX};
 use crate::log::event::{Event, EventKind, Recorded, Subject};
 use crate::log::replay::Replayed;
@@ -149,7 +149,7 @@ impl Event for GlossaryTermDeleted {
 #[serde(deny_unknown_fields)]
 struct ListGlossary {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     cursor: Option<Cursor>,
     limit: Option<Limit>,
 }
@@ -178,7 +178,7 @@ const LIST: &str = concat!(
 #[serde(deny_unknown_fields)]
 struct SetGlossaryTerm {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     /// The term, not blank.
     term: Text<1, TERM_MAX>,
     /// Its definition.
@@ -215,7 +215,7 @@ impl Answer<SetGlossaryTerm> for GlossaryTerm {
         Some(())
     }
 
-    fn again(cx: &Read<'_>, input: &SetGlossaryTerm, (): ()) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, input: &SetGlossaryTerm, (): ()) -> Result<Self> {
         let found = find(cx, input.workspace_id.of(cx)?, &key_of(&input.term)?)?;
         found.ok_or_else(|| Error::not_found("term"))
     }
@@ -251,7 +251,7 @@ const BY_KEY: &str =
 #[serde(deny_unknown_fields)]
 struct DeleteGlossaryTerm {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     /// The term, in any case.
     term: Text<1, TERM_MAX>,
 }
@@ -275,7 +275,7 @@ impl Answer<DeleteGlossaryTerm> for GlossaryTerm {
         Some(())
     }
 
-    fn again(_: &Read<'_>, _: &DeleteGlossaryTerm, (): ()) -> Result<Self> {
+    fn answer_repeat(_: &Read<'_>, _: &DeleteGlossaryTerm, (): ()) -> Result<Self> {
         Err(Error::not_found("term"))
     }
 }

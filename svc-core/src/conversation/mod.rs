@@ -1,10 +1,10 @@
 //! Conversation: channels, their visibility, presence, the messages of threads, and shared texts.
 //!
-//! Every feature with a place in the workspace finds it through [`places`]; an object that the caller may not
-//! see is not found. Tasks and their states belong to coordination.
+//! Every feature with a place in the workspace finds it through [`visibility`]; an object that the caller may
+//! not see is not found. Tasks and their states belong to coordination.
 
 pub(crate) mod uris;
-pub(crate) mod places;
+pub(crate) mod visibility;
 pub(crate) mod presence;
 pub(crate) mod inbox;
 pub(crate) mod markdown;
@@ -12,7 +12,7 @@ pub(crate) mod mentions;
 pub(crate) mod formatting;
 pub(crate) mod channels;
 pub(crate) mod scrub;
-pub(crate) mod shelves;
+pub(crate) mod key_segments;
 pub(crate) mod messages;
 pub(crate) mod follows;
 pub(crate) mod notifications;

@@ -10,9 +10,9 @@ use uuid::Uuid;
 
 use crate::Result;
 use crate::capability::Capability::WorkspaceRead;
-use crate::conversation::places::{visible, visible_place};
+use crate::conversation::visibility::{visible, visible_place};
 use crate::id::{MemberId, ThreadId};
-use crate::identity::workspaces::Here;
+use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::{PRESENCE_BEAT, PRESENCE_NOTE_MAX, PRESENCE_TTL};
 use crate::op::{Answer, Feature, Read, Records, Write, idempotent, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
@@ -103,28 +103,29 @@ impl<I> Answer<I> for HeartbeatReceipt {
         Some(self.clone())
     }
 
-    fn again(_: &Read<'_>, _: &I, receipt: Self) -> Result<Self> {
+    fn answer_repeat(_: &Read<'_>, _: &I, receipt: Self) -> Result<Self> {
         Ok(receipt)
     }
 }
 
 /// The stored part of a member's last heartbeat.
 #[derive(PartialEq, Eq)]
-struct Said {
+struct StoredHeartbeat {
     status: PresenceStatus,
     note: Option<String>,
     thread_id: Option<ThreadId>,
 }
 
-columns! { said_columns: Said as p { status, note, thread_id } }
+columns! { said_columns: StoredHeartbeat as p { status, note, thread_id } }
 
 fn send_heartbeat(cx: &mut Write<'_>, input: &SendHeartbeat) -> Result<HeartbeatReceipt> {
     let member = cx.caller().member_id()?;
     let thread_id = input.thread_id.map(|thread| visible_place(cx, thread)).transpose()?;
     let thread_id = thread_id.map(|place| place.thread_id);
-    let said = Said { status: input.status, note: input.note.as_deref().map(str::to_owned), thread_id };
+    let said =
+        StoredHeartbeat { status: input.status, note: input.note.as_deref().map(str::to_owned), thread_id };
     let now = cx.now();
-    let before: Option<Said> = cx.one(SAID, &[&member, &online_since(now)])?;
+    let before: Option<StoredHeartbeat> = cx.one(SAID, &[&member, &online_since(now)])?;
     if before.as_ref() == Some(&said) {
         cx.unchanged();
     }
@@ -181,7 +182,7 @@ columns! {
 #[serde(deny_unknown_fields)]
 struct ListPresence {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     cursor: Option<Cursor>,
     limit: Option<Limit>,
 }
@@ -191,10 +192,10 @@ fn list_presence(cx: &Read<'_>, input: &ListPresence) -> Result<Page<OnlineMembe
     let after = Cursor::after(input.cursor);
     let limit = rows_to_read(input.limit);
     let horizon = cx.horizon(HORIZON_OF_MEMBERS, &[&workspace_id], after)?;
-    let sight = cx.caller().sight.params();
+    let visibility = cx.caller().visibility.params();
     let last = horizon.up_to();
     let since = online_since(cx.now());
-    let params = sight.and(&[&workspace_id, &after, &limit, &last, &since]);
+    let params = visibility.and(&[&workspace_id, &after, &limit, &last, &since]);
     Ok(Page::within(horizon, cx.rows(LIST_ONLINE, &params)?, input.limit, |online: &OnlineMember| online.lsn))
 }
 

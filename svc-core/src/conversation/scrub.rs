@@ -33,11 +33,11 @@ const KEY_TABLES: &[&str] = &[
 ];
 
 /// Marks the partition that holds a key segment of the caller's workspace, for the event at `because`.
-pub(super) fn ask_for_shelf(cx: &mut Write<'_>, shelf: i64, because: i64) -> Result<()> {
+pub(super) fn request_segment(cx: &mut Write<'_>, segment: i64, because: i64) -> Result<()> {
     let workspace = cx.caller().workspace_id;
     match cx.engine() {
-        Engine::Sqlite => ask(cx, "shelves", because),
-        Engine::Postgres => cx.execute_any(ASK_FOR_PART_POSTGRES, &[&workspace, &shelf, &because]),
+        Engine::Sqlite => request_table(cx, "shelves", because),
+        Engine::Postgres => cx.execute_any(ASK_FOR_PART_POSTGRES, &[&workspace, &segment, &because]),
     }
 }
 
@@ -49,10 +49,10 @@ const ASK_FOR_PART_POSTGRES: &str = "
     on conflict (key_table, workspace_id, lsn) do nothing";
 
 /// Marks the tables that hold keys of a workspace, for the event at `because` of the caller's workspace.
-pub(crate) fn ask_for_workspace(cx: &mut Write<'_>, workspace: WorkspaceId, because: i64) -> Result<()> {
+pub(crate) fn request_workspace(cx: &mut Write<'_>, workspace: WorkspaceId, because: i64) -> Result<()> {
     let own = cx.caller().workspace_id;
     match cx.engine() {
-        Engine::Sqlite => ask(cx, "shelves", because),
+        Engine::Sqlite => request_table(cx, "shelves", because),
         Engine::Postgres => cx.execute_any(ASK_FOR_PARTS_POSTGRES, &[&workspace, &own, &because]),
     }
 }
@@ -64,16 +64,16 @@ const ASK_FOR_PARTS_POSTGRES: &str = "
     on conflict (key_table, workspace_id, lsn) do nothing";
 
 /// Marks every table of keys of this engine, with the position `because`.
-pub(super) fn ask_for_all(cx: &mut Write<'_>, because: i64) -> Result<()> {
+pub(super) fn request_all(cx: &mut Write<'_>, because: i64) -> Result<()> {
     // Postgres stores the segments in partitions, SQLite in one table.
     let has = |table: &str| (table == "shelves") == (cx.engine() == Engine::Sqlite);
     let tables: Vec<&'static str> = KEY_TABLES.iter().copied().filter(|table| has(table)).collect();
-    tables.into_iter().try_for_each(|table| ask(cx, table, because))
+    tables.into_iter().try_for_each(|table| request_table(cx, table, because))
 }
 
 /// Marks every table with texts in the clear, for the event at `because` of the caller's workspace.
-pub(crate) fn ask_for_words(cx: &mut Write<'_>, because: i64) -> Result<()> {
-    tables_of_words(cx).try_for_each(|table| ask(cx, table, because))
+pub(crate) fn request_plaintext(cx: &mut Write<'_>, because: i64) -> Result<()> {
+    tables_of_words(cx).try_for_each(|table| request_table(cx, table, because))
 }
 
 fn tables_of_words<'a>(cx: &Read<'a>) -> impl Iterator<Item = &'static str> + use<'a> {
@@ -84,7 +84,7 @@ fn tables_of_words<'a>(cx: &Read<'a>) -> impl Iterator<Item = &'static str> + us
 ///
 /// The first call for a purpose names an event that no earlier mark names: a table that is marked again while
 /// it is being cleaned needs a new mark.
-pub(super) fn ask(cx: &mut Write<'_>, key_table: &'static str, because: i64) -> Result<()> {
+pub(super) fn request_table(cx: &mut Write<'_>, key_table: &'static str, because: i64) -> Result<()> {
     let workspace = cx.caller().workspace_id;
     cx.execute_any(ASK, &[&key_table, &workspace, &because])
 }
@@ -95,7 +95,7 @@ const ASK: &str = "
 
 /// A mark of a table, for an event of a workspace.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct ScrubMark {
     pub key_table: &'static str,
     workspace: WorkspaceId,
     lsn: i64,
@@ -104,14 +104,14 @@ pub(crate) struct Asked {
 /// Returns the current marks, up to a limit for each table.
 ///
 /// The keys of a mark are already removed from their rows.
-pub(crate) fn pending(cx: &Read<'_>) -> Result<Vec<Asked>> {
+pub(crate) fn pending(cx: &Read<'_>) -> Result<Vec<ScrubMark>> {
     if cx.query::<(String,)>(ANY, &[])?.is_empty() {
         return Ok(Vec::new());
     }
     let mut pending = Vec::new();
     for key_table in KEY_TABLES.iter().copied().chain(tables_of_words(cx)) {
         let marks: Vec<(WorkspaceId, i64)> = cx.query(MARKS, &[&key_table, &MARKS_MAX])?;
-        pending.extend(marks.into_iter().map(|(workspace, lsn)| Asked { key_table, workspace, lsn }));
+        pending.extend(marks.into_iter().map(|(workspace, lsn)| ScrubMark { key_table, workspace, lsn }));
     }
     Ok(pending)
 }
@@ -125,7 +125,7 @@ const MARKS: &str =
     "select workspace_id, lsn from scrubs where key_table = $1 order by workspace_id, lsn limit $2";
 
 /// Deletes exactly these marks, whose bytes are gone from the files.
-pub(crate) fn finished(cx: &mut Write<'_>, marks: &[Asked]) -> Result<()> {
+pub(crate) fn finished(cx: &mut Write<'_>, marks: &[ScrubMark]) -> Result<()> {
     marks.iter().try_for_each(|mark| cx.execute_any(FINISHED, &[&mark.key_table, &mark.workspace, &mark.lsn]))
 }
 

@@ -16,7 +16,7 @@ use crate::limits::URI_MAX;
 
 /// The object that an address names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Named {
+pub(crate) enum NamedObject {
     Workspace(WorkspaceId),
     /// A channel, with its workspace if the address has that.
     Channel(Option<WorkspaceId>, ChannelId),
@@ -32,7 +32,7 @@ pub(crate) enum Named {
 /// An address, with the hash in its fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
-    pub named: Named,
+    pub named: NamedObject,
     pub hash: Option<[u8; 32]>,
 }
 
@@ -50,26 +50,26 @@ impl Address {
     }
 }
 
-fn named_by(uri: &str) -> Option<Named> {
+fn named_by(uri: &str) -> Option<NamedObject> {
     if let Some(lsn) = uri.strip_prefix(EVENT) {
         let is_plain = lsn.bytes().all(|digit| digit.is_ascii_digit()) && !lsn.starts_with('0');
-        return lsn.parse().ok().filter(|_| is_plain).map(Named::Event);
+        return lsn.parse().ok().filter(|_| is_plain).map(NamedObject::Event);
     }
     let segments: Vec<&str> = uri.strip_prefix(ROOM)?.split('/').collect();
     Some(match segments.as_slice() {
-        ["workspaces", id] => Named::Workspace(uuid(id)?.into()),
-        ["channels", id] => Named::Channel(None, uuid(id)?.into()),
-        ["threads", id] => Named::Thread(None, uuid(id)?.into()),
-        ["boots", id] => Named::Boot(uuid(id)?.into()),
-        ["artifacts", sha] => Named::Artifact(ArtifactSha::parse(sha)?),
-        [workspace] => Named::Workspace(uuid(workspace)?.into()),
+        ["workspaces", id] => NamedObject::Workspace(uuid(id)?.into()),
+        ["channels", id] => NamedObject::Channel(None, uuid(id)?.into()),
+        ["threads", id] => NamedObject::Thread(None, uuid(id)?.into()),
+        ["boots", id] => NamedObject::Boot(uuid(id)?.into()),
+        ["artifacts", sha] => NamedObject::Artifact(ArtifactSha::parse(sha)?),
+        [workspace] => NamedObject::Workspace(uuid(workspace)?.into()),
         [workspace, "channels", channel] => {
-            Named::Channel(Some(uuid(workspace)?.into()), uuid(channel)?.into())
+            NamedObject::Channel(Some(uuid(workspace)?.into()), uuid(channel)?.into())
         }
         [workspace, "channels", channel, "threads", thread] => {
-            Named::Thread(Some((uuid(workspace)?.into(), uuid(channel)?.into())), uuid(thread)?.into())
+            NamedObject::Thread(Some((uuid(workspace)?.into(), uuid(channel)?.into())), uuid(thread)?.into())
         }
-        [workspace, "channels", channel, "threads", thread, "messages", message] => Named::Message(
+        [workspace, "channels", channel, "threads", thread, "messages", message] => NamedObject::Message(
             uuid(workspace)?.into(),
             uuid(channel)?.into(),
             uuid(thread)?.into(),
@@ -133,19 +133,19 @@ mod tests {
         let sha = "ab".repeat(32);
         let hash = format!("sha256:{}", "0f".repeat(32));
         let cases = [
-            (format!("svc://{w}"), Named::Workspace(id(1))),
-            (format!("svc://{w}/channels/{c}"), Named::Channel(Some(id(1)), id(2))),
-            (format!("svc://{w}/channels/{c}/threads/{t}"), Named::Thread(Some((id(1), id(2))), id(3))),
+            (format!("svc://{w}"), NamedObject::Workspace(id(1))),
+            (format!("svc://{w}/channels/{c}"), NamedObject::Channel(Some(id(1)), id(2))),
+            (format!("svc://{w}/channels/{c}/threads/{t}"), NamedObject::Thread(Some((id(1), id(2))), id(3))),
             (
                 format!("svc://{w}/channels/{c}/threads/{t}/messages/{m}"),
-                Named::Message(id(1), id(2), id(3), id(4)),
+                NamedObject::Message(id(1), id(2), id(3), id(4)),
             ),
-            ("svc:event/17".to_owned(), Named::Event(17)),
-            (format!("svc://workspaces/{w}"), Named::Workspace(id(1))),
-            (format!("svc://channels/{c}"), Named::Channel(None, id(2))),
-            (format!("svc://threads/{t}"), Named::Thread(None, id(3))),
-            (format!("svc://boots/{c}"), Named::Boot(id(2))),
-            (format!("svc://artifacts/{sha}"), Named::Artifact(ArtifactSha::parse(&sha).unwrap())),
+            ("svc:event/17".to_owned(), NamedObject::Event(17)),
+            (format!("svc://workspaces/{w}"), NamedObject::Workspace(id(1))),
+            (format!("svc://channels/{c}"), NamedObject::Channel(None, id(2))),
+            (format!("svc://threads/{t}"), NamedObject::Thread(None, id(3))),
+            (format!("svc://boots/{c}"), NamedObject::Boot(id(2))),
+            (format!("svc://artifacts/{sha}"), NamedObject::Artifact(ArtifactSha::parse(&sha).unwrap())),
         ];
         for (uri, named) in cases {
             assert_eq!(Address::parse(&uri), Some(Address { named, hash: None }), "{uri}");

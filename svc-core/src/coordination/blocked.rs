@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use crate::Result;
-use crate::coordination::thread::ThreadState;
+use crate::coordination::thread_row::ThreadState;
 use crate::log::replay::Replayed;
 
 /// Returns how many of the threads `awaited` are unfinished, or `None` if that is not known.

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::Result;
 use crate::coordination::notices::{NewNotice, post_notice};
-use crate::coordination::thread::Thread;
+use crate::coordination::thread_row::Thread;
 use crate::error::{Code, Error};
 use crate::id::ThreadId;
 use crate::limits::{BUDGET_LOW_PERCENT, BUDGET_MAX, WALL_SECS_MAX};
@@ -211,7 +211,7 @@ impl Budget {
 }
 
 /// A budget as it is stored.
-struct Stored {
+struct StoredBudget {
     budget: Budget,
     worked_micros: i64,
     claimed_at: Option<Time>,
@@ -219,7 +219,7 @@ struct Stored {
 }
 
 columns! {
-    stored_columns: Stored as t {
+    stored_columns: StoredBudget as t {
         worked_micros,
         claimed_at,
         until = assignment_expires_at,
@@ -248,7 +248,7 @@ columns! {
 
 /// Loads the budget of a thread, with the time of the claim in its row.
 pub(in crate::coordination) fn load(cx: &Read<'_>, thread: ThreadId) -> Result<Budget> {
-    let found: Option<Stored> = cx.one(LOAD, &[&thread])?;
+    let found: Option<StoredBudget> = cx.one(LOAD, &[&thread])?;
     let stored = found.ok_or_else(|| Error::not_found("thread"))?;
     // A claim is worked on only from its beginning until its lease lapses.
     let running = stored.claimed_at.zip(stored.until).map_or(0, |(from, until)| {

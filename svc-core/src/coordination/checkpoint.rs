@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::{Map, Value};
 
 use crate::Result;
-use crate::coordination::thread::Thread;
+use crate::coordination::thread_row::Thread;
 use crate::coordination::workers;
 use crate::error::Error;
 use crate::id::{MemberId, ThreadId};
@@ -20,7 +20,7 @@ use crate::log::event::{Event, EventKind};
 use crate::log::replay::Replayed;
 use crate::op::{DestroyPermit, Feature, Read, Records, Write, purged};
 use crate::schema::{BRIEF, SAMPLE};
-use crate::store::{FromValue, Value as Stored, columns};
+use crate::store::{FromValue, Value as StoredValue, columns};
 use crate::time::Time;
 
 pub(crate) fn feature() -> Feature {
@@ -107,7 +107,7 @@ impl Left {
 }
 
 impl FromValue for Left {
-    fn from_value(value: Stored) -> Result<Self> {
+    fn from_value(value: StoredValue) -> Result<Self> {
         Value::from_value(value).map(Self::of)
     }
 }

@@ -15,7 +15,7 @@ use crate::coordination::checkpoint::{self, Checkpoint};
 use crate::coordination::lifecycle::transition::{self, Reason};
 use crate::coordination::notices::{self, Notice};
 use crate::coordination::rules;
-use crate::coordination::thread::{Thread, ThreadState, visible_thread};
+use crate::coordination::thread_row::{Thread, ThreadState, visible_thread};
 use crate::error::Problem;
 use crate::id::ThreadId;
 use crate::identity::floor::LogRange;

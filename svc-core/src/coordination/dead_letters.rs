@@ -10,16 +10,16 @@ use serde_json::{Value, json};
 
 use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
-use crate::conversation::places::visible;
+use crate::conversation::visibility::visible;
 use crate::coordination::budget::{self, Limit};
-use crate::coordination::thread::{Held, Thread, visible_thread};
+use crate::coordination::thread_row::{HeldClaim, Thread, visible_thread};
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, DeadLetterId, LeaseId, MemberId, ThreadId};
-use crate::identity::workspaces::Here;
+use crate::identity::workspaces::OwnWorkspaceId;
 use crate::log::event::{Event, EventKind, Recorded};
 use crate::log::replay::Replayed;
 use crate::op::{Answer, Feature, Read, Records, Sample, Write, idempotent, read};
-use crate::page::{Counted, Cursor, Limit as PageLimit, Page, rows_to_read};
+use crate::page::{BoundedCount, Cursor, Limit as PageLimit, Page, rows_to_read};
 use crate::schema::brief;
 use crate::store::{columns, new_row};
 use crate::time::Time;
@@ -183,7 +183,7 @@ impl<I> Answer<I> for DeadLetter {
         Some(self.id)
     }
 
-    fn again(cx: &Read<'_>, _: &I, id: DeadLetterId) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, _: &I, id: DeadLetterId) -> Result<Self> {
         visible_letter(cx, id)
     }
 }
@@ -192,7 +192,7 @@ impl<I> Answer<I> for DeadLetter {
 pub(in crate::coordination) fn add(
     cx: &mut Write<'_>,
     thread: &Thread,
-    held: Held,
+    held: HeldClaim,
     exceeded: &[Limit],
 ) -> Result<Recorded> {
     let dead_letter_id: DeadLetterId = cx.new_id()?;
@@ -240,7 +240,7 @@ const SETTLE: &str = "update dead_letters set settled_at = $2 where thread_id = 
 #[schemars(transform = brief(""))]
 struct ListDeadLetters {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     cursor: Option<Cursor>,
     limit: Option<PageLimit>,
 }
@@ -250,9 +250,9 @@ fn list_dead_letters(cx: &Read<'_>, input: &ListDeadLetters) -> Result<Page<Dead
     let after = Cursor::after(input.cursor);
     let rows = rows_to_read(input.limit);
     let horizon = cx.horizon(HORIZON, &[&workspace_id], after)?;
-    let sight = cx.caller().sight.params();
+    let visibility = cx.caller().visibility.params();
     let last = horizon.up_to();
-    let params = sight.and(&[&workspace_id, &after, &rows, &last]);
+    let params = visibility.and(&[&workspace_id, &after, &rows, &last]);
     Ok(Page::within(horizon, cx.rows(LIST, &params)?, input.limit, |letter: &DeadLetter| letter.lsn))
 }
 
@@ -266,11 +266,11 @@ const LIST: &str = concat!(
 );
 
 /// Counts the dead letters that are not settled, of threads that the caller may see, among the oldest `most`.
-pub(in crate::coordination) fn count(cx: &Read<'_>, most: i64) -> Result<Counted> {
-    let params = cx.caller().sight.params();
+pub(in crate::coordination) fn count(cx: &Read<'_>, most: i64) -> Result<BoundedCount> {
+    let params = cx.caller().visibility.params();
     let found: Option<(i64, i64)> = cx.one(COUNT, &params.and(&[&cx.caller().workspace_id, &most]))?;
     let (count, looked_at) = found.unwrap_or_default();
-    Ok(Counted::of(count, looked_at, most))
+    Ok(BoundedCount::of(count, looked_at, most))
 }
 
 const COUNT: &str = concat!(
@@ -297,7 +297,7 @@ const HORIZON: &str = "
 #[serde(deny_unknown_fields)]
 struct RequeueDeadLetter {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     /// The dead letter.
     dead_letter_id: DeadLetterId,
 }
@@ -321,8 +321,8 @@ const FORGET_ATTEMPTS: &str = "update threads set attempts = 0 where id = $1";
 
 /// Loads a dead letter, if the caller may see its thread.
 fn visible_letter(cx: &Read<'_>, id: DeadLetterId) -> Result<DeadLetter> {
-    let sight = cx.caller().sight.params();
-    let found = cx.one(VISIBLE, &sight.and(&[&id, &cx.caller().workspace_id]))?;
+    let visibility = cx.caller().visibility.params();
+    let found = cx.one(VISIBLE, &visibility.and(&[&id, &cx.caller().workspace_id]))?;
     found.ok_or_else(|| Error::not_found("dead letter"))
 }
 

@@ -9,16 +9,18 @@ use serde_json::json;
 
 use crate::Result;
 use crate::capability::Capability::WorkspaceRead;
-use crate::conversation::places::visible;
+use crate::conversation::visibility::visible;
+use crate::coordination::conflicts::{
+    self, ConflictDetail, ConflictReport, Reason, WaitingCandidate, candidate_columns, is_waiting,
+};
 use crate::coordination::footprint::{Footprint, Repo, RepoKey};
 use crate::coordination::obstacles::Conflict;
-use crate::coordination::thread::{Thread, thread_of_workspace};
-use crate::coordination::waiting::{self, Candidate, Detail, Reason, Waiting, candidate_columns, is_waiting};
+use crate::coordination::thread_row::{Thread, thread_of_workspace};
 use crate::id::{ChannelId, ThreadId};
-use crate::identity::workspaces::Here;
+use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::PAGE_BYTES;
 use crate::op::{Feature, Read, read};
-use crate::page::{Counted, Cursor, Horizon, Limit, Page, Rows, json_bytes, rows_to_read};
+use crate::page::{BoundedCount, Cursor, Limit, Page, PageRows, ScanHorizon, json_bytes, rows_to_read};
 use crate::store::ToParam;
 
 pub(crate) fn feature() -> Feature {
@@ -49,7 +51,7 @@ pub(crate) fn feature() -> Feature {
 #[serde(deny_unknown_fields)]
 struct ListDeferredThreads {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     /// Also list threads that wait for unfinished threads (`dependencies`), that require skills which no
     /// active, unfrozen member has all of (`skills`), whose budget has a limit that is used up (`budget`), or
     /// that have an unsettled dead letter (`dead-letter`); or all of these (`any`). Default: only threads
@@ -87,20 +89,21 @@ fn list_deferred_threads(cx: &Read<'_>, input: &ListDeferredThreads) -> Result<P
     let wants_more = input.reason.is_some();
     let after = Cursor::after(input.cursor);
     let horizon = if wants_more { HORIZON } else { HORIZON_OF_FOOTPRINTS };
-    let mut horizon = waiting::horizon(cx, horizon, &[&workspace_id], after)?;
+    let mut horizon = conflicts::horizon(cx, horizon, &[&workspace_id], after)?;
     let now = cx.now();
     let last = horizon.up_to();
     let params: [&dyn ToParam; 5] = [&workspace_id, &now, &after, &last, &repo];
     let candidates = if wants_more { CANDIDATES } else { CANDIDATES_WITH_FOOTPRINT };
-    let candidates: Vec<Candidate> = cx.query(candidates, &cx.caller().sight.params().and(&params))?;
-    let mut waiting = Waiting::find(cx, input.reason, Detail::All, &candidates)?;
+    let candidates: Vec<WaitingCandidate> =
+        cx.query(candidates, &cx.caller().visibility.params().and(&params))?;
+    let mut waiting = ConflictReport::find(cx, input.reason, ConflictDetail::All, &candidates)?;
     let mut deferred = Vec::new();
     let mut bytes = 0_usize;
     let mut covered = after;
     let most = usize::try_from(rows_to_read(input.limit)).unwrap_or(usize::MAX);
     for candidate in candidates {
         let Some(obstacles) = waiting.obstacles(cx, &candidate)? else {
-            horizon = Horizon(Some(covered));
+            horizon = ScanHorizon(Some(covered));
             break;
         };
         covered = candidate.lsn;
@@ -116,25 +119,25 @@ fn list_deferred_threads(cx: &Read<'_>, input: &ListDeferredThreads) -> Result<P
             break;
         }
         if ends {
-            horizon = Horizon(Some(covered));
+            horizon = ScanHorizon(Some(covered));
             break;
         }
     }
-    let rows = Rows::collected(deferred, bytes >= PAGE_BYTES);
+    let rows = PageRows::collected(deferred, bytes >= PAGE_BYTES);
     Ok(Page::within(horizon, rows, input.limit, |thread: &DeferredThread| thread.lsn))
 }
 
 /// Counts the threads whose footprints conflict.
 ///
 /// Checks the threads with a footprint that one page would cover.
-pub(in crate::coordination) fn count(cx: &Read<'_>) -> Result<Counted> {
+pub(in crate::coordination) fn count(cx: &Read<'_>) -> Result<BoundedCount> {
     let workspace = cx.caller().workspace_id;
-    let horizon = waiting::horizon(cx, HORIZON_OF_FOOTPRINTS, &[&workspace], 0)?;
+    let horizon = conflicts::horizon(cx, HORIZON_OF_FOOTPRINTS, &[&workspace], 0)?;
     let (repo, after, last, now): (Option<RepoKey>, i64, _, _) = (None, 0, horizon.up_to(), cx.now());
     let params: [&dyn ToParam; 5] = [&workspace, &now, &after, &last, &repo];
-    let candidates: Vec<Candidate> =
-        cx.query(CANDIDATES_WITH_FOOTPRINT, &cx.caller().sight.params().and(&params))?;
-    let mut waiting = Waiting::find(cx, None, Detail::Any, &candidates)?;
+    let candidates: Vec<WaitingCandidate> =
+        cx.query(CANDIDATES_WITH_FOOTPRINT, &cx.caller().visibility.params().and(&params))?;
+    let mut waiting = ConflictReport::find(cx, None, ConflictDetail::Any, &candidates)?;
     let mut count = 0_i64;
     let mut is_all = horizon.0.is_none();
     for candidate in candidates {
@@ -146,7 +149,7 @@ pub(in crate::coordination) fn count(cx: &Read<'_>) -> Result<Counted> {
             count = count.saturating_add(1);
         }
     }
-    Ok(Counted { count, is_all })
+    Ok(BoundedCount { count, is_all })
 }
 
 impl DeferredThread {

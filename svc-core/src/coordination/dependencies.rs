@@ -13,9 +13,9 @@ use uuid::Uuid;
 
 use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
-use crate::conversation::places::{self, visible};
+use crate::conversation::visibility::{self, visible};
 use crate::coordination::rules::is_claimable;
-use crate::coordination::thread::{Thread, ThreadState, threads_of_workspace, visible_thread};
+use crate::coordination::thread_row::{Thread, ThreadState, threads_of_workspace, visible_thread};
 use crate::coordination::{blocked, queue};
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, ThreadId};
@@ -163,7 +163,10 @@ fn add_thread_dependency(cx: &mut Write<'_>, input: &AddThreadDependency) -> Res
     if present {
         return Ok(thread);
     }
-    places::check_visible_to_all(&places::visible_channel(cx, awaited.channel_id)?, thread.channel_id)?;
+    visibility::check_visible_to_all(
+        &visibility::visible_channel(cx, awaited.channel_id)?,
+        thread.channel_id,
+    )?;
     thread.check_unfinished()?;
     if usize::try_from(count).is_ok_and(|count| count >= DEPENDENCIES_MAX) {
         return Err(Error::wrong_state(format!("a thread waits for at most {DEPENDENCIES_MAX} others")));
@@ -211,13 +214,13 @@ fn check_no_cycle(cx: &Read<'_>, thread: &Thread, awaited: &Thread) -> Result<()
         return refusal("a thread cannot wait for itself");
     }
     let found = match walk(cx, DOWNSTREAM, thread.id, awaited.id)? {
-        Walk::Unfinished => walk(cx, UPSTREAM, awaited.id, thread.id)?,
+        DependencyWalk::Unfinished => walk(cx, UPSTREAM, awaited.id, thread.id)?,
         found => found,
     };
     match found {
-        Walk::NoPath => Ok(()),
-        Walk::Met => refusal("the other thread waits for this one already, directly or not"),
-        Walk::Unfinished => Err(Error::wrong_state(format!(
+        DependencyWalk::NoPath => Ok(()),
+        DependencyWalk::Met => refusal("the other thread waits for this one already, directly or not"),
+        DependencyWalk::Unfinished => Err(Error::wrong_state(format!(
             "{DEPENDENCY_WALK_MAX} or more threads wait for this one, and the other one waits for as many: \
              remove finished dependencies first"
         ))),
@@ -226,7 +229,7 @@ fn check_no_cycle(cx: &Read<'_>, thread: &Thread, awaited: &Thread) -> Result<()
 
 /// The result of a walk along dependencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Walk {
+enum DependencyWalk {
     /// It reached the thread that it searched for.
     Met,
     /// It visited everything without reaching that thread.
@@ -235,14 +238,14 @@ enum Walk {
     Unfinished,
 }
 
-fn walk(cx: &Read<'_>, sql: &'static str, from: ThreadId, to: ThreadId) -> Result<Walk> {
+fn walk(cx: &Read<'_>, sql: &'static str, from: ThreadId, to: ThreadId) -> Result<DependencyWalk> {
     let (visited, met): (i64, bool) = cx
         .one(sql, &[&from, &to, &DEPENDENCY_WALK_MAX])?
         .ok_or_else(|| Error::internal("a count returned no row"))?;
     Ok(match met {
-        true => Walk::Met,
-        false if visited < DEPENDENCY_WALK_MAX => Walk::NoPath,
-        false => Walk::Unfinished,
+        true => DependencyWalk::Met,
+        false if visited < DEPENDENCY_WALK_MAX => DependencyWalk::NoPath,
+        false => DependencyWalk::Unfinished,
     })
 }
 
@@ -361,7 +364,7 @@ fn list_thread_dependencies(
     input: &ListThreadDependencies,
 ) -> Result<Page<Dependency, (i64, Uuid)>> {
     let thread = visible_thread(cx, input.thread_id)?;
-    let items = cx.query(LIST, &cx.caller().sight.params().and(&[&thread.id]))?;
+    let items = cx.query(LIST, &cx.caller().visibility.params().and(&[&thread.id]))?;
     Ok(Page::rest(items, input.cursor, |item: &Dependency| (item.lsn, item.thread_id.uuid())))
 }
 
@@ -376,7 +379,7 @@ const LIST: &str = concat!(
 );
 
 /// The threads that a new thread waits for.
-pub(super) struct Awaited {
+pub(super) struct NewDependencies {
     /// Their ids, without duplicates.
     pub ids: Vec<ThreadId>,
     /// How many of them are unfinished.
@@ -384,21 +387,21 @@ pub(super) struct Awaited {
 }
 
 /// Loads the threads `ids`, which the caller and everybody who sees `channel` must be allowed to see.
-pub(super) fn visible_all(cx: &Read<'_>, ids: &[ThreadId], channel: ChannelId) -> Result<Awaited> {
+pub(super) fn visible_all(cx: &Read<'_>, ids: &[ThreadId], channel: ChannelId) -> Result<NewDependencies> {
     let ids: Vec<ThreadId> = ids.iter().copied().collect::<BTreeSet<_>>().into_iter().collect();
     let found = standing(cx, &ids)?;
     if found.len() != ids.len() {
         return Err(not_found_in_list());
     }
-    let visible = |(at, _, _): &(ChannelId, ThreadState, i64)| places::visible_channel(cx, *at);
+    let visible = |(at, _, _): &(ChannelId, ThreadState, i64)| visibility::visible_channel(cx, *at);
     let stand_in = found.iter().map(visible).collect::<Result<Vec<_>>>().map_err(as_hidden_in_list)?;
-    stand_in.iter().try_for_each(|place| places::check_visible_to_all(place, channel))?;
+    stand_in.iter().try_for_each(|place| visibility::check_visible_to_all(place, channel))?;
     let mut unfinished: i64 = 0;
     for (_, state, dependents) in found {
         check_room_for_dependent(dependents)?;
         unfinished = unfinished.saturating_add(i64::from(!state.is_finished()));
     }
-    Ok(Awaited { ids, unfinished })
+    Ok(NewDependencies { ids, unfinished })
 }
 
 fn not_found_in_list() -> Error {

@@ -17,7 +17,7 @@ use crate::coordination::lifecycle::open_conversation;
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, MemberId, ThreadId};
 use crate::identity::members::{Member, load_member};
-use crate::identity::workspaces::Here;
+use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::DM_OTHERS_MAX;
 use crate::op::{Answer, Feature, Operation, Read, Records, Sample, Write, destructive, idempotent, read};
 use crate::page::{Cursor, Limit, Page};
@@ -87,7 +87,7 @@ impl<I> Answer<I> for Dm {
         Some(self.id)
     }
 
-    fn again(cx: &Read<'_>, _: &I, id: ChannelId) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, _: &I, id: ChannelId) -> Result<Self> {
         dm(cx, direct::load(cx, id)?.id)
     }
 }
@@ -103,7 +103,7 @@ impl<I> Answer<I> for Dm {
 #[serde(deny_unknown_fields)]
 struct OpenDm {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     /// The members to talk to, 1 to 10; you need not be among them.
     #[schemars(length(min = 1))]
     member_ids: Items<MemberId, DM_OTHERS_MAX>,
@@ -153,7 +153,7 @@ const FIRST_THREAD: &str = "select id from threads where channel_id = $1 order b
 #[schemars(transform = brief(""))]
 struct ListDms {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     cursor: Option<Cursor>,
     limit: Option<Limit>,
 }
@@ -225,7 +225,7 @@ impl<I> Answer<I> for LeftDm {
         Some(*self)
     }
 
-    fn again(cx: &Read<'_>, _: &I, left: Self) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, _: &I, left: Self) -> Result<Self> {
         direct::load(cx, left.channel_id).map(|_| left)
     }
 }

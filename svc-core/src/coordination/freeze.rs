@@ -17,7 +17,7 @@ use crate::id::MemberId;
 use crate::identity::authority::check_is_other;
 use crate::identity::members::{self, Member, MemberFreeze, load_member};
 use crate::identity::tokens::check_reaches_no_further;
-use crate::identity::workspaces::Here;
+use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::FREEZE_REASON_MAX;
 use crate::log::event::{Event, EventKind, Invalidates, Subject};
 use crate::log::replay::Replayed;
@@ -130,7 +130,7 @@ impl Event for MemberUnfrozen {
 #[serde(deny_unknown_fields)]
 pub struct FreezeMember {
     /// The workspace; it must be yours. Default: your own.
-    pub workspace_id: Here,
+    pub workspace_id: OwnWorkspaceId,
     /// The member to freeze.
     pub member_id: MemberId,
     /// Why, for administrators and for readers of the log.
@@ -155,7 +155,7 @@ impl<I> Answer<I> for FrozenMember {
         Some((self.freeze.member_id, self.freeze.frozen_at, self.claims_released))
     }
 
-    fn again(cx: &Read<'_>, _: &I, (member, frozen_at, claims_released): Self::Kept) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, _: &I, (member, frozen_at, claims_released): Self::Kept) -> Result<Self> {
         let present = members::freeze_of(cx, &load_member(cx, member)?)?;
         let freeze = present.filter(|freeze| freeze.frozen_at == frozen_at);
         Ok(Self { freeze: freeze.ok_or_else(|| Error::not_found("freeze"))?, claims_released })
@@ -167,7 +167,7 @@ pub const FREEZE_MEMBER: TypedOperation<FreezeMember, FrozenMember> = TypedOpera
 
 /// The freeze that the steps of a call belong to.
 #[derive(Clone, Copy, Serialize, Deserialize)]
-struct Begun {
+struct FreezeProgress {
     frozen_at: Time,
     claims_released: i64,
 }
@@ -177,7 +177,7 @@ struct Begun {
 fn freeze_member(
     cx: &mut Write<'_>,
     input: &FreezeMember,
-    begun: &mut Option<Begun>,
+    begun: &mut Option<FreezeProgress>,
 ) -> Result<Option<FrozenMember>> {
     let member = member_of(cx, input.workspace_id, input.member_id)?;
     check_is_other(cx.caller(), member.id, "freezes itself")?;
@@ -194,12 +194,13 @@ fn freeze_member(
             let frozen = MemberFrozen { member_id: member.id, reason, claims_released };
             cx.emit(Subject::WORKSPACE.about(member.id), &frozen)?;
             let freeze = members::freeze(cx, &member, reason)?;
-            *begun = Some(Begun { frozen_at: freeze.frozen_at, claims_released });
+            *begun = Some(FreezeProgress { frozen_at: freeze.frozen_at, claims_released });
             freeze
         }
     };
     let frozen_at = freeze.frozen_at;
-    let claims_released = begun.get_or_insert(Begun { frozen_at, claims_released: 0 }).claims_released;
+    let claims_released =
+        begun.get_or_insert(FreezeProgress { frozen_at, claims_released: 0 }).claims_released;
     if claims::end_some(cx, member.id, ClaimEnd::Frozen)?.more {
         return Ok(None);
     }
@@ -207,7 +208,7 @@ fn freeze_member(
 }
 
 /// Loads a member of the caller's workspace, which the request may also name.
-fn member_of(cx: &Read<'_>, workspace: Here, member: MemberId) -> Result<Member> {
+fn member_of(cx: &Read<'_>, workspace: OwnWorkspaceId, member: MemberId) -> Result<Member> {
     workspace.of(cx)?;
     load_member(cx, member)
 }
@@ -219,7 +220,7 @@ fn member_of(cx: &Read<'_>, workspace: Here, member: MemberId) -> Result<Member>
 #[serde(deny_unknown_fields)]
 pub struct UnfreezeMember {
     /// The workspace; it must be yours. Default: your own.
-    pub workspace_id: Here,
+    pub workspace_id: OwnWorkspaceId,
     /// The member to unfreeze.
     pub member_id: MemberId,
 }
@@ -245,7 +246,7 @@ fn unfreeze_member(cx: &mut Write<'_>, input: &UnfreezeMember) -> Result<Option<
 #[serde(deny_unknown_fields)]
 struct ListFrozenMembers {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     cursor: Option<Cursor>,
     limit: Option<Limit>,
 }

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::Result;
 use crate::conversation::messages;
-use crate::conversation::places;
+use crate::conversation::visibility;
 use crate::id::{MemberId, MessageId, ThreadId};
 use crate::limits::NOTICES_MAX;
 use crate::log::event::{Event, EventKind, Recorded, Subject};
@@ -104,7 +104,7 @@ pub(in crate::coordination) fn post_recorded(
     notice: &NewNotice<'_>,
 ) -> Result<(Recorded, MessageId)> {
     let words = messages::seal_in_job(cx, notice.text, &json!({"notice": notice.name}))?;
-    let place = places::place_of_workspace(cx, thread)?;
+    let place = visibility::place_of_workspace(cx, thread)?;
     let message_id = messages::post_sealed(cx, &place, author, &words)?.id;
     let event = ThreadNotice { notice: notice.name, message_id, data: &notice.data };
     let recorded = cx.emit(Subject::thread(place.channel_id, thread), &event)?;

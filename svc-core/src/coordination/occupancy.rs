@@ -12,16 +12,16 @@ use serde_json::json;
 
 use crate::Result;
 use crate::capability::Capability::WorkspaceRead;
-use crate::conversation::places::visible;
+use crate::conversation::visibility::visible;
 use crate::coordination::pauses::{self, RepoPause};
 use crate::coordination::slots::{self, UsedSlot};
 use crate::coordination::{dead_letters, deferred, queue};
 use crate::id::MemberId;
 use crate::identity::members;
-use crate::identity::workspaces::Here;
+use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::{OCCUPANCY_COUNT_MAX, OCCUPANCY_MEMBERS_MAX};
 use crate::op::{Feature, Read, read};
-use crate::page::Counted;
+use crate::page::BoundedCount;
 
 pub(crate) fn feature() -> Feature {
     Feature::new().operations(
@@ -102,7 +102,7 @@ struct Occupancy {
 #[serde(deny_unknown_fields)]
 struct GetWorkspaceOccupancy {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
 }
 
 fn get_workspace_occupancy(cx: &Read<'_>, input: &GetWorkspaceOccupancy) -> Result<Occupancy> {
@@ -111,7 +111,7 @@ fn get_workspace_occupancy(cx: &Read<'_>, input: &GetWorkspaceOccupancy) -> Resu
     let idle = idle(cx, &busy)?;
     busy.truncate(usize::try_from(OCCUPANCY_MEMBERS_MAX).unwrap_or(usize::MAX));
     let ready = queue::count(cx, OCCUPANCY_COUNT_MAX)?;
-    let ready = Counted::of(ready, ready, OCCUPANCY_COUNT_MAX);
+    let ready = BoundedCount::of(ready, ready, OCCUPANCY_COUNT_MAX);
     let deferred = deferred::count(cx)?;
     let in_review = in_review(cx)?;
     let dead = dead_letters::count(cx, OCCUPANCY_COUNT_MAX)?;
@@ -135,18 +135,18 @@ fn get_workspace_occupancy(cx: &Read<'_>, input: &GetWorkspaceOccupancy) -> Resu
 }
 
 /// Returns the members with live, visible claims, those with most first, and the number of these claims.
-fn busy(cx: &Read<'_>) -> Result<(Vec<BusyMember>, Counted)> {
-    let sight = cx.caller().sight.params();
+fn busy(cx: &Read<'_>) -> Result<(Vec<BusyMember>, BoundedCount)> {
+    let visibility = cx.caller().visibility.params();
     let workspace = cx.caller().workspace_id;
     let now = cx.now();
     let rows: Vec<(MemberId, i64, i64)> =
-        cx.query(BUSY, &sight.and(&[&workspace, &now, &OCCUPANCY_COUNT_MAX]))?;
+        cx.query(BUSY, &visibility.and(&[&workspace, &now, &OCCUPANCY_COUNT_MAX]))?;
     let sums = rows.iter().fold((0_i64, 0_i64), |(claims, looked_at), row| {
         (claims.saturating_add(row.1), looked_at.saturating_add(row.2))
     });
     let members = rows.into_iter().map(|(member_id, claims, _)| BusyMember { member_id, claims });
     let busy = members.filter(|member| member.claims > 0).collect();
-    Ok((busy, Counted::of(sums.0, sums.1, OCCUPANCY_COUNT_MAX)))
+    Ok((busy, BoundedCount::of(sums.0, sums.1, OCCUPANCY_COUNT_MAX)))
 }
 
 /// Selects, by holder, the number of live, visible claims, and the number of all claims that were counted.
@@ -162,17 +162,18 @@ const BUSY: &str = concat!(
 
 fn idle(cx: &Read<'_>, busy: &[BusyMember]) -> Result<Vec<IdleMember>> {
     let busy: BTreeSet<MemberId> = busy.iter().map(|busy| busy.member_id).collect();
-    let able = members::able_to_work(cx, OCCUPANCY_MEMBERS_MAX)?.into_iter();
+    let able = members::available_members(cx, OCCUPANCY_MEMBERS_MAX)?.into_iter();
     let idle = able.filter(|(member, _)| !busy.contains(member));
     Ok(idle.map(|(member_id, handle)| IdleMember { member_id, handle }).collect())
 }
 
-fn in_review(cx: &Read<'_>) -> Result<Counted> {
-    let sight = cx.caller().sight.params();
+fn in_review(cx: &Read<'_>) -> Result<BoundedCount> {
+    let visibility = cx.caller().visibility.params();
     let workspace = cx.caller().workspace_id;
-    let found: Option<(i64, i64)> = cx.one(IN_REVIEW, &sight.and(&[&workspace, &OCCUPANCY_COUNT_MAX]))?;
+    let found: Option<(i64, i64)> =
+        cx.one(IN_REVIEW, &visibility.and(&[&workspace, &OCCUPANCY_COUNT_MAX]))?;
     let (count, looked_at) = found.unwrap_or_default();
-    Ok(Counted::of(count, looked_at, OCCUPANCY_COUNT_MAX))
+    Ok(BoundedCount::of(count, looked_at, OCCUPANCY_COUNT_MAX))
 }
 
 const IN_REVIEW: &str = concat!(

@@ -13,14 +13,14 @@ use crate::coordination::obstacles::Obstacle;
 use crate::coordination::queue;
 use crate::error::{Code, Error};
 use crate::id::{MemberId, WorkspaceId};
-use crate::identity::workspaces::Here;
+use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::{PAUSE_REASON_MAX, PAUSES_MAX};
 use crate::log::event::{Event, EventKind, Invalidates, Subject};
 use crate::log::replay::{Replayed, RowChange};
 use crate::op::{Answer, Feature, Read, Records, Sample, Write, destructive, idempotent, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::schema::{brief, default_is};
-use crate::store::{FromValue as _, Value as Stored, columns, new_row};
+use crate::store::{FromValue as _, Value as StoredValue, columns, new_row};
 use crate::text::Prose;
 use crate::time::Time;
 
@@ -78,7 +78,7 @@ pub(crate) fn feature() -> Feature {
                 .texts("repo_key repo reason")
                 .derives_ids(|workspace, row| {
                     let repo = row.text("repo_key").unwrap_or_default().to_owned();
-                    let repo = RepoKey::from_value(Stored::Text(repo))?;
+                    let repo = RepoKey::from_value(StoredValue::Text(repo))?;
                     Ok(vec![Obstacle::pause(workspace, &repo).uuid()])
                 })
                 .times("paused_at")
@@ -171,7 +171,7 @@ impl<I> Answer<I> for RepoPause {
         Some(self.lsn)
     }
 
-    fn again(cx: &Read<'_>, _: &I, lsn: i64) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, _: &I, lsn: i64) -> Result<Self> {
         let pause = all(cx)?.into_iter().find(|pause| pause.lsn == lsn);
         pause.ok_or_else(|| Error::not_found("repository pause"))
     }
@@ -186,7 +186,7 @@ impl<I> Answer<I> for RepoPause {
 #[serde(deny_unknown_fields)]
 struct PauseRepo {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     /// The repository, as `owner/name`; a clone URL is accepted.
     #[schemars(transform = brief("`owner/name` or a clone URL."))]
     repo: Repo,
@@ -255,7 +255,7 @@ const SET_REASON: &str = "update repo_pauses set reason = $3 where workspace_id 
 #[serde(deny_unknown_fields)]
 struct ResumeRepo {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     /// The repository, as `owner/name`; a clone URL is accepted.
     #[schemars(transform = brief("`owner/name` or a clone URL."))]
     repo: Repo,
@@ -281,7 +281,7 @@ const RESUME: &str = "delete from repo_pauses where workspace_id = $1 and repo_k
 #[serde(deny_unknown_fields)]
 struct ListRepoPauses {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     cursor: Option<Cursor>,
     limit: Option<Limit>,
 }

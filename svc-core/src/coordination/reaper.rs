@@ -14,24 +14,24 @@ use super::claims::{ClaimEnd, end_claim};
 use crate::Result;
 use crate::conversation::follows;
 use crate::conversation::inbox::InboxReason;
-use crate::coordination::thread::{Thread, threads_of_workspace};
+use crate::coordination::thread_row::{Thread, threads_of_workspace};
 use crate::error::Error;
 use crate::id::{LeaseId, MemberId, ThreadId, WorkspaceId};
 use crate::identity::workspaces::is_live;
 use crate::limits::{REAP_MAX, REAP_TICK_SECS};
 use crate::log::event::{Event, EventKind};
 use crate::log::replay::Replayed;
-use crate::op::{Chore, Feature, Read, Round, Settings, Step, Who, Write};
+use crate::op::{Chore, ChoreProcesses, ChoreRound, Feature, Read, Settings, StepOutcome, Write};
 use crate::sync::lock;
 
 pub(crate) fn feature() -> Feature {
     let every = |settings: &Settings| settings.reap_tick;
-    let ticks = Ticks::default();
+    let ticks = ReaperTicks::default();
     Feature::new().events(vec![EventKind::of::<ClaimUnacknowledged>()]).chore(Chore {
         name: "reaper",
         every,
         lease: LEASE,
-        who: Who::OneLeader,
+        who: ChoreProcesses::OneLeader,
         run: Box::new(move |round| ticks.step(round)),
     })
 }
@@ -65,8 +65,8 @@ const LEASE: Duration = Duration::from_secs(2 * REAP_TICK_SECS.unsigned_abs());
 
 /// The reaper's ticks: each has several steps, which handle up to [`REAP_MAX`] threads together.
 #[derive(Default)]
-struct Ticks {
-    progress: Mutex<Progress>,
+struct ReaperTicks {
+    progress: Mutex<ReaperProgress>,
 }
 
 /// How far the reaper has come.
@@ -74,7 +74,7 @@ struct Ticks {
 /// It goes through the workspaces in rounds, by their ids, so that each has its turn whatever becomes of the
 /// others: a tick that ends within a round is continued there.
 #[derive(Default)]
-struct Progress {
+struct ReaperProgress {
     /// The last workspace that it has checked; `None` before the first.
     last: Option<WorkspaceId>,
     /// Whether the round was begun in an earlier tick.
@@ -86,51 +86,51 @@ struct Progress {
     failed: Option<Error>,
 }
 
-impl Ticks {
+impl ReaperTicks {
     /// Runs one step. What is still due after the last step of a tick waits for the next tick.
-    fn step(&self, round: &Round<'_>) -> Result<Step> {
+    fn step(&self, round: &ChoreRound<'_>) -> Result<StepOutcome> {
         let before = std::mem::take(&mut *lock(&self.progress));
         let (mut after, is_over) = match reap_some(round, before)? {
-            Reaped::Some(after) => {
+            ReapOutcome::Some(after) => {
                 let is_over = after.of_tick >= REAP_MAX;
                 (after, is_over)
             }
             // The tick ends with a whole round in which nothing could be done.
-            Reaped::All(after) => {
+            ReapOutcome::All(after) => {
                 let is_over = after.of_round == 0 && !after.is_continued;
-                (Progress { last: None, is_continued: false, of_round: 0, ..after }, is_over)
+                (ReaperProgress { last: None, is_continued: false, of_round: 0, ..after }, is_over)
             }
-            Reaped::NotLeading => return Ok(Step::Done),
+            ReapOutcome::NotLeading => return Ok(StepOutcome::Done),
         };
         if !is_over {
             *lock(&self.progress) = after;
-            return Ok(Step::More);
+            return Ok(StepOutcome::More);
         }
         let failed = after.failed.take();
         *lock(&self.progress) =
-            Progress { is_continued: after.last.is_some(), of_round: 0, of_tick: 0, ..after };
-        failed.map_or(Ok(Step::Done), Err)
+            ReaperProgress { is_continued: after.last.is_some(), of_round: 0, of_tick: 0, ..after };
+        failed.map_or(Ok(StepOutcome::Done), Err)
     }
 }
 
 /// The outcome of a step.
-enum Reaped {
+enum ReapOutcome {
     /// It has handled what is due in some workspaces.
-    Some(Progress),
+    Some(ReaperProgress),
     /// Nothing is due in the workspaces that are left of the round.
-    All(Progress),
+    All(ReaperProgress),
     /// Another process reaps.
     NotLeading,
 }
 
 /// Reaps the due threads of the next workspaces. A failure in one does not affect the others.
-fn reap_some(round: &Round<'_>, before: Progress) -> Result<Reaped> {
+fn reap_some(round: &ChoreRound<'_>, before: ReaperProgress) -> Result<ReapOutcome> {
     let last = before.last;
     let most = REAP_MAX.saturating_sub(before.of_tick);
     let due = round.read(move |cx| due(cx, last, most))?;
-    let Some((last, _)) = due.last().copied() else { return Ok(Reaped::All(before)) };
-    let Some(lead) = round.lead()? else { return Ok(Reaped::NotLeading) };
-    let mut after = Progress { last: Some(last), ..before };
+    let Some((last, _)) = due.last().copied() else { return Ok(ReapOutcome::All(before)) };
+    let Some(lead) = round.lead()? else { return Ok(ReapOutcome::NotLeading) };
+    let mut after = ReaperProgress { last: Some(last), ..before };
     for part in due.chunk_by(|(a, _), (b, _)| a == b) {
         let Some((workspace, _)) = part.first().copied() else { continue };
         let threads: Vec<ThreadId> = part.iter().map(|(_, thread)| *thread).collect();
@@ -146,7 +146,7 @@ fn reap_some(round: &Round<'_>, before: Progress) -> Result<Reaped> {
             }
         }
     }
-    Ok(Reaped::Some(after))
+    Ok(ReapOutcome::Some(after))
 }
 
 /// Returns due threads of the workspaces after `last`, grouped by workspace: the first of each.
@@ -201,7 +201,7 @@ fn remind(cx: &mut Write<'_>, thread: &Thread) -> Result<bool> {
     let place = thread.assignee_id.map_or(thread.place(), |holder| thread.place().about(holder));
     let recorded = cx.emit(place, &event)?;
     let concerned = (thread.assignee_id, thread.owner_id);
-    follows::tell_of_claim(cx, &recorded, InboxReason::ClaimUnacknowledged, concerned)?;
+    follows::notify_followers_of_claim(cx, &recorded, InboxReason::ClaimUnacknowledged, concerned)?;
     Ok(true)
 }
 

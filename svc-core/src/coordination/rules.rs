@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use crate::Result;
 use crate::capability::Capability::ThreadTransition;
-use crate::conversation::places;
-use crate::coordination::thread::{Held, Thread, ThreadState};
+use crate::conversation::visibility;
+use crate::coordination::thread_row::{HeldClaim, Thread, ThreadState};
 use crate::coordination::{budget, obstacles};
 use crate::error::{Code, Error, Problem};
 use crate::id::MemberId;
@@ -19,7 +19,7 @@ use crate::op::Read;
 use crate::time::Time;
 
 /// A thread, and the member who would work on it.
-pub(in crate::coordination) struct Candidate<'a> {
+pub(in crate::coordination) struct ClaimCandidate<'a> {
     pub thread: &'a Thread,
     pub member: MemberId,
     /// Whether the member is the caller; else it is to receive the claim.
@@ -27,9 +27,9 @@ pub(in crate::coordination) struct Candidate<'a> {
 }
 
 /// A rule of claiming.
-struct Rule {
+struct ClaimRule {
     /// Fails if the member cannot claim the thread because of it.
-    check: fn(&Read<'_>, &Candidate<'_>) -> Result<()>,
+    check: fn(&Read<'_>, &ClaimCandidate<'_>) -> Result<()>,
     /// Whether the receiver of a claim has to pass it too.
     at_hand_off: bool,
     /// The same as a condition on the thread `t` and its channel `c`, if it does not depend on the claimer:
@@ -38,8 +38,8 @@ struct Rule {
     in_queue: Option<&'static str>,
 }
 
-impl Rule {
-    const fn new(check: fn(&Read<'_>, &Candidate<'_>) -> Result<()>) -> Self {
+impl ClaimRule {
+    const fn new(check: fn(&Read<'_>, &ClaimCandidate<'_>) -> Result<()>) -> Self {
         Self { check, at_hand_off: false, in_queue: None }
     }
 
@@ -53,19 +53,19 @@ impl Rule {
 }
 
 /// Every rule of claiming.
-const RULES: &[Rule] = &[
-    Rule::new(is_unclaimed).in_queue("t.assignee_id is null"),
-    Rule::new(is_open).in_queue("t.state = 'open'"),
-    Rule::new(has_no_result).in_queue("not t.has_result"),
-    Rule::new(has_budget_left).at_hand_off().in_queue("not t.exhausted"),
-    Rule::new(is_not_dead).in_queue("not t.dead"),
-    Rule::new(waits_for_nothing).in_queue("t.blocked = 0"),
-    Rule::new(is_no_holder).at_hand_off(),
-    Rule::new(is_unfrozen).at_hand_off(),
-    Rule::new(has_the_skills).at_hand_off(),
-    Rule::new(sees_the_channel).at_hand_off(),
-    Rule::new(is_in_use).in_queue("c.archived_at is null and not c.dm"),
-    Rule::new(is_unobstructed),
+const RULES: &[ClaimRule] = &[
+    ClaimRule::new(is_unclaimed).in_queue("t.assignee_id is null"),
+    ClaimRule::new(is_open).in_queue("t.state = 'open'"),
+    ClaimRule::new(has_no_result).in_queue("not t.has_result"),
+    ClaimRule::new(has_budget_left).at_hand_off().in_queue("not t.exhausted"),
+    ClaimRule::new(is_not_dead).in_queue("not t.dead"),
+    ClaimRule::new(waits_for_nothing).in_queue("t.blocked = 0"),
+    ClaimRule::new(is_no_holder).at_hand_off(),
+    ClaimRule::new(is_unfrozen).at_hand_off(),
+    ClaimRule::new(has_the_skills).at_hand_off(),
+    ClaimRule::new(sees_the_channel).at_hand_off(),
+    ClaimRule::new(is_in_use).in_queue("c.archived_at is null and not c.dm"),
+    ClaimRule::new(is_unobstructed),
 ];
 
 /// The conditions of the queue on a thread `t`, except that no member has a claim on it.
@@ -94,7 +94,7 @@ pub(in crate::coordination) use is_ready;
 
 /// Fails if the caller cannot claim a thread.
 pub(in crate::coordination) fn check_claimable(cx: &Read<'_>, thread: &Thread) -> Result<()> {
-    let candidate = Candidate { thread, member: cx.caller().member_id()?, is_caller: true };
+    let candidate = ClaimCandidate { thread, member: cx.caller().member_id()?, is_caller: true };
     check(cx, &candidate, RULES.iter())
 }
 
@@ -107,7 +107,7 @@ pub(in crate::coordination) fn refusals(cx: &Read<'_>, thread: &Thread) -> Resul
         let refusal = Error::forbidden("only a member with thread:transition can claim a thread");
         return Ok(vec![refusal.problem()]);
     }
-    let candidate = Candidate { thread, member: caller.member_id()?, is_caller: true };
+    let candidate = ClaimCandidate { thread, member: caller.member_id()?, is_caller: true };
     let mut refusals = Vec::new();
     for rule in RULES {
         match (rule.check)(cx, &candidate) {
@@ -127,14 +127,14 @@ pub(in crate::coordination) fn refusals(cx: &Read<'_>, thread: &Thread) -> Resul
 
 /// Fails if a member cannot receive the claim on a thread.
 pub(in crate::coordination) fn check_receiver(cx: &Read<'_>, thread: &Thread, to: MemberId) -> Result<()> {
-    let candidate = Candidate { thread, member: to, is_caller: false };
+    let candidate = ClaimCandidate { thread, member: to, is_caller: false };
     check(cx, &candidate, RULES.iter().filter(|rule| rule.at_hand_off))
 }
 
 fn check<'r>(
     cx: &Read<'_>,
-    candidate: &Candidate<'_>,
-    mut rules: impl Iterator<Item = &'r Rule>,
+    candidate: &ClaimCandidate<'_>,
+    mut rules: impl Iterator<Item = &'r ClaimRule>,
 ) -> Result<()> {
     rules.try_for_each(|rule| (rule.check)(cx, candidate))
 }
@@ -145,11 +145,11 @@ fn not_claimable(reason: &str, detail: &str) -> Error {
 }
 
 /// Returns the live claim on a thread.
-pub(in crate::coordination) fn live(thread: &Thread, now: Time) -> Option<Held> {
+pub(in crate::coordination) fn live(thread: &Thread, now: Time) -> Option<HeldClaim> {
     thread.held.filter(|held| held.is_live(now))
 }
 
-fn is_unclaimed(cx: &Read<'_>, candidate: &Candidate<'_>) -> Result<()> {
+fn is_unclaimed(cx: &Read<'_>, candidate: &ClaimCandidate<'_>) -> Result<()> {
     let Some(held) = live(candidate.thread, cx.now()) else { return Ok(()) };
     let detail = if held.holder == candidate.member {
         "you hold its live claim already: renew it instead"
@@ -160,14 +160,14 @@ fn is_unclaimed(cx: &Read<'_>, candidate: &Candidate<'_>) -> Result<()> {
     Err(refusal.with("holder", held.holder).with("lease_expires_at", held.until))
 }
 
-fn is_open(_: &Read<'_>, Candidate { thread, .. }: &Candidate<'_>) -> Result<()> {
+fn is_open(_: &Read<'_>, ClaimCandidate { thread, .. }: &ClaimCandidate<'_>) -> Result<()> {
     if thread.state == ThreadState::Open {
         return Ok(());
     }
     Err(not_claimable("state", "it is not open").with("state", thread.state))
 }
 
-fn has_no_result(_: &Read<'_>, Candidate { thread, .. }: &Candidate<'_>) -> Result<()> {
+fn has_no_result(_: &Read<'_>, ClaimCandidate { thread, .. }: &ClaimCandidate<'_>) -> Result<()> {
     if thread.has_result {
         let detail = "it has a result: close and reopen it to have it done again";
         return Err(not_claimable("has-result", detail));
@@ -175,19 +175,19 @@ fn has_no_result(_: &Read<'_>, Candidate { thread, .. }: &Candidate<'_>) -> Resu
     Ok(())
 }
 
-fn has_budget_left(cx: &Read<'_>, Candidate { thread, .. }: &Candidate<'_>) -> Result<()> {
+fn has_budget_left(cx: &Read<'_>, ClaimCandidate { thread, .. }: &ClaimCandidate<'_>) -> Result<()> {
     budget::check_left(cx, thread).map(|_| ())
 }
 
 /// A lapsed claim that nothing has ended yet fails like any other.
-fn is_not_dead(cx: &Read<'_>, Candidate { thread, .. }: &Candidate<'_>) -> Result<()> {
+fn is_not_dead(cx: &Read<'_>, ClaimCandidate { thread, .. }: &ClaimCandidate<'_>) -> Result<()> {
     if thread.dead || budget::fails_by_lapse(cx, thread)? {
         return Err(not_claimable("dead-letter", "it failed over its budget: requeue its dead letter"));
     }
     Ok(())
 }
 
-fn waits_for_nothing(_: &Read<'_>, Candidate { thread, .. }: &Candidate<'_>) -> Result<()> {
+fn waits_for_nothing(_: &Read<'_>, ClaimCandidate { thread, .. }: &ClaimCandidate<'_>) -> Result<()> {
     if thread.blocked > 0 {
         let refusal = not_claimable("blocked", "it waits for unfinished threads");
         return Err(refusal.with("blocked", thread.blocked));
@@ -196,7 +196,7 @@ fn waits_for_nothing(_: &Read<'_>, Candidate { thread, .. }: &Candidate<'_>) -> 
 }
 
 /// The caller's own claim is refused by [`is_unclaimed`].
-fn is_no_holder(_: &Read<'_>, candidate: &Candidate<'_>) -> Result<()> {
+fn is_no_holder(_: &Read<'_>, candidate: &ClaimCandidate<'_>) -> Result<()> {
     if !candidate.is_caller && candidate.thread.assignee_id == Some(candidate.member) {
         return Err(not_claimable("claimed", "the member holds the claim already"));
     }
@@ -204,7 +204,7 @@ fn is_no_holder(_: &Read<'_>, candidate: &Candidate<'_>) -> Result<()> {
 }
 
 /// A frozen caller is refused before any change begins.
-fn is_unfrozen(cx: &Read<'_>, candidate: &Candidate<'_>) -> Result<()> {
+fn is_unfrozen(cx: &Read<'_>, candidate: &ClaimCandidate<'_>) -> Result<()> {
     if candidate.is_caller {
         return cx.caller().check_not_frozen();
     }
@@ -224,7 +224,7 @@ fn as_unfit(error: Error) -> Error {
     }
 }
 
-fn has_the_skills(cx: &Read<'_>, candidate: &Candidate<'_>) -> Result<()> {
+fn has_the_skills(cx: &Read<'_>, candidate: &ClaimCandidate<'_>) -> Result<()> {
     let skills = members::skills_of(cx, candidate.member)?;
     let required = candidate.thread.required_skills.iter();
     let missing: Vec<&String> = required.filter(|skill| !skills.contains(skill)).collect();
@@ -239,16 +239,18 @@ fn has_the_skills(cx: &Read<'_>, candidate: &Candidate<'_>) -> Result<()> {
     Err(not_claimable("missing-skills", detail).with("missing_skills", missing))
 }
 
-/// The caller has loaded the thread, which needs the sight of its channel.
-fn sees_the_channel(cx: &Read<'_>, candidate: &Candidate<'_>) -> Result<()> {
-    if candidate.is_caller || places::channel_visible_to(cx, candidate.thread.channel_id, candidate.member)? {
+/// The caller has loaded the thread, which requires that its channel is visible.
+fn sees_the_channel(cx: &Read<'_>, candidate: &ClaimCandidate<'_>) -> Result<()> {
+    if candidate.is_caller
+        || visibility::channel_visible_to(cx, candidate.thread.channel_id, candidate.member)?
+    {
         return Ok(());
     }
     Err(not_claimable("channel", "the member may not see its channel: add the member to it first"))
 }
 
-fn is_in_use(cx: &Read<'_>, Candidate { thread, .. }: &Candidate<'_>) -> Result<()> {
-    let channel = places::visible_channel(cx, thread.channel_id)?;
+fn is_in_use(cx: &Read<'_>, ClaimCandidate { thread, .. }: &ClaimCandidate<'_>) -> Result<()> {
+    let channel = visibility::visible_channel(cx, thread.channel_id)?;
     if channel.dm {
         return Err(not_claimable("dm", "it is of a direct message, and no task"));
     }
@@ -259,7 +261,7 @@ fn is_in_use(cx: &Read<'_>, Candidate { thread, .. }: &Candidate<'_>) -> Result<
     Ok(())
 }
 
-fn is_unobstructed(cx: &Read<'_>, Candidate { thread, .. }: &Candidate<'_>) -> Result<()> {
+fn is_unobstructed(cx: &Read<'_>, ClaimCandidate { thread, .. }: &ClaimCandidate<'_>) -> Result<()> {
     thread.footprint.as_ref().map_or(Ok(()), |touched| obstacles::check_free(cx, touched, Some(thread.id)))
 }
 

@@ -84,7 +84,7 @@ pub(crate) fn intern(cx: &mut Write<'_>, set: &SkillSet) -> Result<i64> {
 }
 
 /// Returns the set of required skills that an event says, as its text.
-pub(crate) fn told_by(event: &Replayed<'_>) -> Option<String> {
+pub(crate) fn skills_in_event(event: &Replayed<'_>) -> Option<String> {
     let names = event.field("required_skills")?.as_array()?;
     Some(names.iter().filter_map(|name| name.as_str()).collect::<Vec<_>>().join(","))
 }
@@ -102,16 +102,16 @@ pub(crate) fn hash_of(text: &str) -> [u8; 32] {
 ///
 /// Sets are never changed or removed, so cached ones stay valid, and only newer ones can be missing.
 #[derive(Clone, Default)]
-pub(crate) struct Sets {
+pub(crate) struct SkillSets {
     in_order: Arc<Vec<(i64, Arc<[String]>)>>,
     by_text: Arc<HashMap<String, i64>>,
 }
 
-impl Cached for Sets {
+impl Cached for SkillSets {
     const LIFETIME: Lifetime = Lifetime::Connection;
 }
 
-impl Sets {
+impl SkillSets {
     /// The id of the newest cached set.
     pub fn newest(&self) -> i64 {
         self.in_order.last().map_or(0, |(id, _)| *id)
@@ -138,7 +138,7 @@ impl Sets {
 }
 
 /// Returns the sets of the caller's workspace that the connection has cached.
-pub(crate) fn sets(cx: &Read<'_>) -> Result<Sets> {
+pub(crate) fn sets(cx: &Read<'_>) -> Result<SkillSets> {
     match cx.cached(&ONLY) {
         Some(known) => Ok(known),
         None => newer_sets(cx),
@@ -146,8 +146,8 @@ pub(crate) fn sets(cx: &Read<'_>) -> Result<Sets> {
 }
 
 /// Returns every set of the caller's workspace, reading those that are not cached.
-pub(crate) fn newer_sets(cx: &Read<'_>) -> Result<Sets> {
-    cx.with_cached(&ONLY, |known: &mut Sets| {
+pub(crate) fn newer_sets(cx: &Read<'_>) -> Result<SkillSets> {
+    cx.with_cached(&ONLY, |known: &mut SkillSets| {
         let newer = cx.query(SETS_AFTER, &[&cx.caller().workspace_id, &known.newest()])?;
         known.extend(newer);
         Ok(known.clone())
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn sets_are_known_up_to_the_newest() {
-        let mut sets = Sets::default();
+        let mut sets = SkillSets::default();
         assert_eq!((sets.newest(), sets.after(0).len()), (0, 0));
         sets.extend(vec![(1, String::new()), (2, "rust".to_owned())]);
         let earlier = sets.clone();

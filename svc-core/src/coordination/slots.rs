@@ -16,7 +16,7 @@ use crate::coordination::obstacles::{self, Obstacle};
 use crate::coordination::queue;
 use crate::error::{Code, Error};
 use crate::id::{MemberId, ThreadId, WorkspaceId};
-use crate::identity::workspaces::Here;
+use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::{
     SLOT_CAPACITY_MAX, SLOT_CLAIMS_COUNTED_MAX, SLOT_HOLDERS_MAX, SLOT_LIST_HOLDERS_MAX, SLOTS_MAX,
 };
@@ -158,7 +158,7 @@ struct SlotCapacity {
 #[serde(deny_unknown_fields)]
 struct SetSlotCapacity {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     /// The slot.
     slot: SlotName,
     /// The capacity, from 0 to 10000.
@@ -225,14 +225,14 @@ impl Answer<SetSlotCapacity> for SlotCapacity {
         Some(())
     }
 
-    fn again(cx: &Read<'_>, input: &SetSlotCapacity, (): ()) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, input: &SetSlotCapacity, (): ()) -> Result<Self> {
         let present = present(cx, input.workspace_id, &input.slot)?;
         present.ok_or_else(|| Error::not_found("slot capacity"))
     }
 }
 
 /// Returns the capacity of a slot, if it has one now.
-fn present(cx: &Read<'_>, workspace: Here, slot: &SlotName) -> Result<Option<SlotCapacity>> {
+fn present(cx: &Read<'_>, workspace: OwnWorkspaceId, slot: &SlotName) -> Result<Option<SlotCapacity>> {
     let workspace_id = workspace.of(cx)?;
     let known = known(cx, &slot_key(slot))?;
     Ok(known.map(|(_, slot, capacity)| SlotCapacity { workspace_id, slot, capacity: Some(capacity) }))
@@ -245,7 +245,7 @@ fn present(cx: &Read<'_>, workspace: Here, slot: &SlotName) -> Result<Option<Slo
 #[serde(deny_unknown_fields)]
 struct ClearSlotCapacity {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     /// The slot.
     slot: SlotName,
 }
@@ -270,7 +270,7 @@ impl Answer<ClearSlotCapacity> for SlotCapacity {
         Some(())
     }
 
-    fn again(cx: &Read<'_>, input: &ClearSlotCapacity, (): ()) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, input: &ClearSlotCapacity, (): ()) -> Result<Self> {
         let workspace_id = input.workspace_id.of(cx)?;
         let none = || Self { workspace_id, slot: input.slot.to_string(), capacity: None };
         Ok(present(cx, input.workspace_id, &input.slot)?.unwrap_or_else(none))
@@ -322,7 +322,7 @@ struct SlotHolder {
 #[serde(deny_unknown_fields)]
 struct ListSlots {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     cursor: Option<Cursor>,
 }
 
@@ -387,7 +387,7 @@ fn in_use(cx: &Read<'_>) -> Result<BTreeMap<String, SlotUse>> {
     for key in others {
         slots.entry(slot_key(&key)).or_insert_with(|| unused(key, None));
     }
-    let used = Used::count(cx, stored.iter().map(|(obstacle, _)| *obstacle).collect())?;
+    let used = SlotUseCounts::count(cx, stored.iter().map(|(obstacle, _)| *obstacle).collect())?;
     for (obstacle, key) in stored {
         let Some(slot) = slots.get_mut(&key) else { continue };
         let (used, at_least) = used.of(obstacle);
@@ -407,13 +407,13 @@ fn others(cx: &Read<'_>, limited: HashSet<&str>) -> Result<Vec<String>> {
 }
 
 /// How many live claims use slots.
-struct Used {
+struct SlotUseCounts {
     of_each: BTreeMap<Obstacle, i64>,
     /// How many of each slot are counted.
     most: i64,
 }
 
-impl Used {
+impl SlotUseCounts {
     /// Counts those of all slots: an equal share of what is counted in all, and then what is left of it.
     fn count(cx: &Read<'_>, slots: Vec<Obstacle>) -> Result<Self> {
         let share = |of: i64, slots: usize| {

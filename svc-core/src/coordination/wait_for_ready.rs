@@ -11,25 +11,25 @@ use serde_json::json;
 use crate::Result;
 use crate::capability::Capability::WorkspaceRead;
 use crate::conversation::channels::{ChannelMemberAdded, ChannelUnarchived, ChannelUpdated};
-use crate::conversation::places;
-use crate::coordination::budgets::thread::ThreadBudgetSet;
+use crate::conversation::visibility;
+use crate::coordination::budget_ops::thread::ThreadBudgetSet;
 use crate::coordination::claims::{ClaimExpired, ThreadAssignmentChanged};
 use crate::coordination::dead_letters::DeadLetterRequeued;
 use crate::coordination::dependencies::{ThreadDependencyRemoved, ThreadReady};
-use crate::coordination::footprints::ThreadFootprintChanged;
+use crate::coordination::footprint_ops::ThreadFootprintChanged;
 use crate::coordination::freeze::MemberUnfrozen;
 use crate::coordination::lifecycle::cancel::ThreadCancelled;
 use crate::coordination::lifecycle::transition::ThreadStateChanged;
 use crate::coordination::lifecycle::{ThreadCreated, ThreadSkillsChanged};
 use crate::coordination::pauses::RepoResumed;
-use crate::coordination::queue::{self, NextThread, Scope, Wanted};
+use crate::coordination::queue::{self, NextThread, QueueRequest, QueueScope};
 use crate::coordination::slots::{SlotCapacityCleared, SlotCapacitySet};
 use crate::id::{ChannelId, ThreadId};
 use crate::identity::members::{GovernanceSkillConferred, MemberSkillsChanged};
-use crate::identity::workspaces::Here;
+use crate::identity::workspaces::OwnWorkspaceId;
 use crate::log::bus::EventFilter;
 use crate::log::event::Event;
-use crate::op::{Feature, LongPoll, Poll, Read, Supply, WaitSecs, wait};
+use crate::op::{CountAvailable, Feature, LongPoll, Poll, Read, WaitSecs, wait};
 
 pub(crate) fn feature() -> Feature {
     Feature::new().operations(
@@ -63,7 +63,7 @@ pub(crate) fn feature() -> Feature {
 #[serde(deny_unknown_fields)]
 struct WaitForReady {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     /// Only threads of this channel.
     channel_id: Option<ChannelId>,
     timeout_secs: Option<WaitSecs>,
@@ -78,7 +78,7 @@ impl LongPoll for WaitForReady {
         WaitSecs::timeout(self.timeout_secs)
     }
 
-    fn supply(&self) -> Option<Supply> {
+    fn supply(&self) -> Option<CountAvailable> {
         Some(queue::supply)
     }
 }
@@ -97,13 +97,13 @@ struct ReadyThread {
 fn wait_for_ready(cx: &Read<'_>, input: &mut WaitForReady) -> Result<Poll<ReadyThread>> {
     input.workspace_id.of(cx)?;
     let scope = match input.channel_id {
-        Some(channel) => Scope::Channel(places::visible_channel(cx, channel)?.id),
-        None => Scope::Workspace,
+        Some(channel) => QueueScope::Channel(visibility::visible_channel(cx, channel)?.id),
+        None => QueueScope::Workspace,
     };
     if cx.caller().frozen {
         return Ok(Poll::Pending);
     }
-    let wanted = Wanted { scope, repo: None };
+    let wanted = QueueRequest { scope, repo: None };
     Ok(queue::next(cx, &wanted)?.map_or(Poll::Pending, |NextThread { thread_id, channel_id, .. }| {
         Poll::Ready(ReadyThread { ready: true, thread_id, channel_id })
     }))

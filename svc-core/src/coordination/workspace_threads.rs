@@ -4,14 +4,16 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::Result;
-use crate::conversation::places::visible;
-use crate::coordination::thread::{self, Thread, ThreadState, thread_of_workspace, thread_select};
-use crate::coordination::waiting::{self, Candidate, Detail, Reason, Waiting, candidate_columns};
+use crate::conversation::visibility::visible;
+use crate::coordination::conflicts::{
+    self, ConflictDetail, ConflictReport, Reason, WaitingCandidate, candidate_columns,
+};
+use crate::coordination::thread_row::{self, Thread, ThreadState, thread_of_workspace, thread_select};
 use crate::id::{MemberId, WorkspaceId};
-use crate::identity::workspaces::Here;
+use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::PAGE_BYTES;
 use crate::op::Read;
-use crate::page::{Cursor, Horizon, Limit, Page, Rows, json_bytes, rows_to_read};
+use crate::page::{Cursor, Limit, Page, PageRows, ScanHorizon, json_bytes, rows_to_read};
 use crate::store::ToParam;
 
 /// Returns the threads of all channels of a workspace that you may see, oldest first unless you request the
@@ -25,7 +27,7 @@ use crate::store::ToParam;
 #[serde(deny_unknown_fields)]
 pub(in crate::coordination) struct ListWorkspaceThreads {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     /// Only threads in this state.
     state: Option<ThreadState>,
     /// Only threads whose live claim this member holds.
@@ -58,15 +60,20 @@ pub(in crate::coordination) fn list_workspace_threads(
 }
 
 /// The part of a list that one page covers: the positions from `first` to `last`, in either order.
-struct Span {
+struct PageSpan {
     first: i64,
     last: i64,
-    horizon: Horizon,
+    horizon: ScanHorizon,
 }
 
-impl Span {
+impl PageSpan {
     /// Returns the span of the page that `input` requests, of the list whose horizons `of` selects.
-    fn of(cx: &Read<'_>, input: &ListWorkspaceThreads, of: &Ways, params: &[&dyn ToParam]) -> Result<Self> {
+    fn of(
+        cx: &Read<'_>,
+        input: &ListWorkspaceThreads,
+        of: &OrderedStatements,
+        params: &[&dyn ToParam],
+    ) -> Result<Self> {
         let from = Cursor::beyond(input.cursor, input.newest_first);
         let horizon = cx.horizon(of.in_order(input), params, from)?;
         Ok(Self::up_to(horizon, input))
@@ -76,15 +83,15 @@ impl Span {
     fn of_waiting(
         cx: &Read<'_>,
         input: &ListWorkspaceThreads,
-        of: &Ways,
+        of: &OrderedStatements,
         params: &[&dyn ToParam],
     ) -> Result<Self> {
         let from = Cursor::beyond(input.cursor, input.newest_first);
-        let horizon = waiting::horizon(cx, of.in_order(input), params, from)?;
+        let horizon = conflicts::horizon(cx, of.in_order(input), params, from)?;
         Ok(Self::up_to(horizon, input))
     }
 
-    fn up_to(horizon: Horizon, input: &ListWorkspaceThreads) -> Self {
+    fn up_to(horizon: ScanHorizon, input: &ListWorkspaceThreads) -> Self {
         let from = Cursor::beyond(input.cursor, input.newest_first);
         if input.newest_first {
             Self { first: horizon.down_to(), last: from.saturating_sub(1), horizon }
@@ -95,24 +102,24 @@ impl Span {
 }
 
 /// A statement for either order of the list.
-struct Ways {
+struct OrderedStatements {
     oldest_first: &'static str,
     newest_first: &'static str,
 }
 
-impl Ways {
+impl OrderedStatements {
     fn in_order(&self, input: &ListWorkspaceThreads) -> &'static str {
         if input.newest_first { self.newest_first } else { self.oldest_first }
     }
 }
 
 fn in_workspace(cx: &Read<'_>, input: &ListWorkspaceThreads, workspace: WorkspaceId) -> Result<Page<Thread>> {
-    let Span { first, last, horizon } = Span::of(cx, input, &HORIZON, &[&workspace])?;
+    let PageSpan { first, last, horizon } = PageSpan::of(cx, input, &HORIZON, &[&workspace])?;
     let now = cx.now();
     let rows = rows_to_read(input.limit);
     let params: [&dyn ToParam; 7] = [&workspace, &now, &first, &last, &input.state, &input.claimed, &rows];
     let sql = IN_WORKSPACE.in_order(input);
-    let threads = thread::select(cx, sql, &cx.caller().sight.params().and(&params))?;
+    let threads = thread_row::select(cx, sql, &cx.caller().visibility.params().and(&params))?;
     Ok(Page::within(horizon, threads, input.limit, |thread| thread.lsn))
 }
 
@@ -135,12 +142,12 @@ macro_rules! in_workspace {
     };
 }
 
-const IN_WORKSPACE: Ways = Ways {
+const IN_WORKSPACE: OrderedStatements = OrderedStatements {
     oldest_first: in_workspace!(" order by t.lsn"),
     newest_first: in_workspace!(" order by t.lsn desc"),
 };
 
-const HORIZON: Ways = Ways {
+const HORIZON: OrderedStatements = OrderedStatements {
     oldest_first: "
         select lsn from threads where workspace_id = $1 and lsn > $2 order by lsn limit 1 offset $3",
     newest_first: "
@@ -154,12 +161,12 @@ fn by_claimability(
     workspace: WorkspaceId,
     wanted: bool,
 ) -> Result<Page<Thread>> {
-    let Span { first, last, mut horizon } = Span::of_waiting(cx, input, &HORIZON, &[&workspace])?;
+    let PageSpan { first, last, mut horizon } = PageSpan::of_waiting(cx, input, &HORIZON, &[&workspace])?;
     let now = cx.now();
     let params: [&dyn ToParam; 6] = [&workspace, &now, &first, &last, &input.state, &input.claimed];
     let sql = CANDIDATES.in_order(input);
-    let candidates: Vec<Candidate> = cx.query(sql, &cx.caller().sight.params().and(&params))?;
-    let mut waiting = Waiting::find(cx, Some(Reason::Any), Detail::Any, &candidates)?;
+    let candidates: Vec<WaitingCandidate> = cx.query(sql, &cx.caller().visibility.params().and(&params))?;
+    let mut waiting = ConflictReport::find(cx, Some(Reason::Any), ConflictDetail::Any, &candidates)?;
     let mut threads = Vec::new();
     let mut bytes = 0_usize;
     let mut covered = None;
@@ -168,7 +175,7 @@ fn by_claimability(
         let obstacles =
             if candidate.is_waiting { waiting.obstacles(cx, &candidate)? } else { Some(Vec::new()) };
         let Some(obstacles) = obstacles else {
-            horizon = Horizon(covered);
+            horizon = ScanHorizon(covered);
             break;
         };
         covered = Some(candidate.lsn);
@@ -183,11 +190,11 @@ fn by_claimability(
             break;
         }
         if ends {
-            horizon = Horizon(covered);
+            horizon = ScanHorizon(covered);
             break;
         }
     }
-    let rows = Rows::collected(threads, bytes >= PAGE_BYTES);
+    let rows = PageRows::collected(threads, bytes >= PAGE_BYTES);
     Ok(Page::within(horizon, rows, input.limit, |thread: &Thread| thread.lsn))
 }
 
@@ -203,8 +210,10 @@ macro_rules! candidates {
     };
 }
 
-const CANDIDATES: Ways =
-    Ways { oldest_first: candidates!(" order by t.lsn"), newest_first: candidates!(" order by t.lsn desc") };
+const CANDIDATES: OrderedStatements = OrderedStatements {
+    oldest_first: candidates!(" order by t.lsn"),
+    newest_first: candidates!(" order by t.lsn desc"),
+};
 
 /// Uses the index of claimed threads.
 fn held_by(
@@ -213,12 +222,13 @@ fn held_by(
     workspace: WorkspaceId,
     holder: MemberId,
 ) -> Result<Page<Thread>> {
-    let Span { first, last, horizon } = Span::of(cx, input, &HORIZON_OF_HOLDER, &[&workspace, &holder])?;
+    let PageSpan { first, last, horizon } =
+        PageSpan::of(cx, input, &HORIZON_OF_HOLDER, &[&workspace, &holder])?;
     let now = cx.now();
     let rows = rows_to_read(input.limit);
     let params: [&dyn ToParam; 7] = [&workspace, &now, &first, &last, &input.state, &holder, &rows];
     let sql = HELD_BY.in_order(input);
-    let threads = thread::select(cx, sql, &cx.caller().sight.params().and(&params))?;
+    let threads = thread_row::select(cx, sql, &cx.caller().visibility.params().and(&params))?;
     Ok(Page::within(horizon, threads, input.limit, |thread| thread.lsn))
 }
 
@@ -235,10 +245,12 @@ macro_rules! held_by {
     };
 }
 
-const HELD_BY: Ways =
-    Ways { oldest_first: held_by!(" order by t.lsn"), newest_first: held_by!(" order by t.lsn desc") };
+const HELD_BY: OrderedStatements = OrderedStatements {
+    oldest_first: held_by!(" order by t.lsn"),
+    newest_first: held_by!(" order by t.lsn desc"),
+};
 
-const HORIZON_OF_HOLDER: Ways = Ways {
+const HORIZON_OF_HOLDER: OrderedStatements = OrderedStatements {
     oldest_first: "
         select lsn from threads where workspace_id = $1 and assignee_id = $2 and lsn > $3
         order by lsn limit 1 offset $4",

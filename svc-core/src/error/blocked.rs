@@ -51,17 +51,17 @@ impl Need {
 
 /// Returns the error of a start that needs the file or folder at `path`.
 pub(crate) fn blocked(need: Need, path: &Path, error: &io::Error) -> Error {
-    Error::configuration(why(need, path, error))
+    Error::configuration(describe_denial(need, path, error))
 }
 
 /// Asks the system whether this process may use the file at `path`. Returns the reason if it may not.
 pub(crate) fn denied(need: Need, path: &Path) -> Option<String> {
     let asked = accessat(CWD, path, need.access(), AtFlags::EACCESS);
-    asked.err().map(|errno| why(need, path, &errno.into()))
+    asked.err().map(|errno| describe_denial(need, path, &errno.into()))
 }
 
 /// Returns a sentence on why something at `path` could not be done, and on what to do.
-pub(crate) fn why(need: Need, path: &Path, error: &io::Error) -> String {
+pub(crate) fn describe_denial(need: Need, path: &Path, error: &io::Error) -> String {
     let begin = format!("{} cannot be {}", path.display(), need.done());
     let reason = match error.kind() {
         ErrorKind::NotFound => missing(path),
@@ -254,11 +254,13 @@ mod tests {
             (file.clone(), of(ErrorKind::InvalidInput), "mode 0"),
         ];
         for (path, error, wanted) in cases {
-            let text = why(Need::Read, &path, &error);
+            let text = describe_denial(Need::Read, &path, &error);
             assert!(text.contains(wanted) && text.starts_with(&path.display().to_string()), "{text}");
             assert!(!text.contains("secret"), "{text}");
         }
-        assert!(why(Need::Read, &file, &of(ErrorKind::PermissionDenied)).contains(&quoted(&file)));
+        assert!(
+            describe_denial(Need::Read, &file, &of(ErrorKind::PermissionDenied)).contains(&quoted(&file))
+        );
         assert_eq!(quoted(Path::new("/it's")), r"'/it'\''s'");
         assert_eq!(denied(Need::Read, &file), None);
     }

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::Result;
 use crate::capability::Capability::WorkspaceRead;
 use crate::conversation::messages::{self, not_pruned};
-use crate::conversation::places::visible;
+use crate::conversation::visibility::visible;
 use crate::error::Error;
 use crate::gates::relations::RelationKind;
 use crate::id::{MemberId, MessageId, RelationId, ThreadId, VoteId};
@@ -92,7 +92,7 @@ enum Backlink {
 }
 
 /// A row of the list. Columns that a type lacks are null.
-struct Stored {
+struct BacklinkRow {
     name: String,
     lsn: i64,
     id: Option<Uuid>,
@@ -106,12 +106,12 @@ struct Stored {
 }
 
 columns! {
-    stored_columns: Stored as b {
+    stored_columns: BacklinkRow as b {
         name, lsn, id, member_id, at, emoji, kind, from_id, from_thread_id, derived
     }
 }
 
-impl Stored {
+impl BacklinkRow {
     fn backlink(self) -> Result<Backlink> {
         let lsn = self.lsn;
         let made: Option<Backlink> = match self.name.as_str() {
@@ -169,9 +169,9 @@ fn list_message_backlinks(cx: &Read<'_>, input: &ListMessageBacklinks) -> Result
     let horizon = cx.horizon(HORIZON, &[&message], after)?;
     let last = horizon.up_to();
     let rows = rows_to_read(input.limit);
-    let sight = cx.caller().sight.params();
-    let found = cx.rows(LIST, &sight.and(&[&message, &after, &last, &rows]))?;
-    Page::within(horizon, found, input.limit, |row: &Stored| row.lsn).try_map(Stored::backlink)
+    let visibility = cx.caller().visibility.params();
+    let found = cx.rows(LIST, &visibility.and(&[&message, &after, &last, &rows]))?;
+    Page::within(horizon, found, input.limit, |row: &BacklinkRow| row.lsn).try_map(BacklinkRow::backlink)
 }
 
 /// Counts relations only, because nothing else is omitted.

@@ -9,13 +9,13 @@ use serde_json::json;
 
 use crate::Result;
 use crate::capability::Capability::WorkspaceRead;
-use crate::conversation::places::visible;
-use crate::coordination::thread::{self, Thread, thread_select};
-use crate::coordination::views;
+use crate::conversation::visibility::visible;
+use crate::coordination::thread_reads;
+use crate::coordination::thread_row::{self, Thread, thread_select};
 use crate::gates::approvals::{self, ApprovalGate};
 use crate::gates::reviews;
 use crate::id::MemberId;
-use crate::identity::workspaces::Here;
+use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::{AWAITED_SCAN_MAX, PAGE_BYTES, WORKSPACE_CONTEXT_MAX};
 use crate::op::{Feature, Read, read};
 use crate::page::within;
@@ -64,7 +64,7 @@ struct WorkspaceContext {
 #[serde(deny_unknown_fields)]
 struct GetWorkspaceContext {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
 }
 
 fn get_workspace_context(cx: &Read<'_>, input: &GetWorkspaceContext) -> Result<WorkspaceContext> {
@@ -72,19 +72,19 @@ fn get_workspace_context(cx: &Read<'_>, input: &GetWorkspaceContext) -> Result<W
     let claims = cx.caller().member.map(|member| claims_of(cx, member)).transpose()?;
     Ok(WorkspaceContext {
         claims: within(claims.unwrap_or_default(), LIST_BYTES)?,
-        next: views::next_for_caller(cx)?,
+        next: thread_reads::next_for_caller(cx)?,
         reviews: within(reviews::awaiting(cx, WORKSPACE_CONTEXT_MAX)?, LIST_BYTES)?,
         approvals: within(approvals::awaiting(cx, WORKSPACE_CONTEXT_MAX)?, LIST_BYTES)?,
     })
 }
 
 fn claims_of(cx: &Read<'_>, member: MemberId) -> Result<Vec<Thread>> {
-    let sight = cx.caller().sight.params();
+    let visibility = cx.caller().visibility.params();
     let workspace = cx.caller().workspace_id;
     let now = cx.now();
     let last = cx.horizon_within(HORIZON_OF_CLAIMS, &[&workspace, &member], 0, AWAITED_SCAN_MAX)?.up_to();
-    let params = sight.and(&[&workspace, &member, &now, &WORKSPACE_CONTEXT_MAX, &last]);
-    thread::select_first(cx, CLAIMS, &params)
+    let params = visibility.and(&[&workspace, &member, &now, &WORKSPACE_CONTEXT_MAX, &last]);
+    thread_row::select_first(cx, CLAIMS, &params)
 }
 
 /// Uses the index of claimed threads.

@@ -5,7 +5,7 @@
 //! there.
 
 mod commit;
-mod judges;
+mod verdict_rules;
 pub(crate) mod reviews;
 pub(crate) mod land_gate;
 pub(crate) mod approvals;

@@ -13,7 +13,7 @@ use tokio::task::yield_now;
 ///
 /// In contrast, [`yield_now`] resolves whenever it is polled again, for any reason.
 pub(super) async fn after_others() {
-    let turn = Arc::new(Turn::default());
+    let turn = Arc::new(RuntimeTurn::default());
     let waker = Waker::from(Arc::clone(&turn));
     // Polled once, it makes the runtime wake the turn later; outside a runtime it does so at once.
     let _ = pin!(yield_now()).poll(&mut Context::from_waker(&waker));
@@ -26,12 +26,12 @@ pub(super) async fn after_others() {
 
 /// Whether the runtime has reached the task again.
 #[derive(Default)]
-struct Turn {
+struct RuntimeTurn {
     has_come: AtomicBool,
     task: AtomicWaker,
 }
 
-impl Wake for Turn {
+impl Wake for RuntimeTurn {
     fn wake(self: Arc<Self>) {
         self.has_come.store(true, Ordering::Release);
         self.task.wake();

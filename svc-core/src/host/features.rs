@@ -6,9 +6,9 @@ use std::io::Read;
 use std::sync::OnceLock;
 
 use crate::audit::state::{self, Difference, StateReport};
-use crate::host::parts;
+use crate::host::core_health;
 use crate::id::WorkspaceId;
-use crate::log::note::PublicKey;
+use crate::log::signed_note::PublicKey;
 use crate::op::{Feature, Table};
 use crate::portability::{ExportReport, verify_file};
 use crate::store::Database;
@@ -26,7 +26,7 @@ pub(crate) fn features() -> Vec<Feature> {
         identity::tokens::feature(),
         identity::delegation::feature(),
         identity::sessions::feature(),
-        identity::ends::feature(),
+        identity::member_ends::feature(),
         identity::enrol::feature(),
         identity::apps::feature(),
         identity::setup::feature(),
@@ -51,24 +51,24 @@ pub(crate) fn features() -> Vec<Feature> {
         coordination::notices::feature(),
         coordination::dead_letters::feature(),
         coordination::checkpoint::feature(),
-        coordination::take::feature(),
+        coordination::claim_ops::feature(),
         coordination::claims::feature(),
         coordination::freeze::feature(),
-        coordination::deactivated::feature(),
-        coordination::revoked::feature(),
-        coordination::footprints::feature(),
+        coordination::member_deactivation::feature(),
+        coordination::token_revocation::feature(),
+        coordination::footprint_ops::feature(),
         coordination::slots::feature(),
         coordination::pauses::feature(),
         coordination::deferred::feature(),
-        coordination::budgets::thread::feature(),
-        coordination::budgets::usage::feature(),
-        coordination::budgets::spawn::feature(),
+        coordination::budget_ops::thread::feature(),
+        coordination::budget_ops::usage::feature(),
+        coordination::budget_ops::spawn::feature(),
         coordination::results::feature(),
         coordination::lifecycle::feature(),
         coordination::lifecycle::transition::feature(),
         coordination::lifecycle::cancel::feature(),
         coordination::dms::feature(),
-        coordination::views::feature(),
+        coordination::thread_reads::feature(),
         coordination::occupancy::feature(),
         coordination::wait_for_ready::feature(),
         coordination::queue_projector::feature(),
@@ -83,7 +83,7 @@ pub(crate) fn features() -> Vec<Feature> {
         stream::census::feature(),
         stream::checkpoints::feature(),
         stream::snapshot::feature(),
-        stream::room::feature(),
+        stream::workspace_address::feature(),
         stream::subscriptions::feature(),
         stream::resource_subscriptions::feature(),
         retention::idempotency_keys::feature(),
@@ -98,7 +98,7 @@ pub(crate) fn features() -> Vec<Feature> {
         outreach::unsubscribe::feature(),
         outreach::web_push::feature(),
         outreach::board::feature(),
-        parts::in_database(),
+        core_health::in_database(),
     ]
 }
 

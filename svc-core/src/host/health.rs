@@ -2,14 +2,14 @@
 
 use crate::error::Error;
 use crate::host::service::Service;
-use crate::op::{PartHealth, health_in_database, health_of_process, health_without_database};
+use crate::op::{HealthResult, health_in_database, health_of_process, health_without_database};
 
 impl Service {
     /// Reports whether each component of the service works now.
     ///
     /// It takes as long as the database takes to respond. Callers that ask during that time share the next
     /// answer.
-    pub async fn health(&self) -> Vec<PartHealth> {
+    pub async fn health(&self) -> Vec<HealthResult> {
         let asked = self.dispatch().clock.monotonic();
         let mut last = self.last_health().lock().await;
         let mut parts = match &*last {
@@ -25,7 +25,7 @@ impl Service {
         parts
     }
 
-    async fn health_of_database(&self) -> Vec<PartHealth> {
+    async fn health_of_database(&self) -> Vec<HealthResult> {
         let (sender, receiver) = tokio::sync::oneshot::channel();
         self.dispatch().submit_health(health_in_database, move |outcome| {
             // The caller may have gone away; then the result has no receiver.

@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::conversation::scrub::{self, Asked};
+use crate::conversation::scrub::{self, ScrubMark};
 use crate::error::Result;
-use crate::host::opening::Outdated;
+use crate::host::start_checks::ReplacementReason;
 use crate::id::WorkspaceId;
 use crate::log::keys as check_values;
-use crate::op::{Chore, ChoreFn, Feature, Round, Step, Who};
+use crate::op::{Chore, ChoreFn, ChoreProcesses, ChoreRound, Feature, StepOutcome};
 use crate::store::scrubber::Scrubber;
 use crate::store::{Conn, Opener, WalCut};
 use crate::sync::lock;
@@ -43,7 +43,7 @@ pub(crate) struct Upkeep {
     conn: Mutex<Conn>,
     /// The time until which a log whose truncation failed is not truncated again.
     truncate_after: Mutex<Monotonic>,
-    scrubber: Mutex<Scrubber<Asked>>,
+    scrubber: Mutex<Scrubber<ScrubMark>>,
 }
 
 impl Upkeep {
@@ -55,16 +55,23 @@ impl Upkeep {
             truncate_after: Mutex::new(clock.monotonic()),
             scrubber: Mutex::default(),
         });
-        let run = |work: fn(&Self, &Round<'_>) -> Result<()>| -> ChoreFn {
+        let run = |work: fn(&Self, &ChoreRound<'_>) -> Result<()>| -> ChoreFn {
             let upkeep = Arc::clone(&upkeep);
-            Box::new(move |round| work(&upkeep, round).map(|()| Step::Done))
+            Box::new(move |round| work(&upkeep, round).map(|()| StepOutcome::Done))
         };
-        let everywhere = |name, every, run| Chore { name, every, lease: LEASE, who: Who::EveryProcess, run };
+        let everywhere =
+            |name, every, run| Chore { name, every, lease: LEASE, who: ChoreProcesses::EveryProcess, run };
         let tidy = |name, run| everywhere(name, |_| Some(TIDY), run);
         Ok(Feature::new()
             .chore(everywhere("checkpoint", |_| Some(CHECKPOINTS), run(Self::checkpoint)))
-            .chore(Chore { who: Who::OneLeader, ..everywhere("scrub", |_| Some(PULSE), run(Self::scrub)) })
-            .chore(tidy("schema", run(|_, round| round.read(Outdated::of).map(|outdated| outdated.warn()))))
+            .chore(Chore {
+                who: ChoreProcesses::OneLeader,
+                ..everywhere("scrub", |_| Some(PULSE), run(Self::scrub))
+            })
+            .chore(tidy(
+                "schema",
+                run(|_, round| round.read(ReplacementReason::of).map(|outdated| outdated.warn())),
+            ))
             .chore(everywhere("key-checks", |_| Some(PULSE), run(Self::keep_check)))
             .chore(tidy(
                 "tidy",
@@ -76,8 +83,8 @@ impl Upkeep {
     }
 
     /// Adds the check value of this process's key again, if a rewrap has found nothing that the key seals.
-    fn keep_check(&self, round: &Round<'_>) -> Result<()> {
-        if !round.read(Outdated::is_forgotten)? {
+    fn keep_check(&self, round: &ChoreRound<'_>) -> Result<()> {
+        if !round.read(ReplacementReason::is_forgotten)? {
             return Ok(());
         }
         let Some(lead) = round.lead()? else { return Ok(()) };
@@ -89,7 +96,7 @@ impl Upkeep {
         })
     }
 
-    fn checkpoint(&self, round: &Round<'_>) -> Result<()> {
+    fn checkpoint(&self, round: &ChoreRound<'_>) -> Result<()> {
         if self.opener.wal_bytes() <= WAL_BYTES_MAX {
             return Ok(());
         }
@@ -108,7 +115,7 @@ impl Upkeep {
     /// Under steady writing a rest is always written during the checkpoint, which would let the log grow
     /// forever. The writer is stopped for that rest alone; the part that was checkpointed before has already
     /// been synced.
-    fn truncate_wal(&self, round: &Round<'_>) -> Result<WalCut> {
+    fn truncate_wal(&self, round: &ChoreRound<'_>) -> Result<WalCut> {
         let conn = lock(&self.conn);
         conn.checkpoint()?;
         self.opener.sync_file()?;
@@ -120,7 +127,7 @@ impl Upkeep {
     /// Finishes withdrawals: removes the bytes of destroyed keys from the files.
     ///
     /// A reader of an earlier snapshot only delays it to a later pulse.
-    fn scrub(&self, round: &Round<'_>) -> Result<()> {
+    fn scrub(&self, round: &ChoreRound<'_>) -> Result<()> {
         round.dispatch().shared.sealer.trees().evict();
         let pending = round.read(scrub::pending)?;
         if pending.is_empty() && !lock(&self.scrubber).owes_checkpoint() {
@@ -142,8 +149,8 @@ impl Upkeep {
     }
 }
 
-fn by_table(marks: Vec<Asked>) -> BTreeMap<&'static str, Vec<Asked>> {
-    let mut tables: BTreeMap<_, Vec<Asked>> = BTreeMap::new();
+fn by_table(marks: Vec<ScrubMark>) -> BTreeMap<&'static str, Vec<ScrubMark>> {
+    let mut tables: BTreeMap<_, Vec<ScrubMark>> = BTreeMap::new();
     marks.into_iter().for_each(|mark| tables.entry(mark.key_table).or_default().push(mark));
     tables
 }

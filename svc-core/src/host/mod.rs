@@ -2,9 +2,9 @@
 //!
 //! Exempt from the order of the layers.
 
-mod opening;
-mod sending;
-mod parts;
+mod start_checks;
+mod delivery_slots;
+mod core_health;
 pub(crate) mod features;
 mod housekeeping;
 mod scheduler;
@@ -12,11 +12,11 @@ mod shared_limits;
 mod after_others;
 pub mod service;
 mod health;
-mod incoming;
-mod outgoing;
+mod file_checks;
+mod delivery_batches;
 mod sign_in;
 mod refusals;
-mod ask;
+mod typed_calls;
 pub mod rewrap;
 pub mod ops;
 pub mod setup;

@@ -7,7 +7,7 @@ pub use crate::coordination::freeze::{
     FREEZE_MEMBER, FreezeMember, FrozenMember, UNFREEZE_MEMBER, UnfreezeMember,
 };
 pub use crate::gates::approvals::follow_approval;
-pub use crate::host::ask::TypedReply;
+pub use crate::host::typed_calls::TypedReply;
 pub use crate::identity::members::{AnyHandle, LIST_MEMBERS, ListMembers, Member, MemberFreeze, MemberKind};
 pub use crate::identity::oidc::{
     BegunLogin, LoginSecrets, MockPerson, OidcCallback, OidcLogin, ProviderClaims, TakenLogin,
@@ -15,20 +15,23 @@ pub use crate::identity::oidc::{
 pub use crate::identity::sessions::{NewSession, SignIn, SignOut, SignedOut};
 pub use crate::identity::tokens::{MINT_TOKEN, MintToken, MintedToken, Quotas};
 pub use crate::identity::whoami::{Bearer, Me, WHOAMI, Whoami};
-pub use crate::identity::workspaces::Here;
+pub use crate::identity::workspaces::OwnWorkspaceId;
 pub use crate::log::feed::{FrameBytes, FrameForm};
 pub use crate::outreach::push::{PUSH_TTL, PushPiece, WEB_PUSH};
 pub use crate::portability::{
     EXPORT_WORKSPACE, ExportReport, ExportWorkspace, IMPORT_WORKSPACE, ImportWorkspace, Imported, Mode, Words,
 };
 pub use crate::stream::events::{EventPage, WAIT_FOR_EVENT, WaitForEvent};
-pub use crate::stream::resource_subscriptions::ResourceSubscriptions;
-pub use crate::stream::room::scheme_card;
-pub use crate::stream::subscriptions::{
-    Asked, BatchBounds, Begin, ConsumerId, EventBatch, FeedState, FirstFrame, LaterFrame, Said, ServerFrame,
-    StreamQuery, Subscribed, Subscriber, Subscription, WantedEvents, contract as subscription_contract,
+pub use crate::stream::internal_consumers::{
+    ConsumedEvent, ConsumedPage, ConsumerPosition, InternalConsumer,
 };
-pub use crate::stream::taps::{Tap, TapEvent, TapPage, TapPosition};
+pub use crate::stream::resource_subscriptions::ResourceSubscriptions;
+pub use crate::stream::subscriptions::{
+    BatchBounds, BegunSubscription, ClientRequests, ConsumerId, EventBatch, FeedState, FirstFrame,
+    LaterFrame, ServerFrame, StartPosition, StartRequest, StreamQuery, Subscriber, Subscription,
+    WantedEvents, contract as subscription_contract,
+};
+pub use crate::stream::workspace_address::scheme_card;
 
 #[cfg(test)]
 mod tests {

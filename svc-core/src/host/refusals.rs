@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::service::{Service, reply_of};
 use crate::error::{Code, Error};
-use crate::op::{Admission, NotAdmitted, Operation, RequestHead, RunOn};
+use crate::op::{Admission, AdmissionFailure, Operation, RequestHead, RunOn};
 
 impl Service {
     /// Returns the error for an admitted request that ends before its operation: its input could not be read,
@@ -35,7 +35,7 @@ impl Service {
     ///
     /// The error is `refusal`, unless a limit is exceeded. The request needs no credential, but a delegated
     /// one is recorded.
-    pub async fn refuse_unrouted(&self, head: RequestHead, refusal: Error) -> NotAdmitted {
+    pub async fn refuse_unrouted(&self, head: RequestHead, refusal: Error) -> AdmissionFailure {
         let (standings, refusal) = match self.admit(None, head).await {
             Ok(admission) => {
                 let standings = admission.standings().into();
@@ -45,6 +45,6 @@ impl Service {
             Err(error) if error.code() == Code::Unauthenticated => (error.standings().into(), refusal),
             Err(error) => return error,
         };
-        NotAdmitted::new(refusal, standings)
+        AdmissionFailure::new(refusal, standings)
     }
 }

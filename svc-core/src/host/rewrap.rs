@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::Result;
-use crate::conversation::shelves;
+use crate::conversation::key_segments;
 use crate::host::service::Service;
 use crate::id::WorkspaceId;
 use crate::log::keys as check_values;
@@ -18,7 +18,7 @@ use crate::op::{Surface, Write};
 
 /// The result of a rewrap. Keys are named by their ids, in hexadecimal.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Rewrap {
+pub struct RewrapReport {
     /// The current key.
     pub key_id: String,
     /// The number of key segments that were moved to it.
@@ -31,12 +31,12 @@ pub struct Rewrap {
 
 impl Service {
     /// Moves everything that retired key-encryption keys wrap to the current one.
-    pub fn rewrap(&self) -> Result<Rewrap> {
+    pub fn rewrap(&self) -> Result<RewrapReport> {
         let dispatch = self.dispatch();
         let mut moved = 0_u64;
         let mut after = None;
         loop {
-            let run = move |cx: &mut Write<'_>| shelves::rewrap(cx, after);
+            let run = move |cx: &mut Write<'_>| key_segments::rewrap(cx, after);
             let Some(step) = dispatch.as_instance(WorkspaceId::INSTANCE, Surface::System, run)? else {
                 break;
             };
@@ -44,15 +44,15 @@ impl Service {
             after = Some(step.last);
         }
         let rewrap = dispatch.as_instance(WorkspaceId::INSTANCE, Surface::System, forget_unused)?;
-        Ok(Rewrap { moved, ..rewrap })
+        Ok(RewrapReport { moved, ..rewrap })
     }
 }
 
 /// Removes the keys that wrap nothing, and returns the numbers of the others.
-fn forget_unused(cx: &mut Write<'_>) -> Result<Rewrap> {
+fn forget_unused(cx: &mut Write<'_>) -> Result<RewrapReport> {
     let current = cx.sealer().current_id().to_vec();
-    let mut rewrap = Rewrap { key_id: hex::encode(&current), ..Rewrap::default() };
-    let left: BTreeMap<Vec<u8>, i64> = shelves::by_key(cx)?.into_iter().collect();
+    let mut rewrap = RewrapReport { key_id: hex::encode(&current), ..RewrapReport::default() };
+    let left: BTreeMap<Vec<u8>, i64> = key_segments::by_key(cx)?.into_iter().collect();
     let known: Vec<(Vec<u8>, Vec<u8>)> = cx.query(check_values::CHECKS, &[])?;
     for (id, _) in known.into_iter().filter(|(id, _)| *id != current) {
         if !left.contains_key(&id) {

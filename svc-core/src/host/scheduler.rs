@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
 use crate::monitor::Monitor;
-use crate::op::{Chore, Dispatch, Leases, Round, Step};
+use crate::op::{Chore, ChoreRound, Dispatch, HeldLeases, StepOutcome};
 use crate::time::Monotonic;
 
 /// Steps that a chore runs before others have their turn.
@@ -25,13 +25,13 @@ const AFTER_LEASE: Duration = Duration::from_millis(10);
 /// The chores of one process.
 pub(crate) struct Scheduler {
     dispatch: Arc<Dispatch>,
-    leases: Leases,
+    leases: HeldLeases,
     closing: Arc<Monitor<bool>>,
 }
 
 /// The result of a chore's turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Turn {
+enum ChoreOutcome {
     /// Done, or failed.
     Over,
     /// There is more to do.
@@ -40,7 +40,7 @@ enum Turn {
     Busy(Duration),
 }
 
-impl Turn {
+impl ChoreOutcome {
     /// Returns how long after this turn the chore is due again, if its rounds come every `every`.
     fn pause(self, every: Duration) -> Duration {
         match self {
@@ -52,7 +52,7 @@ impl Turn {
 }
 
 /// A chore that the operator has not disabled.
-struct Due<'a> {
+struct ScheduledChore<'a> {
     chore: &'a Chore,
     every: Duration,
     at: Monotonic,
@@ -62,7 +62,7 @@ impl Scheduler {
     pub fn new(dispatch: Arc<Dispatch>) -> Result<Arc<Self>> {
         let holder = dispatch.shared.entropy.id::<WorkspaceId>(dispatch.clock.now())?.uuid();
         let closing = Monitor::new(&dispatch.clock, false);
-        Ok(Arc::new(Self { dispatch, leases: Leases::new(holder), closing }))
+        Ok(Arc::new(Self { dispatch, leases: HeldLeases::new(holder), closing }))
     }
 
     /// Starts the thread.
@@ -91,11 +91,11 @@ impl Scheduler {
     fn serve(&self) {
         let settings = &self.dispatch.shared.settings;
         let clock = &self.dispatch.clock;
-        let mut chores: Vec<Due<'_>> = Vec::new();
+        let mut chores: Vec<ScheduledChore<'_>> = Vec::new();
         for chore in self.dispatch.table.chores() {
             chores.extend((chore.every)(settings).map(|every| {
                 let at = clock.deadline(every.min(FIRST));
-                Due { chore, every, at }
+                ScheduledChore { chore, every, at }
             }));
         }
         while !self.wait(chores.iter().map(|due| due.at).min()) {
@@ -122,23 +122,25 @@ impl Scheduler {
     }
 
     /// Runs some steps of a chore.
-    fn run_chore(&self, chore: &Chore) -> Turn {
-        let round = Round::new(&self.dispatch, chore, &self.leases);
+    fn run_chore(&self, chore: &Chore) -> ChoreOutcome {
+        let round = ChoreRound::new(&self.dispatch, chore, &self.leases);
         for _ in 0..STEPS_MAX {
             match round.step() {
-                Ok(Step::More) if !self.is_closing() => {}
-                Ok(Step::More) => break,
-                Ok(Step::Done) => return round.busy().map_or(Turn::Over, Turn::Busy),
-                Err(_) if round.busy().is_some() => return round.busy().map_or(Turn::Over, Turn::Busy),
+                Ok(StepOutcome::More) if !self.is_closing() => {}
+                Ok(StepOutcome::More) => break,
+                Ok(StepOutcome::Done) => return round.busy().map_or(ChoreOutcome::Over, ChoreOutcome::Busy),
+                Err(_) if round.busy().is_some() => {
+                    return round.busy().map_or(ChoreOutcome::Over, ChoreOutcome::Busy);
+                }
                 Err(error) => {
                     let name = chore.name;
                     let cause = error.cause();
                     tracing::warn!(chore = name, %error, ?cause, "a chore failed and will be retried");
-                    return Turn::Over;
+                    return ChoreOutcome::Over;
                 }
             }
         }
-        Turn::More
+        ChoreOutcome::More
     }
 
     /// Runs every chore to completion, whether it is due or not.
@@ -147,11 +149,11 @@ impl Scheduler {
     pub fn round(&self) -> Result<()> {
         let mut outcome = Ok(());
         for chore in self.dispatch.table.chores() {
-            let round = Round::new(&self.dispatch, chore, &self.leases);
+            let round = ChoreRound::new(&self.dispatch, chore, &self.leases);
             let done = loop {
                 match round.step() {
-                    Ok(Step::More) => {}
-                    Ok(Step::Done) => break Ok(()),
+                    Ok(StepOutcome::More) => {}
+                    Ok(StepOutcome::Done) => break Ok(()),
                     Err(error) => break Err(error),
                 }
             };
@@ -168,10 +170,10 @@ mod tests {
     #[test]
     fn a_chore_is_due_sooner_when_there_is_more_or_a_lease_ends() {
         let every = Duration::from_secs(5);
-        assert_eq!(Turn::Over.pause(every), every);
-        assert_eq!(Turn::More.pause(every), Duration::ZERO);
+        assert_eq!(ChoreOutcome::Over.pause(every), every);
+        assert_eq!(ChoreOutcome::More.pause(every), Duration::ZERO);
         let second = Duration::from_secs(1);
-        assert_eq!(Turn::Busy(second).pause(every), second + AFTER_LEASE);
-        assert_eq!(Turn::Busy(Duration::from_secs(60)).pause(every), every);
+        assert_eq!(ChoreOutcome::Busy(second).pause(every), second + AFTER_LEASE);
+        assert_eq!(ChoreOutcome::Busy(Duration::from_secs(60)).pause(every), every);
     }
 }

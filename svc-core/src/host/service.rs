@@ -17,34 +17,34 @@ use crate::data_dir;
 use crate::entropy::Entropy;
 use crate::error::{Code, Error, Result};
 use crate::host::after_others::after_others;
+use crate::host::core_health::ProcessState;
 use crate::host::features;
 use crate::host::housekeeping::Upkeep;
-use crate::host::opening;
-use crate::host::parts::Process;
 use crate::host::scheduler::Scheduler;
 use crate::host::shared_limits;
+use crate::host::start_checks;
 use crate::limits::FILES_READ_WAIT;
 use crate::log::batch::Batch;
 use crate::log::bus::Bus;
-use crate::log::note::{NoteSigner, PublicKey, known_keys};
 use crate::log::seal::Sealer;
+use crate::log::signed_note::{NoteSigner, PublicKey, known_keys};
 use crate::op::{
-    Admission, Dispatch, Feature, Gauges, Input, MailSettings, NotAdmitted, Operation, PartHealth, Reply,
-    Request, RequestHead, RunOn, SessionKey, Settings, Shared, Table, Ticket, WaitCounts,
+    Admission, AdmissionFailure, Dispatch, Feature, Gauges, HealthResult, Input, MailSettings, Operation,
+    Reply, Request, RequestHandle, RequestHead, RunOn, SessionKey, Settings, SharedState, Table, WaitCounts,
 };
 use crate::rate::{RateLimits, RateSettings};
 use crate::share::Ceiling;
-use crate::spool::Spools;
+use crate::spool::SpoolFolder;
 use crate::store::executor::Executor;
 use crate::store::refusal::refusal;
 use crate::store::{Database, OpenMode, Opener, StatementCounts, Watcher};
 use crate::stream::resource_subscriptions::ResourceSubscriptions;
-use crate::stream::subscriptions::{Subscribed, Subscription, Subscriptions};
+use crate::stream::subscriptions::{BegunSubscription, Subscription, Subscriptions};
 use crate::sync::lock;
 use crate::time::{Clock, Monotonic, Time};
 
 /// How to open a service.
-pub struct Options {
+pub struct ServiceOptions {
     /// The location of the database.
     pub database: Database,
     /// Whether it may be created.
@@ -75,7 +75,7 @@ pub struct Options {
     pub watcher: Option<Watcher>,
 }
 
-impl Options {
+impl ServiceOptions {
     /// Returns defaults for everything but the database, which must exist, and the key.
     pub fn new(database: Database, kek: [u8; 32]) -> Self {
         Self {
@@ -112,7 +112,7 @@ impl Options {
                 import_workspaces: config.import_workspaces,
                 signer: NoteSigner::configured(&config.export_keys),
                 known_keys: known_keys(&config.export_keys),
-                spools: Spools::new(data_dir::spool_folder(&config.data_dir), config.spool_limits),
+                spools: SpoolFolder::new(data_dir::spool_folder(&config.data_dir), config.spool_limits),
                 kept: config.kept,
                 retention_tick: config.retention_tick,
                 land_advice: config.land_advice,
@@ -142,7 +142,7 @@ impl Options {
 ///
 /// In production the address of another machine must say whether connections to it use TLS.
 fn database_of(config: &Config) -> Result<Database> {
-    if config.production && config.says_nothing_of_tls() {
+    if config.production && config.lacks_tls_settings() {
         return Err(Error::configuration(
             "DATABASE_URL names another machine and has no sslmode: in production it needs one, best \
              verify-full with sslrootcert",
@@ -158,13 +158,13 @@ pub struct Service {
 }
 
 /// The last health results from the database, and their time.
-pub(super) type LastHealth = tokio::sync::Mutex<Option<(Monotonic, Vec<PartHealth>)>>;
+pub(super) type LastHealth = tokio::sync::Mutex<Option<(Monotonic, Vec<HealthResult>)>>;
 
 struct Inner {
     dispatch: Arc<Dispatch>,
     subscriptions: Subscriptions,
     scheduler: Arc<Scheduler>,
-    process: Arc<Process>,
+    process: Arc<ProcessState>,
     health: LastHealth,
 }
 
@@ -173,31 +173,31 @@ impl Service {
     ///
     /// Rejects, before it writes anything, a database that was not set up or that was used with keys which
     /// are not configured.
-    pub fn open(options: Options) -> Result<Self> {
+    pub fn open(options: ServiceOptions) -> Result<Self> {
         let database = options.database.clone();
         Self::start(options).map_err(|error| refusal(error, &database))
     }
 
-    fn start(options: Options) -> Result<Self> {
+    fn start(options: ServiceOptions) -> Result<Self> {
         let mut features = features::features();
         features.extend(options.features);
         let opener = Opener::new(&options.database)?.timed_by(options.clock.clone());
         let sealer = Sealer::new(options.kek, &options.retired_keks, options.entropy.clone())
             .timed_by(options.clock.clone());
-        opening::make_ready(&opener, options.mode, &sealer, options.clock.now())?;
-        opening::compare_times(&opener, &options.clock)?;
+        start_checks::make_ready(&opener, options.mode, &sealer, options.clock.now())?;
+        start_checks::compare_times(&opener, &options.clock)?;
         features.push(Upkeep::feature(opener.clone(), &options.clock)?);
-        let process = Arc::new(Process::default());
+        let process = Arc::new(ProcessState::default());
         features.push(process.parts());
         let bus = Arc::new(Bus::new(&options.clock, options.delivery_reconcile));
         let (lanes, readers) = {
             let cores = available_parallelism().map_or(1, NonZeroUsize::get);
-            opening::connections(&opener, cores, options.read_budget)
+            start_checks::connections(&opener, cores, options.read_budget)
         };
         let states = (0..lanes).map(|_| Batch::new(options.clock.clone(), Arc::clone(&bus))).collect();
         let executor =
             Executor::start(states, readers, &options.clock, &opener.opens(options.watcher.as_ref()))?;
-        let shared = Shared {
+        let shared = SharedState {
             entropy: options.entropy,
             sealer,
             session_key: options.session_key,
@@ -224,7 +224,7 @@ impl Service {
         &self.inner.health
     }
 
-    pub(super) fn process(&self) -> &Process {
+    pub(super) fn process(&self) -> &ProcessState {
         &self.inner.process
     }
 
@@ -267,7 +267,7 @@ impl Service {
         &self,
         operation: Option<&Operation>,
         head: RequestHead,
-    ) -> std::result::Result<Admission, NotAdmitted> {
+    ) -> std::result::Result<Admission, AdmissionFailure> {
         let admit = |done: Box<dyn FnOnce(Result<_>) + Send>| {
             let done = Box::new(move |outcome| done(Ok(outcome)));
             self.dispatch().admit(operation, head, RunOn::Batched, done)
@@ -340,20 +340,20 @@ impl Service {
         operation: &Arc<Operation>,
         request: Request,
         done: impl FnOnce(Result<Reply>) + Send + 'static,
-    ) -> Ticket {
+    ) -> RequestHandle {
         let done = Box::new(done);
         match self.admit_here(operation, request.head) {
             Ok(admission) => self.dispatch().start(operation, admission, &request.input, RunOn::Pool, done),
             Err(error) => {
                 done(Err(error));
-                Ticket::default()
+                RequestHandle::default()
             }
         }
     }
 
     pub(super) fn admit_here(&self, operation: &Operation, head: RequestHead) -> Result<Admission> {
         waited(|done| {
-            let done = Box::new(move |outcome: std::result::Result<_, NotAdmitted>| {
+            let done = Box::new(move |outcome: std::result::Result<_, AdmissionFailure>| {
                 done(outcome.map_err(Error::from));
             });
             self.dispatch().admit(Some(operation), head, RunOn::Caller, done)
@@ -374,7 +374,11 @@ impl Service {
     /// Begins a subscription for an admitted caller, who needs the rights that `wait_for_event` needs.
     ///
     /// Fails with 409 `must_refetch` if the log lacks the events after the position.
-    pub async fn subscribe(&self, admission: Admission, subscription: Subscription) -> Result<Subscribed> {
+    pub async fn subscribe(
+        &self,
+        admission: Admission,
+        subscription: Subscription,
+    ) -> Result<BegunSubscription> {
         self.inner.subscriptions.begin(self.dispatch(), admission, subscription).await
     }
 
@@ -426,7 +430,7 @@ impl Service {
 
 /// Awaits the outcome of a request that `start` passes to the core.
 pub(super) async fn reply_of<T: Send + 'static>(
-    start: impl FnOnce(Box<dyn FnOnce(Result<T>) + Send>) -> Ticket,
+    start: impl FnOnce(Box<dyn FnOnce(Result<T>) + Send>) -> RequestHandle,
 ) -> Result<T> {
     let (sender, receiver) = tokio::sync::oneshot::channel();
     let mut ticket = start(Box::new(move |outcome| {
@@ -442,7 +446,7 @@ pub(super) async fn reply_of<T: Send + 'static>(
 
 /// Blocks until a request that `start` passes to the core is done, and returns its outcome.
 pub(super) fn waited<T: Send + 'static>(
-    start: impl FnOnce(Box<dyn FnOnce(Result<T>) + Send>) -> Ticket,
+    start: impl FnOnce(Box<dyn FnOnce(Result<T>) + Send>) -> RequestHandle,
 ) -> Result<T> {
     let (sender, receiver) = std::sync::mpsc::channel();
     let ticket = start(Box::new(move |outcome| {

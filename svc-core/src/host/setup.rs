@@ -12,11 +12,11 @@ use serde::Serialize;
 use crate::capability::{Capabilities, CapabilitySet};
 use crate::config::Config;
 use crate::data_access::DataAccess;
-use crate::data_dir::{self, DataDir, Setup};
+use crate::data_dir::{self, DataDir, UnfinishedSetup};
 use crate::entropy::Entropy;
 use crate::error::{Code, Error, Result};
-use crate::host::opening;
-use crate::host::service::{Options, Service};
+use crate::host::service::{Service, ServiceOptions};
+use crate::host::start_checks;
 use crate::id::{MemberId, TokenId, WorkspaceId};
 use crate::identity::members::{AnyHandle, Member};
 use crate::identity::setup::{self, InstanceMint, SetupNames};
@@ -29,7 +29,7 @@ use crate::time::Time;
 
 /// The result of a setup. The secrets are shown only here.
 #[derive(Clone, Debug, Serialize)]
-pub struct Established {
+pub struct SetupResult {
     /// The first workspace; more can be created later.
     pub workspace: NamedWorkspace,
     /// The person who administers the workspace.
@@ -90,7 +90,7 @@ pub fn open(config: &Config) -> Result<Service> {
             }
         }
     }
-    Service::open(Options::configured(config)?)
+    Service::open(ServiceOptions::configured(config)?)
 }
 
 /// Opens the service that `variables` and `data_dir` describe, in bootstrap mode.
@@ -100,8 +100,9 @@ pub fn open(config: &Config) -> Result<Service> {
 #[cfg(feature = "bootstrap")]
 pub fn open_or_begin(variables: &Variables, data_dir: &Path) -> Result<(Config, Service)> {
     let read = || Config::read(variables.iter().cloned(), data_dir);
-    let begin =
-        |config: &Config| Service::open(Options { mode: OpenMode::Create, ..Options::configured(config)? });
+    let begin = |config: &Config| {
+        Service::open(ServiceOptions { mode: OpenMode::Create, ..ServiceOptions::configured(config)? })
+    };
     let config = read()?;
     if config.database_url.is_some() {
         let service = begin(&config)?;
@@ -133,7 +134,7 @@ pub fn init(
     data_dir: &Path,
     workspace: &str,
     admin: &str,
-) -> Result<(Config, Service, Established)> {
+) -> Result<(Config, Service, SetupResult)> {
     // Checks that leave no trace come first.
     SetupNames::new(workspace, admin)?;
     let access = Config::read(variables.iter().cloned(), data_dir)?.data_access;
@@ -152,8 +153,8 @@ pub fn init(
     }
 }
 
-fn begin(config: &Config, workspace: &str, admin: &str) -> Result<(Service, Established)> {
-    let options = Options { mode: OpenMode::Create, ..Options::configured(config)? };
+fn begin(config: &Config, workspace: &str, admin: &str) -> Result<(Service, SetupResult)> {
+    let options = ServiceOptions { mode: OpenMode::Create, ..ServiceOptions::configured(config)? };
     if config.database_url.is_some() {
         // The folder says nothing about a separate database.
         check_is_new(&options.database)?;
@@ -164,7 +165,7 @@ fn begin(config: &Config, workspace: &str, admin: &str) -> Result<(Service, Esta
 }
 
 fn check_is_new(database: &Database) -> Result<()> {
-    let found = Opener::new(database).and_then(|opener| opening::check_is_new(&opener));
+    let found = Opener::new(database).and_then(|opener| start_checks::check_is_new(&opener));
     found.map_err(|error| refusal(error, database))
 }
 
@@ -173,7 +174,7 @@ fn check_is_new(database: &Database) -> Result<()> {
 /// A workspace in the folder's database can only have been created by an earlier run of this setup, which is
 /// thereby complete. If a separate database has a workspace, or cannot be reached or used, the folder is
 /// restored to its previous state. After any other refusal the setup can be resumed.
-fn settle(setup: Setup, own_database: bool, refusal: Error) -> Error {
+fn settle(setup: UnfinishedSetup, own_database: bool, refusal: Error) -> Error {
     let settled = match (refusal.code(), own_database) {
         (Code::AlreadyInitialised, true) => setup.finish().map(drop),
         (Code::AlreadyInitialised | Code::Unavailable | Code::Configuration, false) => setup.undo(),
@@ -184,7 +185,7 @@ fn settle(setup: Setup, own_database: bool, refusal: Error) -> Error {
 
 /// A token requested by the administrator of the machine.
 #[derive(Clone, Debug, Default)]
-pub struct WantedToken {
+pub struct RequestedToken {
     /// The workspace; may be omitted while there is only one.
     pub workspace_id: Option<WorkspaceId>,
     /// The handle of the member that the token will act as.
@@ -205,11 +206,11 @@ impl Service {
     /// Creates the first workspace with a human administrator and a worker agent.
     ///
     /// Rejects the call, and changes nothing, if there is already a workspace.
-    pub fn establish(&self, workspace: &str, admin: &str) -> Result<Established> {
+    pub fn establish(&self, workspace: &str, admin: &str) -> Result<SetupResult> {
         let names = SetupNames::new(workspace, admin)?;
         let run = move |cx: &mut crate::op::Write<'_>| setup::establish(cx, &names, Surface::Cli);
         let made = self.dispatch().as_instance(WorkspaceId::INSTANCE, Surface::Cli, run)?;
-        Ok(Established {
+        Ok(SetupResult {
             workspace: NamedWorkspace { id: made.workspace.id, name: made.workspace.name },
             admin: named(made.admin),
             token: issued(made.admin_token),
@@ -224,7 +225,7 @@ impl Service {
     }
 
     /// Mints a token with the rights of the machine's administrator.
-    pub fn mint_as_instance(&self, wanted: &WantedToken) -> Result<IssuedToken> {
+    pub fn mint_as_instance(&self, wanted: &RequestedToken) -> Result<IssuedToken> {
         let invalid = |field: &'static str| move |error: String| Error::in_field(field, error);
         // Determined before the task is queued, so that the writer locks only the head of this workspace.
         let workspace_id = self.the_workspace(wanted.workspace_id)?;
@@ -258,7 +259,8 @@ mod tests {
 
     fn service(folder: &tempfile::TempDir) -> Service {
         let database = Database::Sqlite(folder.path().join("svc.db"));
-        Service::open(Options { mode: OpenMode::Create, ..Options::new(database, [7; 32]) }).unwrap()
+        Service::open(ServiceOptions { mode: OpenMode::Create, ..ServiceOptions::new(database, [7; 32]) })
+            .unwrap()
     }
 
     #[test]
@@ -267,11 +269,11 @@ mod tests {
         let service = service(&folder);
         let made = service.establish("Team", "ada").unwrap();
         assert_eq!(service.establish("Other", "bob").unwrap_err().code(), Code::AlreadyInitialised);
-        let wanted = WantedToken { member: "ada".to_owned(), ..WantedToken::default() };
+        let wanted = RequestedToken { member: "ada".to_owned(), ..RequestedToken::default() };
         assert_ne!(service.mint_as_instance(&wanted).unwrap().id, made.token.id);
-        let stranger = WantedToken { member: "bob".to_owned(), ..WantedToken::default() };
+        let stranger = RequestedToken { member: "bob".to_owned(), ..RequestedToken::default() };
         assert_eq!(service.mint_as_instance(&stranger).unwrap_err().code(), Code::NotFound);
-        let garbled = WantedToken { member: "bad handle".to_owned(), ..wanted };
+        let garbled = RequestedToken { member: "bad handle".to_owned(), ..wanted };
         let error = service.mint_as_instance(&garbled).unwrap_err();
         assert!(error.code() == Code::Malformed && error.detail().starts_with("`member`: "), "{error}");
     }

@@ -11,14 +11,15 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use crate::limits::RATE_LIMIT_SHARING_RETRY;
 use crate::op::Dispatch;
-use crate::rate::{RateLimits, Sharing, Usage};
+use crate::rate::{LimitUsage, RateLimits, SharingTask};
 use crate::store::{Conn, Opener, rate_windows};
 use crate::time::{Clock, Monotonic, Time};
 
 /// Starts the thread, if servers can share the database and there are limits.
 pub(super) fn start(dispatch: &Arc<Dispatch>, opener: &Opener) -> Result<Option<JoinHandle<()>>> {
     let Some(window) = dispatch.limits.shared_window() else { return Ok(None) };
-    let mut link = Link { opener: opener.clone(), clock: dispatch.clock.clone(), window, conn: None };
+    let mut link =
+        LimitConnection { opener: opener.clone(), clock: dispatch.clock.clone(), window, conn: None };
     link.connect()?;
     dispatch.limits.serve(true);
     let dispatch = Arc::clone(dispatch);
@@ -26,18 +27,18 @@ pub(super) fn start(dispatch: &Arc<Dispatch>, opener: &Opener) -> Result<Option<
     std::thread::Builder::new().name("svc-limits".to_owned()).spawn(body).map(Some).map_err(Error::internal)
 }
 
-fn serve(limits: &RateLimits, link: &mut Link) {
+fn serve(limits: &RateLimits, link: &mut LimitConnection) {
     let mut retry = None;
     while let Some(next) = limits.next_sharing(retry) {
         let outcome = match next {
-            Sharing::Tell(told) => {
+            SharingTask::Tell(told) => {
                 let used = link.tell(told.usage());
                 let outcome = used.as_ref().map(drop).map_err(Clone::clone);
                 limits.settle(told, used.ok());
                 outcome
             }
-            Sharing::Tidy => link.tidy(),
-            Sharing::Connect => link.connect(),
+            SharingTask::Tidy => link.tidy(),
+            SharingTask::Connect => link.connect(),
         };
         retry = link.retry_after(outcome);
         limits.serve(retry.is_none());
@@ -45,14 +46,14 @@ fn serve(limits: &RateLimits, link: &mut Link) {
 }
 
 /// The thread's connection.
-struct Link {
+struct LimitConnection {
     opener: Opener,
     clock: Clock,
     window: Duration,
     conn: Option<Conn>,
 }
 
-impl Link {
+impl LimitConnection {
     fn connect(&mut self) -> Result<()> {
         let conn = self.opener.brief()?;
         let asked = self.clock.monotonic();
@@ -74,7 +75,7 @@ impl Link {
         Ok((conn, self.clock.now()))
     }
 
-    fn tell(&self, usage: &[Usage]) -> Result<Vec<Duration>> {
+    fn tell(&self, usage: &[LimitUsage]) -> Result<Vec<Duration>> {
         if usage.is_empty() {
             return Ok(Vec::new());
         }

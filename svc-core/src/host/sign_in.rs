@@ -5,14 +5,14 @@ use crate::host::service::Service;
 use crate::id::WorkspaceId;
 use crate::identity::oidc::{self, ProviderClaims};
 use crate::identity::sessions::NewSession;
-use crate::op::{OwnWork, Read, Surface, Write};
+use crate::op::{Read, ServiceWork, Surface, Write};
 
 impl Service {
     /// Returns whether the subject of verified claims has signed in to a workspace before.
     pub async fn has_signed_in(&self, workspace: WorkspaceId, claims: &ProviderClaims) -> Result<bool> {
         let claims = claims.clone();
         let run = move |cx: &Read<'_>| oidc::has_signed_in(cx, workspace, &claims);
-        self.dispatch().await_read(OwnWork::on(workspace), run).await
+        self.dispatch().await_read(ServiceWork::on(workspace), run).await
     }
 
     /// Signs in the member of a workspace that the verified claims of an identity provider name.
@@ -20,6 +20,6 @@ impl Service {
     /// The request with the claims was admitted, and its login was used up.
     pub async fn sign_in(&self, workspace: WorkspaceId, claims: ProviderClaims) -> Result<NewSession> {
         let run = move |cx: &mut Write<'_>| oidc::sign_in(cx, workspace, &claims);
-        self.dispatch().await_change(OwnWork::on(workspace), Surface::Session, run).await
+        self.dispatch().await_change(ServiceWork::on(workspace), Surface::Session, run).await
     }
 }

@@ -11,8 +11,8 @@ use crate::capability::CapabilitySet;
 use crate::error::{Code, Error, Result};
 use crate::id::{MemberId, WorkspaceId};
 use crate::identity::members::{Member, MemberKind, member_called};
-use crate::identity::tokens::{self, Mint, MintedToken, named_surface};
-use crate::identity::workspaces::Here;
+use crate::identity::tokens::{self, MintedToken, NewToken, named_surface};
+use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::{HANDLE_MAX, NAME_MAX};
 use crate::log::event::{Event, EventKind, Subject};
 use crate::log::replay::Replayed;
@@ -75,7 +75,7 @@ impl Event for MemberCreated {
 #[serde(deny_unknown_fields)]
 struct CreateAgent {
     /// The workspace that the agent joins. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     /// The agent's name in the workspace, such as `builder`. Upper-case letters are converted to lower case.
     handle: Handle<HANDLE_MAX>,
     /// A name for people to read.
@@ -112,7 +112,7 @@ impl Answer<CreateAgent> for MemberWithToken {
         Some(self.member.id)
     }
 
-    fn again(_: &Read<'_>, _: &CreateAgent, id: MemberId) -> Result<Self> {
+    fn answer_repeat(_: &Read<'_>, _: &CreateAgent, id: MemberId) -> Result<Self> {
         Err(secret_was_told(id).with_next("Mint another token for the member `id`."))
     }
 }
@@ -188,7 +188,7 @@ pub(crate) fn enrol_with_token(
     set: CapabilitySet,
 ) -> Result<MemberWithToken> {
     let member = enrol(cx, new)?;
-    let mint = Mint { surface: new.surface, ..Mint::new(&member, set.capabilities()) };
+    let mint = NewToken { surface: new.surface, ..NewToken::new(&member, set.capabilities()) };
     let token = tokens::issue(cx, &mint)?;
     Ok(MemberWithToken { member, token })
 }

@@ -13,7 +13,7 @@
 //! - `apps`: programs that are installed in a workspace, and their tokens
 //! - `whoami`: the caller, and the named sets of capabilities
 //! - `sessions`: signing a browser in and out
-//! - `ends`: deactivating, reactivating and removing a member
+//! - `member_ends`: deactivating, reactivating and removing a member
 //! - `setup`: creating a workspace: on a new instance, by its operator, or in bootstrap mode
 //! - `oidc`: signing in at an identity provider
 //! - `operator`: the status of a server, for the instance's operator
@@ -29,7 +29,7 @@ pub(crate) mod enrol;
 pub(crate) mod apps;
 pub(crate) mod whoami;
 pub(crate) mod sessions;
-pub(crate) mod ends;
+pub(crate) mod member_ends;
 pub(crate) mod setup;
 pub(crate) mod oidc;
 pub(crate) mod operator;

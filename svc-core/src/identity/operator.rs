@@ -64,7 +64,7 @@ fn get_operator_status(cx: &Read<'_>, _: &GetOperatorStatus) -> Result<OperatorS
     let mut health = health_in_database(cx)?;
     health.extend(health_of_process(cx.parts()));
     let is_degraded = health.iter().any(|part| part.fault.is_some());
-    let checks = health.into_iter().map(|part| (part.name, part.said()));
+    let checks = health.into_iter().map(|part| (part.name, part.describe()));
     let depths = cx.parts().filter_map(|part| Some((part.name, part.status.as_ref()?())));
     Ok(OperatorStatus {
         phase: if cx.gauges().is_draining() {

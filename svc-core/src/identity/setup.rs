@@ -10,14 +10,14 @@ use serde_json::json;
 use super::authority;
 use super::enrol::{MemberWithToken, NewMember, check_not_of_group, enrol, enrol_with_token};
 use super::members::{AnyHandle, Member, MemberKind, member_called};
-use super::tokens::{self, Mint, MintedToken, Quotas, check_takes_tokens, issue};
+use super::tokens::{self, MintedToken, NewToken, Quotas, check_takes_tokens, issue};
 use super::workspaces::{Workspace, any_exists, create};
 use crate::capability::Capability::OperatorGlobal;
 use crate::capability::{Capabilities, CapabilitySet};
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
 use crate::limits::{HANDLE_MAX, NAME_MAX};
-use crate::op::{Answer, Effect, Feature, Read, Surface, Wants, Write, changing, secret_was_told};
+use crate::op::{Answer, Effect, Feature, Read, Surface, Write, WriteNeeds, changing, secret_was_told};
 use crate::text::{Handle, Text};
 use crate::time::Time;
 
@@ -26,7 +26,7 @@ pub(crate) fn feature() -> Feature {
         "operator",
         vec![
             changing("create_workspace", Effect::Write)
-                .wants(|_| Wants::workspace(WorkspaceId::INSTANCE))
+                .wants(|_| WriteNeeds::workspace(WorkspaceId::INSTANCE))
                 .run(create_workspace)
                 .title("Create a workspace")
                 .post("/operator/workspaces")
@@ -93,7 +93,7 @@ impl Answer<CreateWorkspace> for NewWorkspace {
         Some(self.workspace.id)
     }
 
-    fn again(_: &Read<'_>, _: &CreateWorkspace, id: WorkspaceId) -> Result<Self> {
+    fn answer_repeat(_: &Read<'_>, _: &CreateWorkspace, id: WorkspaceId) -> Result<Self> {
         let next = "Have the operator mint a token there: `svc token mint --as-instance --workspace`.";
         Err(secret_was_told(id).with_next(next))
     }
@@ -152,7 +152,11 @@ pub(crate) fn establish(cx: &mut Write<'_>, names: &SetupNames, surface: Surface
         surface: Some(surface),
     };
     let admin = enrol(cx, &new(&names.admin, MemberKind::Human))?;
-    let all = Mint { surface: Some(surface), label: Some("setup"), ..Mint::new(&admin, Capabilities::all()) };
+    let all = NewToken {
+        surface: Some(surface),
+        label: Some("setup"),
+        ..NewToken::new(&admin, Capabilities::all())
+    };
     let admin_token = issue(cx, &all)?;
     let agent = new(&names.agent, MemberKind::Agent);
     let MemberWithToken { member: agent, token } = enrol_with_token(cx, &agent, CapabilitySet::AgentWorker)?;
@@ -187,12 +191,12 @@ pub(crate) fn mint_as_instance(
     if wanted.expires_at.is_some_and(|end| end <= cx.now()) {
         return Err(Error::in_field("expires_at", "expected a time in the future"));
     }
-    let mint = Mint {
+    let mint = NewToken {
         label: wanted.label.as_deref(),
         expires_at: wanted.expires_at,
         quotas: wanted.quotas,
         surface: Some(surface),
-        ..Mint::new(&member, capabilities)
+        ..NewToken::new(&member, capabilities)
     };
     issue(cx, &mint)
 }
@@ -235,7 +239,7 @@ mod bootstrap {
                 .created()
                 .refuses(&[Code::Forbidden]),
             changing("bootstrap_member", Effect::Write)
-                .wants(|input: &BootstrapMember| Wants::workspace(input.workspace_id))
+                .wants(|input: &BootstrapMember| WriteNeeds::workspace(input.workspace_id))
                 .run(bootstrap_member)
                 .title("Add a member to a workspace without an administrator")
                 .post("/workspaces/{workspace_id}/members")
@@ -315,7 +319,7 @@ mod bootstrap {
             Some(self.member.id)
         }
 
-        fn again(_: &Read<'_>, _: &BootstrapMember, id: MemberId) -> Result<Self> {
+        fn answer_repeat(_: &Read<'_>, _: &BootstrapMember, id: MemberId) -> Result<Self> {
             Err(secret_was_told(id))
         }
     }

@@ -16,7 +16,7 @@ use crate::limits::{HANDLE_MAX, NAME_MAX};
 use crate::log::event::{Event, EventKind, Subject, WorkspaceCreated};
 use crate::log::keys;
 use crate::log::replay::Replayed;
-use crate::op::{Answer, Effect, Feature, Read, Records, Wants, Write, changing, idempotent, read};
+use crate::op::{Answer, Effect, Feature, Read, Records, Write, WriteNeeds, changing, idempotent, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::schema::OF_CALLER;
 use crate::store::columns;
@@ -51,7 +51,7 @@ impl<I> Answer<I> for Workspace {
         Some(self.id)
     }
 
-    fn again(cx: &Read<'_>, _: &I, id: WorkspaceId) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, _: &I, id: WorkspaceId) -> Result<Self> {
         own_workspace(cx, id)?;
         load_workspace(cx, id)
     }
@@ -117,7 +117,7 @@ pub(crate) fn feature() -> Feature {
                     .example(|w| json!({"workspace_id": w.id("workspace"), "name": "Night shift"})),
                 // Two workspaces that request the same handle at once serialise on the head of the instance.
                 changing("set_workspace_handle", Effect::Idempotent)
-                    .wants(|_| Wants::workspace(WorkspaceId::INSTANCE))
+                    .wants(|_| WriteNeeds::workspace(WorkspaceId::INSTANCE))
                     .run(set_workspace_handle)
                 .title("Set the handle of a workspace")
                 .when(
@@ -150,18 +150,18 @@ pub(crate) fn feature() -> Feature {
 /// The id of the caller's own workspace, or of the caller, which an input may omit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Own<I>(Option<I>);
+pub struct OwnId<I>(Option<I>);
 
-impl<I> Default for Own<I> {
+impl<I> Default for OwnId<I> {
     fn default() -> Self {
         Self(None)
     }
 }
 
 /// The caller's workspace.
-pub type Here = Own<WorkspaceId>;
+pub type OwnWorkspaceId = OwnId<WorkspaceId>;
 
-impl Here {
+impl OwnWorkspaceId {
     /// Returns the caller's workspace.
     ///
     /// Fails if the input names another one, because for the caller others do not exist, and for a caller
@@ -176,14 +176,14 @@ impl Here {
     }
 }
 
-impl<I> From<I> for Own<I> {
+impl<I> From<I> for OwnId<I> {
     fn from(id: I) -> Self {
         Self(Some(id))
     }
 }
 
 /// The schema of an id that is not required, and that tools do not have.
-impl<I: JsonSchema> JsonSchema for Own<I> {
+impl<I: JsonSchema> JsonSchema for OwnId<I> {
     fn inline_schema() -> bool {
         true
     }
@@ -235,7 +235,7 @@ fn list_workspaces(cx: &Read<'_>, input: &ListWorkspaces) -> Result<Page<Workspa
 #[serde(deny_unknown_fields)]
 struct GetWorkspace {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
 }
 
 fn get_workspace(cx: &Read<'_>, input: &GetWorkspace) -> Result<Workspace> {
@@ -258,7 +258,7 @@ pub(crate) fn load_workspace(cx: &Read<'_>, workspace_id: WorkspaceId) -> Result
 #[serde(deny_unknown_fields)]
 struct UpdateWorkspace {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     /// The new name.
     #[serde(default, skip_serializing_if = "Change::is_keep")]
     name: Change<Text<1, NAME_MAX>>,
@@ -286,7 +286,7 @@ fn update_workspace(cx: &mut Write<'_>, input: &UpdateWorkspace) -> Result<Works
 #[serde(deny_unknown_fields)]
 struct SetWorkspaceHandle {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     /// The new handle, such as `night-shift`. Upper-case letters are converted to lower case.
     handle: Handle<HANDLE_MAX>,
 }

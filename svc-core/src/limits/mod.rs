@@ -55,7 +55,7 @@ pub const MUTED_MAX: usize = 100;
 /// Seconds after which an unread notification is emailed (`SVC_MAIL_DELAY_SECS`).
 pub const MAIL_DELAY_SECS: i64 = 120;
 /// Time to send a delivery batch before it can be taken again.
-pub const PARCEL_LEASE: Duration = Duration::from_secs(60);
+pub const DELIVERY_BATCH_LEASE: Duration = Duration::from_secs(60);
 /// Maximum browsers of a member to which notifications are pushed.
 pub const SUBSCRIPTIONS_MAX: i64 = 10;
 /// Maximum items of an inbox that one call names.

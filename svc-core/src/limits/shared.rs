@@ -15,6 +15,6 @@ pub const RESOURCE_SUBSCRIPTIONS_MAX: i64 = 100;
 /// Maximum files that are checked at the same time while they are received.
 pub const FILES_JUDGED_MAX: usize = 1;
 /// Maximum delivery batches of one delivery channel that a process sends at the same time.
-pub const PARCELS_MAX: usize = 16;
+pub const DELIVERY_BATCHES_MAX: usize = 16;
 /// Maximum workspaces that one search for due deliveries of a channel steps through.
 pub const DUE_WORKSPACES_MAX: i64 = 1000;

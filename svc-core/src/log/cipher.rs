@@ -24,7 +24,7 @@ const TAG_BYTES: usize = 16;
 #[error(
     "a sealed text or key cannot be opened: it was altered, or the key-encryption key is a different one"
 )]
-pub struct Unopened;
+pub struct DecryptionFailed;
 
 /// 32 random bytes that seal one message and its edits, kept only wrapped; zeroed when dropped.
 pub struct MessageKey(pub(super) Zeroizing<[u8; KEY_BYTES]>);
@@ -54,21 +54,29 @@ pub(super) fn encrypt(cipher: &Aes256Gcm, aad: &[u8], plain: &[u8], entropy: &En
     Ok([nonce.as_slice(), &sealed].concat())
 }
 
-pub(super) fn decrypt(cipher: &Aes256Gcm, aad: &[u8], sealed: &[u8]) -> Result<Zeroizing<Vec<u8>>, Unopened> {
-    let (nonce, sealed) = sealed.split_first_chunk::<NONCE_BYTES>().ok_or(Unopened)?;
+pub(super) fn decrypt(
+    cipher: &Aes256Gcm,
+    aad: &[u8],
+    sealed: &[u8],
+) -> Result<Zeroizing<Vec<u8>>, DecryptionFailed> {
+    let (nonce, sealed) = sealed.split_first_chunk::<NONCE_BYTES>().ok_or(DecryptionFailed)?;
     let payload = Payload { msg: sealed, aad };
-    cipher.decrypt(&Nonce::from(*nonce), payload).map(Zeroizing::new).map_err(|_| Unopened)
+    cipher.decrypt(&Nonce::from(*nonce), payload).map(Zeroizing::new).map_err(|_| DecryptionFailed)
 }
 
 /// Opens a sealed key in place, so that no other copy of it exists.
-pub(super) fn decrypt_key(cipher: &Aes256Gcm, aad: &[u8], sealed: &[u8]) -> Result<MessageKey, Unopened> {
-    let (nonce, sealed) = sealed.split_first_chunk::<NONCE_BYTES>().ok_or(Unopened)?;
-    let (key, tag) = sealed.split_first_chunk::<KEY_BYTES>().ok_or(Unopened)?;
-    let tag: [u8; TAG_BYTES] = tag.try_into().map_err(|_| Unopened)?;
+pub(super) fn decrypt_key(
+    cipher: &Aes256Gcm,
+    aad: &[u8],
+    sealed: &[u8],
+) -> Result<MessageKey, DecryptionFailed> {
+    let (nonce, sealed) = sealed.split_first_chunk::<NONCE_BYTES>().ok_or(DecryptionFailed)?;
+    let (key, tag) = sealed.split_first_chunk::<KEY_BYTES>().ok_or(DecryptionFailed)?;
+    let tag: [u8; TAG_BYTES] = tag.try_into().map_err(|_| DecryptionFailed)?;
     let mut key = Zeroizing::new(*key);
     let opened =
         cipher.decrypt_inout_detached(&Nonce::from(*nonce), aad, key.as_mut_slice().into(), &Tag::from(tag));
-    opened.map(|()| MessageKey(key)).map_err(|_| Unopened)
+    opened.map(|()| MessageKey(key)).map_err(|_| DecryptionFailed)
 }
 
 pub(super) fn cipher(key: &[u8; 32]) -> Aes256Gcm {

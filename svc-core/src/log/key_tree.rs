@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 use zeroize::Zeroizing;
 
-use super::cipher::{self, MessageKey, Unopened};
+use super::cipher::{self, DecryptionFailed, MessageKey};
 use crate::Result;
 use crate::entropy::Entropy;
 use crate::id::{MemberId, MessageId, ThreadId, WorkspaceId};
@@ -30,7 +30,7 @@ const FIRST_LEAF: u16 = 1 << LEVELS;
 const NODE_BYTES: usize = 2 + KEY_BYTES;
 
 /// Returns the key segment of a position.
-pub fn shelf_of(lsn: i64) -> i64 {
+pub fn segment_of(lsn: i64) -> i64 {
     lsn.div_euclid(LEAVES)
 }
 
@@ -126,13 +126,16 @@ impl KeyTree {
     }
 
     /// Decodes the result of [`KeyTree::to_bytes`].
-    pub(super) fn from_bytes(bytes: &[u8]) -> Result<Self, Unopened> {
-        let (nodes, []) = bytes.as_chunks::<NODE_BYTES>() else { return Err(Unopened) };
+    pub(super) fn from_bytes(bytes: &[u8]) -> Result<Self, DecryptionFailed> {
+        let (nodes, []) = bytes.as_chunks::<NODE_BYTES>() else { return Err(DecryptionFailed) };
         let read = nodes.iter().map(|node| {
-            let (number, key) = node.split_first_chunk().ok_or(Unopened)?;
-            Ok((u16::from_be_bytes(*number), NodeKey(Zeroizing::new(key.try_into().map_err(|_| Unopened)?))))
+            let (number, key) = node.split_first_chunk().ok_or(DecryptionFailed)?;
+            Ok((
+                u16::from_be_bytes(*number),
+                NodeKey(Zeroizing::new(key.try_into().map_err(|_| DecryptionFailed)?)),
+            ))
         });
-        read.collect::<Result<_, Unopened>>().map(Self)
+        read.collect::<Result<_, DecryptionFailed>>().map(Self)
     }
 }
 
@@ -179,7 +182,7 @@ impl Leaf {
     }
 
     /// Unwraps the result of [`Leaf::wrap`].
-    pub fn unwrap(&self, bound: &Binding, wrapped: &[u8]) -> Result<MessageKey, Unopened> {
+    pub fn unwrap(&self, bound: &Binding, wrapped: &[u8]) -> Result<MessageKey, DecryptionFailed> {
         cipher::decrypt_key(&self.0, &bound.aad(), wrapped)
     }
 }
@@ -239,7 +242,7 @@ mod tests {
         for lsn in [0, 1, 2, 2047, 2048, 4095, 4096, 8191] {
             assert!(same(&whole.leaf(lsn).unwrap(), &leaves[&leaf_of(lsn)]), "{lsn}");
         }
-        assert_eq!([0, 4095, 4096, 8192].map(shelf_of), [0, 0, 1, 2]);
+        assert_eq!([0, 4095, 4096, 8192].map(segment_of), [0, 0, 1, 2]);
     }
 
     #[test]

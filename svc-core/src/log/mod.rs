@@ -11,7 +11,7 @@ pub(crate) mod event;
 pub mod chain;
 pub(crate) mod tree;
 pub(crate) mod floor;
-pub mod note;
+pub mod signed_note;
 #[cfg(test)]
 pub(crate) mod probe;
 pub mod verify;
@@ -20,7 +20,7 @@ pub(crate) mod bus;
 pub(crate) mod cache;
 pub(crate) mod batch;
 pub mod key_tree;
-pub(crate) mod stored;
+pub(crate) mod stored_event;
 pub(crate) mod tree_cache;
 pub mod seal;
 pub(crate) mod keys;

@@ -11,7 +11,7 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 use zeroize::{Zeroize, Zeroizing};
 
-pub use super::cipher::{MessageKey, Unopened};
+pub use super::cipher::{DecryptionFailed, MessageKey};
 use super::cipher::{cipher, decrypt, encrypt};
 use super::key_tree::KeyTree;
 use super::tree_cache::TreeCache;
@@ -82,7 +82,7 @@ impl Sealer {
     /// Returns the check value of the configured key `id`: only that key opens it.
     pub fn check_value(&self, id: &[u8]) -> Result<Vec<u8>> {
         encrypt(
-            &self.kek(id).ok_or(Unopened).map_err(Error::internal)?.cipher,
+            &self.kek(id).ok_or(DecryptionFailed).map_err(Error::internal)?.cipher,
             &check_aad(id),
             CHECKED,
             &self.entropy,
@@ -115,7 +115,7 @@ impl Sealer {
     /// Seals bytes under the key for `label`, to be opened when a client returns them.
     pub(crate) fn seal_for(&self, label: &'static str, plain: &[u8]) -> Result<Vec<u8>> {
         let keys = self.derived(label)?;
-        let key = keys.first().ok_or(Unopened).map_err(Error::internal)?;
+        let key = keys.first().ok_or(DecryptionFailed).map_err(Error::internal)?;
         encrypt(&cipher(key), label.as_bytes(), plain, &self.entropy)
     }
 
@@ -130,7 +130,7 @@ impl Sealer {
     /// It is the same on every server, and only the servers can create it.
     pub(crate) fn tag_for(&self, label: &'static str, bytes: &[u8]) -> Result<[u8; 32]> {
         let keys = self.derived(label)?;
-        let key = keys.first().ok_or(Unopened).map_err(Error::internal)?;
+        let key = keys.first().ok_or(DecryptionFailed).map_err(Error::internal)?;
         Ok(mac(key, bytes)?.finalize().into_bytes().into())
     }
 
@@ -158,12 +158,12 @@ impl Sealer {
     pub fn seal_tree(
         &self,
         workspace: WorkspaceId,
-        shelf: i64,
+        segment: i64,
         version: i64,
         tree: &KeyTree,
     ) -> Result<Vec<u8>> {
         let mut sealed = self.current.id.to_vec();
-        let aad = tree_aad(workspace, shelf, version);
+        let aad = tree_aad(workspace, segment, version);
         sealed.extend(encrypt(&self.current.cipher, &aad, &tree.to_bytes(), &self.entropy)?);
         Ok(sealed)
     }
@@ -172,13 +172,13 @@ impl Sealer {
     pub fn open_tree(
         &self,
         workspace: WorkspaceId,
-        shelf: i64,
+        segment: i64,
         version: i64,
         sealed: &[u8],
-    ) -> Result<KeyTree, Unopened> {
-        let (id, nodes) = sealed.split_at_checked(KEK_ID_BYTES).ok_or(Unopened)?;
-        let aad = tree_aad(workspace, shelf, version);
-        KeyTree::from_bytes(&decrypt(&self.kek(id).ok_or(Unopened)?.cipher, &aad, nodes)?)
+    ) -> Result<KeyTree, DecryptionFailed> {
+        let (id, nodes) = sealed.split_at_checked(KEK_ID_BYTES).ok_or(DecryptionFailed)?;
+        let aad = tree_aad(workspace, segment, version);
+        KeyTree::from_bytes(&decrypt(&self.kek(id).ok_or(DecryptionFailed)?.cipher, &aad, nodes)?)
     }
 
     /// Seals `plaintext` as `field` of `message` at edit number `edit`.
@@ -201,7 +201,7 @@ impl Sealer {
         field: &str,
         edit: i64,
         sealed: &[u8],
-    ) -> Result<Zeroizing<Vec<u8>>, Unopened> {
+    ) -> Result<Zeroizing<Vec<u8>>, DecryptionFailed> {
         decrypt(&cipher(&key.0), &text_aad(message, field, edit), sealed)
     }
 }
@@ -211,8 +211,8 @@ fn mac(key: &[u8; 32], bytes: &[u8]) -> Result<Hmac<Sha256>> {
     Ok(mac.chain_update(bytes))
 }
 
-fn tree_aad(workspace: WorkspaceId, shelf: i64, version: i64) -> Vec<u8> {
-    let numbers = [shelf.to_be_bytes(), version.to_be_bytes()].concat();
+fn tree_aad(workspace: WorkspaceId, segment: i64, version: i64) -> Vec<u8> {
+    let numbers = [segment.to_be_bytes(), version.to_be_bytes()].concat();
     [b"svc.shelf/1".as_slice(), workspace.uuid().as_bytes(), &numbers].concat()
 }
 
@@ -326,8 +326,8 @@ mod tests {
         for sealer in [&sealer, &rotated] {
             assert_eq!(sealer.open_tree(a, 5, 2, &sealed).unwrap().to_bytes(), tree.to_bytes());
         }
-        for (workspace, shelf, version) in [(b, 5, 2), (a, 6, 2), (a, 5, 1)] {
-            assert!(sealer.open_tree(workspace, shelf, version, &sealed).is_err());
+        for (workspace, segment, version) in [(b, 5, 2), (a, 6, 2), (a, 5, 1)] {
+            assert!(sealer.open_tree(workspace, segment, version, &sealed).is_err());
         }
         assert!(Sealer::new([8; 32], &[], Entropy::System).open_tree(a, 5, 2, &sealed).is_err());
     }

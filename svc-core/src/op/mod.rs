@@ -12,47 +12,48 @@ mod run;
 mod show;
 
 pub(crate) use crate::log::batch::ImportedHead;
-pub use call::caller::{Caller, Sight, SightParams, Surface, Via};
+pub use call::caller::{Caller, CredentialKind, Surface, Visibility, VisibilityParams};
 pub(crate) use call::credential::secret_hash;
 pub use call::credential::{Credential, SESSION_COOKIE, SessionKey, read_credential};
 pub use call::input::{decode, decode_frame, decode_object};
 pub use call::key::IdempotencyKey;
 pub use call::request::{Input, Request, RequestHead};
 pub(crate) use declare::answer::without_keys;
-pub use declare::answer::{Answer, Repeats, Returned, secret_was_told};
-pub(crate) use declare::chore::Leases;
-pub use declare::chore::{Chore, ChoreFn, Lead, Round, Step, Who};
+pub use declare::answer::{Answer, RepeatPolicy, Returned, secret_was_told};
+pub(crate) use declare::chore::HeldLeases;
+pub use declare::chore::{Chore, ChoreFn, ChoreLease, ChoreProcesses, ChoreRound, StepOutcome};
 pub use declare::class::Class;
+pub use declare::delivery_channel::{DeliveryBatch, DeliveryChannel, DeliveryResult, SettleBatch, TakeBatch};
 pub use declare::docs::Docs;
-pub(crate) use declare::due::Due;
+pub(crate) use declare::due_objects::DueObjects;
 pub use declare::effect::Effect;
-pub use declare::frame::{Frame, Takes};
+pub use declare::frame::{AcceptedCredentials, Frame};
 pub use declare::functions::{
     AfterPreflight, Builder, changing, destructive, idempotent, read, reading, wait, write,
 };
+pub use declare::health_check::{CheckMethod, Depth, Gauges, HealthCheck, MeasureDepth, Shell};
 pub(crate) use declare::hooks::KEEP;
-pub use declare::hooks::{Condition, Guard, GuardedCall, Project, Unmet};
+pub use declare::hooks::{Condition, Guard, GuardedCall, ProjectEvents, UnmetRequirement};
 pub use declare::http::{Http, Method, Success};
 pub use declare::job::{
-    Found, InputType, LongPoll, OutputType, Poll, Refused, Supply, TimedOut, WaitOutput, Wants,
+    CountAvailable, InputType, LongPoll, OutputType, Poll, PreflightResult, RecordedRefusal, TimedOut,
+    WaitOutput, WriteNeeds,
 };
 pub use declare::operation::{Access, Operation};
-pub use declare::part::{Depth, Gauges, Health, Part, PartStatus, Shell};
 pub use declare::records::{Records, RowColumns};
 pub(crate) use declare::records::{Removal, purged};
-pub use declare::sample::{Fixture, Maker, Sample, SampleCall};
+pub use declare::sample::{Fixture, Sample, SampleCall, SampleCaller};
 pub use declare::table::{Feature, Table, path_variables};
 pub use declare::typed::TypedOperation;
 pub use declare::wait_secs::WaitSecs;
-pub use declare::way::{Arrival, Parcel, Settle, Take, Way};
 pub use run::context::{Read, Write};
-pub use run::health::PartHealth;
+pub use run::health::HealthResult;
 pub(crate) use run::health::{DATABASE, health_in_database, health_of_process, health_without_database};
 pub(crate) use run::permit::DestroyPermit;
-pub(crate) use run::presence::{Connection, Presence};
-pub use run::settings::{MailSettings, Settings, Shared};
+pub(crate) use run::presence::{ConnectedMembers, MemberConnection};
+pub use run::settings::{MailSettings, Settings, SharedState};
 pub use run::wait::WaitCounts;
-pub use run::{Admission, Dispatch, NotAdmitted, Reply, Ticket};
-pub(crate) use run::{OwnWork, RunOn};
+pub use run::{Admission, AdmissionFailure, Dispatch, Reply, RequestHandle};
+pub(crate) use run::{RunOn, ServiceWork};
 pub use show::routes::{FIXED, Fixed, FixedRoute};
 pub use show::{contract, manual, mcp, openapi, routes};

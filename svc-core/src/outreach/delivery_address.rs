@@ -17,9 +17,11 @@ use crate::Result;
 use crate::capability::Capability::WorkspaceRead;
 use crate::error::{Code, Error};
 use crate::id::{CodeId, MemberId, WorkspaceId};
-use crate::identity::workspaces::Own;
+use crate::identity::workspaces::OwnId;
 use crate::mailbox::{DeliveryAddress, MailAddress};
-use crate::op::{Answer, Effect, Feature, Operation, Read, Records, Refused, Write, changing, idempotent};
+use crate::op::{
+    Answer, Effect, Feature, Operation, Read, RecordedRefusal, Records, Write, changing, idempotent,
+};
 use crate::store::{FromValue, Param, ToParam, Value, columns, named_enum};
 use crate::time::Time;
 
@@ -112,14 +114,14 @@ impl<I> Answer<I> for Delivery {
         Some(())
     }
 
-    fn again(cx: &Read<'_>, _: &I, (): ()) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, _: &I, (): ()) -> Result<Self> {
         let member = cx.caller().member_id()?;
         delivery(cx, member)?.ok_or_else(|| Error::not_found("delivery address"))
     }
 }
 
 /// Postpones the due letters about a member's address to `until`.
-pub(super) fn put_off_notices(cx: &mut Write<'_>, member: MemberId, until: Time) -> Result<()> {
+pub(super) fn postpone_notices(cx: &mut Write<'_>, member: MemberId, until: Time) -> Result<()> {
     cx.execute_any(PUT_OFF, &[&member, &cx.now(), &until])
 }
 
@@ -130,7 +132,7 @@ const PUT_OFF: &str = "
     where member_id = $1 and (code_due <= $2 or former_due <= $2)";
 
 /// Stored delivery settings of a member, with the state of delivery.
-pub(super) struct Stored {
+pub(super) struct StoredDelivery {
     pub mode: DeliveryMode,
     pub address: Option<MailAddress>,
     pub confirmed_at: Option<Time>,
@@ -160,13 +162,13 @@ pub(super) struct Stored {
 }
 
 columns! {
-    stored_columns: Stored as d {
+    stored_columns: StoredDelivery as d {
         mode, address, confirmed_at, pending, code_due, code_hash, code_until, tries, former, former_due,
         notice_failures, failures, retry_at, last_error, refusals, suspended, sent_since, sent, digest_at,
     }
 }
 
-impl Stored {
+impl StoredDelivery {
     /// Returns the settings of a member who has set none.
     pub fn unset(mode: DeliveryMode) -> Self {
         Self {
@@ -214,7 +216,7 @@ impl Stored {
 }
 
 /// Returns the stored delivery settings of a member.
-pub(super) fn stored(cx: &Read<'_>, member: MemberId) -> Result<Option<Stored>> {
+pub(super) fn stored(cx: &Read<'_>, member: MemberId) -> Result<Option<StoredDelivery>> {
     cx.one(STORED, &[&member])
 }
 
@@ -231,11 +233,11 @@ const CONFIRMED: &str = "
 
 /// Returns the delivery settings of a member, as shown to the member.
 pub(super) fn delivery(cx: &Read<'_>, member: MemberId) -> Result<Option<Delivery>> {
-    Ok(stored(cx, member)?.map(Stored::shown))
+    Ok(stored(cx, member)?.map(StoredDelivery::shown))
 }
 
 /// Stores the delivery settings of a member.
-pub(super) fn keep(cx: &mut Write<'_>, member: MemberId, stored: &Stored) -> Result<()> {
+pub(super) fn keep(cx: &mut Write<'_>, member: MemberId, stored: &StoredDelivery) -> Result<()> {
     let workspace = cx.caller().workspace_id;
     cx.execute(
         1,
@@ -304,7 +306,7 @@ fn check_enabled(cx: &Read<'_>) -> Result<()> {
 struct SetDeliveryAddress {
     /// Your member id.
     #[serde(rename = "member_id")]
-    _member_id: Own<MemberId>,
+    _member_id: OwnId<MemberId>,
     /// The address, in ASCII. Its domain has a dot and does not end with a number.
     address: DeliveryAddress,
     /// `immediate`: one email for each thread, a while after a notification that you have not read. `digest`:
@@ -315,7 +317,7 @@ struct SetDeliveryAddress {
 fn set_delivery_address(cx: &mut Write<'_>, input: &SetDeliveryAddress) -> Result<Delivery> {
     check_enabled(cx)?;
     let member = cx.caller().member_id()?;
-    let mut stored = stored(cx, member)?.unwrap_or(Stored::unset(input.mode));
+    let mut stored = stored(cx, member)?.unwrap_or(StoredDelivery::unset(input.mode));
     stored.mode = input.mode;
     let address = input.address.address();
     let serves = stored.confirmed_at.is_some() && !stored.suspended;
@@ -425,12 +427,15 @@ impl JsonSchema for ConfirmationCode {
 struct ConfirmDeliveryAddress {
     /// Your member id.
     #[serde(rename = "member_id")]
-    _member_id: Own<MemberId>,
+    _member_id: OwnId<MemberId>,
     /// The code.
     code: ConfirmationCode,
 }
 
-fn confirm_delivery_address(cx: &mut Write<'_>, input: &ConfirmDeliveryAddress) -> Result<Delivery, Refused> {
+fn confirm_delivery_address(
+    cx: &mut Write<'_>,
+    input: &ConfirmDeliveryAddress,
+) -> Result<Delivery, RecordedRefusal> {
     check_enabled(cx)?;
     let member = cx.caller().member_id()?;
     let nothing = || Error::wrong_state("no address waits for a code");
@@ -452,10 +457,10 @@ fn confirm_delivery_address(cx: &mut Write<'_>, input: &ConfirmDeliveryAddress) 
     if !is_right {
         stored.tries = stored.tries.saturating_add(1);
         keep(cx, member, &stored)?;
-        return Err(Refused::recorded(Error::forbidden("the code is wrong")));
+        return Err(RecordedRefusal::recorded(Error::forbidden("the code is wrong")));
     }
     let now = cx.now();
-    stored = Stored {
+    stored = StoredDelivery {
         address: Some(pending),
         confirmed_at: Some(now),
         pending: None,

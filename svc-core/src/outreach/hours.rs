@@ -182,13 +182,13 @@ impl TimeOfDay {
 
 /// The occurrence of a local time that occurs twice.
 #[derive(Clone, Copy)]
-enum Twice {
+enum RepeatedTime {
     First,
     Second,
 }
 
 /// Returns when the local time of `zone` is this time on this date.
-fn instant(zone: &TimeZone, date: Date, time: &TimeOfDay, twice: Twice) -> Option<Time> {
+fn instant(zone: &TimeZone, date: Date, time: &TimeOfDay, twice: RepeatedTime) -> Option<Time> {
     let (hour, minute) = time.parts();
     let shown = date.at(hour, minute, 0, 0);
     let ambiguous = zone.to_ambiguous_timestamp(shown);
@@ -199,8 +199,8 @@ fn instant(zone: &TimeZone, date: Date, time: &TimeOfDay, twice: Twice) -> Optio
             zone.following(before).next()?.timestamp()
         }
         _ => match twice {
-            Twice::First => ambiguous.earlier().ok()?,
-            Twice::Second => {
+            RepeatedTime::First => ambiguous.earlier().ok()?,
+            RepeatedTime::Second => {
                 let later = ambiguous.later().ok()?;
                 // If the local time just before is later than `shown`, the clock is set back to `shown`.
                 let before = Timestamp::from_microsecond(later.as_microsecond().checked_sub(1)?).ok()?;
@@ -223,9 +223,9 @@ impl QuietHours {
         let today = date_at(&zone, now)?;
         let ends = [today.yesterday().ok()?, today].into_iter().filter(|date| self.begin_on(*date));
         ends.filter_map(|date| {
-            let begin = instant(&zone, date, &self.start, Twice::First)?;
+            let begin = instant(&zone, date, &self.start, RepeatedTime::First)?;
             let last = if self.end.0 <= self.start.0 { date.tomorrow().ok()? } else { date };
-            let end = instant(&zone, last, &self.end, Twice::Second)?;
+            let end = instant(&zone, last, &self.end, RepeatedTime::Second)?;
             (begin <= now && now < end).then_some(end)
         })
         .max()
@@ -268,8 +268,9 @@ impl Digest {
     fn next_on(&self, after: Time, zone: &TimeZone, is_day: impl Fn(Date) -> bool) -> Option<Time> {
         let today = date_at(zone, after)?;
         let dates = (0..=8).filter_map(|days: i64| today.checked_add(days.days()).ok());
-        let times =
-            dates.filter(|date| is_day(*date)).filter_map(|date| instant(zone, date, &self.at, Twice::First));
+        let times = dates
+            .filter(|date| is_day(*date))
+            .filter_map(|date| instant(zone, date, &self.at, RepeatedTime::First));
         times.filter(|time| *time > after).min()
     }
 }

@@ -2,14 +2,14 @@
 //!
 //! - `hours`: quiet hours and the times of digests, and `preferences`: the notifications that each member
 //!   wants
-//! - `turns`: selects the workspaces with something to deliver
+//! - `workspace_turns`: selects the workspaces with something to deliver
 //! - `delivery_address`: the email addresses of members, and `mail`: the emails to them
 //! - `unsubscribe`: the link in an email that turns emails off
 //! - `web_push`: the browsers of members, and `push`: the notifications pushed to them
 //! - `board`: the pages
 
 mod hours;
-mod turns;
+mod workspace_turns;
 pub(crate) mod delivery_address;
 pub(crate) mod unsubscribe;
 pub(crate) mod web_push;

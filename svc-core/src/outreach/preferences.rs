@@ -13,11 +13,13 @@ use uuid::Uuid;
 use crate::Result;
 use crate::capability::Capability::WorkspaceRead;
 use crate::conversation::inbox::{InboxReason, mute_only};
-use crate::conversation::notifications::outgoing::{Out, OutgoingItem, Wanted, put_off_no_longer};
-use crate::conversation::places::{visible_channel, visible_place};
+use crate::conversation::notifications::outgoing::{
+    OutgoingChannel, OutgoingItem, WantedNotifications, undo_postponement,
+};
+use crate::conversation::visibility::{visible_channel, visible_place};
 use crate::error::{Code, Error};
 use crate::id::MemberId;
-use crate::identity::workspaces::Own;
+use crate::identity::workspaces::OwnId;
 use crate::limits::MUTED_MAX;
 use crate::op::{Answer, Feature, Operation, Read, Records, Write, idempotent, read};
 use crate::outreach::delivery_address::{Delivery, delivery};
@@ -77,7 +79,7 @@ struct Rule {
 impl Rule {
     /// Returns the default rule of a reason.
     fn default_of(reason: InboxReason) -> Self {
-        let leaves = reason.leaves_unasked();
+        let leaves = reason.is_sent_by_default();
         Self { reason, mail: leaves, push: leaves }
     }
 }
@@ -132,24 +134,24 @@ impl Preferences {
     }
 
     /// Returns the notifications that the member wants on a delivery channel.
-    pub fn on(&self, out: Out) -> WantedOn<'_> {
-        WantedOn { preferences: self, out }
+    pub fn on(&self, out: OutgoingChannel) -> ChannelPreferences<'_> {
+        ChannelPreferences { preferences: self, out }
     }
 }
 
 /// The notifications that a member wants on one delivery channel.
-pub(super) struct WantedOn<'a> {
+pub(super) struct ChannelPreferences<'a> {
     preferences: &'a Preferences,
-    out: Out,
+    out: OutgoingChannel,
 }
 
-impl Wanted for WantedOn<'_> {
+impl WantedNotifications for ChannelPreferences<'_> {
     fn wants(&self, item: &OutgoingItem) -> bool {
         let of = |reason: &InboxReason| {
             let rule = self.preferences.rules.iter().find(|rule| rule.reason == *reason);
             rule.is_some_and(|rule| match self.out {
-                Out::Mail => rule.mail,
-                Out::Push => rule.push,
+                OutgoingChannel::Mail => rule.mail,
+                OutgoingChannel::Push => rule.push,
             })
         };
         let is_muted = |target: &Uuid| {
@@ -171,7 +173,7 @@ impl Wanted for WantedOn<'_> {
 struct GetNotificationPreferences {
     /// Your member id.
     #[serde(rename = "member_id")]
-    _member_id: Own<MemberId>,
+    _member_id: OwnId<MemberId>,
 }
 
 /// Your notification preferences, with the addresses and browsers that notifications go to.
@@ -215,7 +217,7 @@ const KEPT: &str = "select body from preferences where member_id = $1";
 struct SetNotificationPreferences {
     /// Your member id.
     #[serde(rename = "member_id")]
-    _member_id: Own<MemberId>,
+    _member_id: OwnId<MemberId>,
     /// Delivery channels for some reasons, each reason once. Of the other reasons, mentions, direct messages,
     /// replies, assignments and requested reviews and approvals are emailed and pushed.
     rules: Option<Items<Rule, { InboxReason::ALL.len() }>>,
@@ -256,7 +258,7 @@ fn set_notification_preferences(
     for rule in wanted.rules.iter().filter(|rule| **rule != Rule::default_of(rule.reason)) {
         cx.execute(1, ADD_RULE, &[&member, &rule.reason.bit(), &rule.mail, &rule.push])?;
     }
-    put_off_no_longer(cx, member)?;
+    undo_postponement(cx, member)?;
     Ok(wanted)
 }
 
@@ -275,7 +277,7 @@ impl Answer<SetNotificationPreferences> for Preferences {
         Some(())
     }
 
-    fn again(cx: &Read<'_>, _: &SetNotificationPreferences, (): ()) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, _: &SetNotificationPreferences, (): ()) -> Result<Self> {
         kept(cx, cx.caller().member_id()?)
     }
 }

@@ -13,17 +13,17 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::preferences;
-use super::turns::workspaces_in_turn;
-use super::web_push::{self, Browser, Target};
+use super::web_push::{self, BrowserEndpoint, PushTarget};
+use super::workspace_turns::workspaces_in_turn;
 use crate::Result;
 use crate::conversation::inbox::InboxReason;
 use crate::conversation::notifications::outgoing::{
-    Out, OutgoingItem, are_current, drop_due, postpone, set_due, still_due, take_due,
+    OutgoingChannel, OutgoingItem, are_current, drop_due, postpone, set_due, still_due, take_due,
 };
 use crate::error::Error;
 use crate::hash::sha256;
 use crate::id::{ChannelId, MemberId, MessageId, SubscriptionId, ThreadId, WorkspaceId};
-use crate::op::{Arrival, Parcel, Read, Way, Write};
+use crate::op::{DeliveryBatch, DeliveryChannel, DeliveryResult, Read, Write};
 use crate::time::Time;
 
 /// Time for which a push service keeps a notification for a browser that is offline, and for which a
@@ -36,8 +36,15 @@ const PLACES_MAX: usize = 10;
 const PAYLOAD_MAX: usize = 3072;
 
 /// Web push.
-pub static WEB_PUSH: Way<PushPiece> =
-    Way { name: "web_push", workspaces: WORKSPACES, members: MEMBERS, take, put_off, is_current, settle };
+pub static WEB_PUSH: DeliveryChannel<PushPiece> = DeliveryChannel {
+    name: "web_push",
+    workspaces: WORKSPACES,
+    members: MEMBERS,
+    take,
+    postpone: postpone_push,
+    is_current,
+    settle,
+};
 
 /// Selects the next workspace in which a push is due.
 macro_rules! next_workspace {
@@ -66,7 +73,7 @@ const MEMBERS: &str = "
 /// A notification for one browser.
 pub struct PushPiece {
     /// The endpoint and keys of the browser.
-    pub browser: Browser,
+    pub browser: BrowserEndpoint,
     /// The topic; a later notification with the same topic replaces this one.
     pub topic: String,
     /// Whether the member was mentioned or got a direct message.
@@ -103,28 +110,28 @@ struct Notification<'a> {
 }
 
 /// Takes the due notifications of a member, unless it is in quiet hours or all its browsers are paused.
-fn take(cx: &mut Write<'_>, member: MemberId) -> Result<Option<Parcel<PushPiece>>> {
+fn take(cx: &mut Write<'_>, member: MemberId) -> Result<Option<DeliveryBatch<PushPiece>>> {
     let now = cx.now();
     let active: Option<(bool,)> = cx.one(IS_ACTIVE, &[&member])?;
     if active != Some((true,)) {
-        drop_due(cx, member, Out::Push)?;
+        drop_due(cx, member, OutgoingChannel::Push)?;
         return Ok(None);
     }
     let preferences = preferences::kept(cx, member)?;
     if let Some(until) = preferences.quiet_until(now) {
-        postpone(cx, member, Out::Push, until)?;
+        postpone(cx, member, OutgoingChannel::Push, until)?;
         return Ok(None);
     }
     let targets = web_push::targets(cx, member)?;
     let Some(first) = targets.iter().map(|target| target.retry_at.unwrap_or(now)).min() else {
-        drop_due(cx, member, Out::Push)?;
+        drop_due(cx, member, OutgoingChannel::Push)?;
         return Ok(None);
     };
     if first > now {
-        postpone(cx, member, Out::Push, first)?;
+        postpone(cx, member, OutgoingChannel::Push, first)?;
         return Ok(None);
     }
-    let items = take_due(cx, member, Out::Push, &preferences.on(Out::Push))?;
+    let items = take_due(cx, member, OutgoingChannel::Push, &preferences.on(OutgoingChannel::Push))?;
     let places = places(&items);
     let workspace = cx.caller().workspace_id;
     let mut pieces = Vec::new();
@@ -137,14 +144,14 @@ fn take(cx: &mut Write<'_>, member: MemberId) -> Result<Option<Parcel<PushPiece>
         // The browsers that are not paused have all items; the others still lack some.
         let lsns: Vec<i64> = places.iter().flat_map(|(_, items)| items).map(|item| item.lsn).collect();
         let later = targets.iter().filter_map(|target| target.retry_at).filter(|at| *at > now).min();
-        set_due(cx, member, Out::Push, &lsns, later)?;
+        set_due(cx, member, OutgoingChannel::Push, &lsns, later)?;
         return Ok(None);
     }
-    Ok(Some(Parcel::new(&WEB_PUSH, workspace, member, pieces)))
+    Ok(Some(DeliveryBatch::new(&WEB_PUSH, workspace, member, pieces)))
 }
 
-fn put_off(cx: &mut Write<'_>, member: MemberId, until: Time) -> Result<()> {
-    postpone(cx, member, Out::Push, until)
+fn postpone_push(cx: &mut Write<'_>, member: MemberId, until: Time) -> Result<()> {
+    postpone(cx, member, OutgoingChannel::Push, until)
 }
 
 const IS_ACTIVE: &str = "select m.deactivated_at is null from members m where m.id = $1";
@@ -167,7 +174,7 @@ fn places(items: &[OutgoingItem]) -> Vec<(Uuid, Vec<&OutgoingItem>)> {
 /// Composes the notification of those items of a place that a browser does not have yet.
 fn piece(
     workspace_id: WorkspaceId,
-    target: &Target,
+    target: &PushTarget,
     place: Uuid,
     items: &[&OutgoingItem],
     taken_at: Time,
@@ -234,32 +241,34 @@ fn first_half(text: &str) -> &str {
 }
 
 /// Returns whether all items of a notification are still due.
-fn is_current(cx: &Read<'_>, parcel: &Parcel<PushPiece>, place: usize) -> Result<bool> {
-    let Some(piece) = parcel.pieces().get(place) else { return Ok(false) };
+fn is_current(cx: &Read<'_>, batch: &DeliveryBatch<PushPiece>, place: usize) -> Result<bool> {
+    let Some(piece) = batch.notifications().get(place) else { return Ok(false) };
     let lsns: Vec<i64> = piece.tells_of.iter().map(|(lsn, _)| *lsn).collect();
-    are_current(cx, parcel.member_id(), Out::Push, &lsns)
+    are_current(cx, batch.member_id(), OutgoingChannel::Push, &lsns)
 }
 
 /// Records the delivery results: which browsers have which items, and when to try the others again.
-fn settle(cx: &mut Write<'_>, parcel: &Parcel<PushPiece>, arrivals: &[Arrival]) -> Result<()> {
-    let member = parcel.member_id();
+fn settle(cx: &mut Write<'_>, batch: &DeliveryBatch<PushPiece>, results: &[DeliveryResult]) -> Result<()> {
+    let member = batch.member_id();
     let now = cx.now();
-    let sent: Vec<(&PushPiece, &Arrival)> = parcel.pieces().iter().zip(arrivals).collect();
+    let sent: Vec<(&PushPiece, &DeliveryResult)> = batch.notifications().iter().zip(results).collect();
     let mut targets = Vec::new();
     for mut target in web_push::targets(cx, member)? {
         let of_target = || sent.iter().filter(|(piece, _)| piece.subscription == target.id);
-        if of_target().any(|(_, arrival)| matches!(arrival, Arrival::Refused { .. })) {
+        if of_target().any(|(_, result)| matches!(result, DeliveryResult::Refused { .. })) {
             web_push::remove(cx, target.id)?;
             continue;
         }
-        let failed = of_target().find_map(|(_, arrival)| match arrival {
-            Arrival::Later { after, .. } => Some(*after),
+        let failed = of_target().find_map(|(_, result)| match result {
+            DeliveryResult::Later { after, .. } => Some(*after),
             _ => None,
         });
-        let is_ok = of_target().any(|(_, arrival)| **arrival == Arrival::Accepted);
+        let is_ok = of_target().any(|(_, result)| **result == DeliveryResult::Accepted);
         // This browser is done with an item that its push service will never accept.
-        let is_done = |arrival: &Arrival| matches!(arrival, Arrival::Accepted | Arrival::Dropped { .. });
-        let done = of_target().filter(|(_, arrival)| is_done(arrival));
+        let is_done = |result: &DeliveryResult| {
+            matches!(result, DeliveryResult::Accepted | DeliveryResult::Dropped { .. })
+        };
+        let done = of_target().filter(|(_, result)| is_done(result));
         target.has.extend(done.flat_map(|(piece, _)| piece.tells_of.iter().map(|(lsn, _)| *lsn)));
         match failed {
             Some(after) => target.fail(now, after),
@@ -275,11 +284,11 @@ fn settle(cx: &mut Write<'_>, parcel: &Parcel<PushPiece>, arrivals: &[Arrival]) 
         by_due.entry(next_due(&targets, lsn, at, now)).or_default().push(lsn);
     }
     for (due, lsns) in by_due {
-        set_due(cx, member, Out::Push, &lsns, due)?;
+        set_due(cx, member, OutgoingChannel::Push, &lsns, due)?;
     }
     let had: BTreeSet<i64> = targets.iter().flat_map(|(target, _)| target.has.iter().copied()).collect();
     let had: Vec<i64> = had.into_iter().collect();
-    let waiting: BTreeSet<i64> = still_due(cx, member, Out::Push, &had)?.into_iter().collect();
+    let waiting: BTreeSet<i64> = still_due(cx, member, OutgoingChannel::Push, &had)?.into_iter().collect();
     for (mut target, is_ok) in targets {
         target.has.retain(|lsn| waiting.contains(lsn));
         web_push::keep(cx, &target, is_ok)?;
@@ -288,7 +297,7 @@ fn settle(cx: &mut Write<'_>, parcel: &Parcel<PushPiece>, arrivals: &[Arrival]) 
 }
 
 /// Returns when an item is next due to a browser that lacks it. Returns `None` if there is none.
-fn next_due(targets: &[(Target, bool)], lsn: i64, at: Time, now: Time) -> Option<Time> {
+fn next_due(targets: &[(PushTarget, bool)], lsn: i64, at: Time, now: Time) -> Option<Time> {
     let lacking = targets.iter().map(|(target, _)| target).filter(|target| !target.has.contains(&lsn));
     let due = lacking.map(|target| target.retry_at.unwrap_or(now));
     due.filter(|due| *due <= now || *due <= at.plus(PUSH_TTL)).min()

@@ -20,7 +20,7 @@ use crate::Result;
 use crate::capability::Capability::WorkspaceRead;
 use crate::error::{Code, Error};
 use crate::id::{MemberId, SubscriptionId};
-use crate::identity::workspaces::Own;
+use crate::identity::workspaces::OwnId;
 use crate::limits::{SUBSCRIPTIONS_MAX, URI_MAX};
 use crate::op::{Answer, Feature, Operation, Read, Records, Sample, Write, destructive, idempotent};
 use crate::store::{FromValue, Param, ToParam, Value, columns};
@@ -98,14 +98,14 @@ impl<I> Answer<I> for Subscription {
         Some(self.id)
     }
 
-    fn again(cx: &Read<'_>, _: &I, id: SubscriptionId) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, _: &I, id: SubscriptionId) -> Result<Self> {
         load_own(cx, id)
     }
 }
 
 /// The endpoint of a browser and the keys to encrypt for it. Its `Debug` output hides them.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Browser {
+pub struct BrowserEndpoint {
     /// The address at the push service.
     pub endpoint: String,
     /// The public key of the browser: an uncompressed point on P-256.
@@ -114,7 +114,7 @@ pub struct Browser {
     pub auth: AuthSecret,
 }
 
-impl fmt::Debug for Browser {
+impl fmt::Debug for BrowserEndpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Browser")
     }
@@ -223,7 +223,7 @@ struct Keys {
 struct RegisterWebPush {
     /// Your member id.
     #[serde(rename = "member_id")]
-    _member_id: Own<MemberId>,
+    _member_id: OwnId<MemberId>,
     /// The address at the push service: https, at a public host.
     endpoint: Text<1, URI_MAX>,
     /// When the subscription expires, as browsers send it. Ignored: the push service reports the end.
@@ -295,7 +295,7 @@ struct RemoveWebPush {
     subscription_id: SubscriptionId,
     /// Your member id.
     #[serde(rename = "member_id")]
-    _member_id: Own<MemberId>,
+    _member_id: OwnId<MemberId>,
 }
 
 fn remove_web_push(cx: &mut Write<'_>, input: &RemoveWebPush) -> Result<Subscription> {
@@ -344,9 +344,9 @@ const OF_MEMBER: &str = concat!(
 
 /// A subscription to which notifications are pushed.
 #[derive(Clone)]
-pub(super) struct Target {
+pub(super) struct PushTarget {
     pub id: SubscriptionId,
-    pub browser: Browser,
+    pub browser: BrowserEndpoint,
     /// Number of failures of its push service in a row.
     pub failures: i64,
     /// When to try its push service again; null for now.
@@ -371,12 +371,12 @@ columns! {
 }
 
 /// Returns the subscriptions of a member.
-pub(super) fn targets(cx: &Read<'_>, member: MemberId) -> Result<Vec<Target>> {
+pub(super) fn targets(cx: &Read<'_>, member: MemberId) -> Result<Vec<PushTarget>> {
     let stored: Vec<StoredTarget> = cx.query(TARGETS, &[&member])?;
     let open = |stored: StoredTarget| {
         let StoredTarget { id, endpoint, p256dh, auth, failures, retry_at, has } = stored;
         let has = has.map_or(Ok(Vec::new()), |has| serde_json::from_str(&has).map_err(Error::internal))?;
-        Ok(Target { id, browser: Browser { endpoint, p256dh, auth }, failures, retry_at, has })
+        Ok(PushTarget { id, browser: BrowserEndpoint { endpoint, p256dh, auth }, failures, retry_at, has })
     };
     stored.into_iter().map(open).collect()
 }
@@ -385,7 +385,7 @@ const TARGETS: &str =
     concat!("select ", target_columns!(), " from web_push w where w.member_id = $1 order by w.at, w.id");
 
 /// Stores the state of a target. `is_ok`: its push service has just accepted something.
-pub(super) fn keep(cx: &mut Write<'_>, target: &Target, is_ok: bool) -> Result<()> {
+pub(super) fn keep(cx: &mut Write<'_>, target: &PushTarget, is_ok: bool) -> Result<()> {
     let has = if target.has.is_empty() { None } else { Some(json!(target.has).to_string()) };
     let ok_at = is_ok.then(|| cx.now());
     // The member may have removed it or registered it again in the meantime.
@@ -396,7 +396,7 @@ const KEEP: &str = "
     update web_push set failures = $2, retry_at = $3, has = $4, last_ok_at = coalesce($5, last_ok_at)
     where id = $1";
 
-impl Target {
+impl PushTarget {
     /// Records that its push service has accepted something.
     pub fn succeed(&mut self) {
         (self.failures, self.retry_at) = (0, None);
@@ -446,9 +446,9 @@ mod tests {
 
     #[test]
     fn pauses_grow_from_failure_to_failure_and_are_never_shorter_than_asked_for() {
-        let target = |failures| Target {
+        let target = |failures| PushTarget {
             id: uuid::Uuid::nil().into(),
-            browser: Browser {
+            browser: BrowserEndpoint {
                 endpoint: "https://push.example/a-secret".to_owned(),
                 p256dh: point(browser("")["keys"]["p256dh"].as_str().unwrap()).unwrap(),
                 auth: AuthSecret::new(&[1; 16]).unwrap(),

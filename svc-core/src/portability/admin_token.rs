@@ -7,7 +7,7 @@ use crate::capability::CapabilitySet;
 use crate::error::Result;
 use crate::id::{MemberId, TokenId, WorkspaceId};
 use crate::identity::members::load_member;
-use crate::identity::tokens::{self, Mint, Quotas};
+use crate::identity::tokens::{self, NewToken, Quotas};
 use crate::op::Write;
 
 /// The token of a member of an imported workspace.
@@ -25,7 +25,7 @@ pub(super) fn mint(cx: &mut Write<'_>, workspace: WorkspaceId, member: MemberId)
     let quotas_above = Quotas::of_caller(cx.caller())?;
     cx.within(workspace, None, |cx| {
         let member = load_member(cx, member)?;
-        let minted = tokens::issue(cx, &Mint { quotas_above, ..Mint::new(&member, capabilities) })?;
+        let minted = tokens::issue(cx, &NewToken { quotas_above, ..NewToken::new(&member, capabilities) })?;
         Ok(AdminToken { id: minted.id, secret: minted.secret })
     })
 }

@@ -7,14 +7,14 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::removal::{Place, remove_some};
+use super::removal::{RemovalProgress, remove_some};
 use crate::conversation::scrub;
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
-use crate::identity::workspaces::{self, Here};
+use crate::identity::workspaces::{self, OwnWorkspaceId};
 use crate::limits::NAME_MAX;
 use crate::log::event::{Invalidates, Subject, WorkspaceErased};
-use crate::op::{DestroyPermit, Wants, Write, without_keys};
+use crate::op::{DestroyPermit, Write, WriteNeeds, without_keys};
 use crate::text::Text;
 use crate::time::Time;
 
@@ -30,7 +30,7 @@ use crate::time::Time;
 #[serde(deny_unknown_fields)]
 pub(super) struct EraseWorkspace {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     /// The current name of the workspace.
     confirm: Text<1, NAME_MAX>,
 }
@@ -50,8 +50,8 @@ pub(super) struct Erased {
 
 /// Two workspaces that are erased at the same time, as the last ones, are serialised by the head of the
 /// instance.
-pub(super) fn wants(_: &EraseWorkspace) -> Wants {
-    Wants::workspace(WorkspaceId::INSTANCE)
+pub(super) fn wants(_: &EraseWorkspace) -> WriteNeeds {
+    WriteNeeds::workspace(WorkspaceId::INSTANCE)
 }
 
 pub(super) fn erase_workspace(cx: &mut Write<'_>, input: &EraseWorkspace) -> Result<Erased> {
@@ -106,16 +106,16 @@ pub(super) fn erase_some(cx: &mut Write<'_>, workspace: WorkspaceId) -> Result<b
     let permit = cx.in_workspace(workspace, |cx| cx.permit().map(drop));
     permit?;
     let stored = cx.one::<(Option<String>,)>(REACHED, &[&workspace])?.and_then(|(place,)| place);
-    let mut place = Place::read(stored.as_deref())?;
+    let mut place = RemovalProgress::read(stored.as_deref())?;
     // This mark differs from that of every event.
     let because = cx.now().micros().saturating_neg();
     if place.is_at_keys(cx.records()) {
-        cx.in_workspace(WorkspaceId::INSTANCE, |cx| scrub::ask_for_workspace(cx, workspace, because))?;
+        cx.in_workspace(WorkspaceId::INSTANCE, |cx| scrub::request_workspace(cx, workspace, because))?;
     }
     let is_left = remove_some(cx, workspace, &mut place)?;
     cx.execute_any(REACH, &[&workspace, &place.stored()?])?;
     if !is_left {
-        cx.in_workspace(workspace, |cx| scrub::ask_for_words(cx, because))?;
+        cx.in_workspace(workspace, |cx| scrub::request_plaintext(cx, because))?;
     }
     Ok(is_left)
 }

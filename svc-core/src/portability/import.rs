@@ -19,8 +19,10 @@ use super::charge::{self, LEASE};
 use super::copy::{Collector, Copy};
 use super::form::{HeadOf, Header, Words};
 use super::insert::{insert_event, insert_row};
-use super::invalid::{Invalid, Reason};
-use super::lines::{Keeps, Kept, Later, Line, LineWriter, Step, StepReader};
+use super::invalid::{InvalidFile, InvalidReason};
+use super::record_lines::{
+    DeferredColumn, Line, LineStep, LineWriter, RecordStore, StepReader, StoredRecords,
+};
 use super::staging::{REMOVED, remove_staged};
 use super::verify::{ExportReport, verify};
 use crate::error::{Code, Error, Result};
@@ -31,9 +33,9 @@ use crate::identity::workspaces;
 use crate::limits::IMPORT_ID_MAX;
 use crate::log::event::{Subject, WorkspaceImported};
 use crate::log::floor::EventsPruned;
-use crate::op::{ImportedHead, Shared, Wants, Write, without_keys};
-use crate::spool::{Spooled, TakesFile, Upload};
-use crate::store::{FromRow, Value as Stored, is_older};
+use crate::op::{ImportedHead, SharedState, Write, WriteNeeds, without_keys};
+use crate::spool::{CompleteSpool, TakesFile, Upload};
+use crate::store::{FromRow, Value as StoredValue, is_older};
 use crate::text::Text;
 use crate::time::Time;
 
@@ -156,7 +158,7 @@ pub struct Imported {
 }
 
 /// A verified file, and how far it has been written.
-pub(super) struct Verified {
+pub(super) struct VerifiedFile {
     import_id: Option<String>,
     holder: Option<Uuid>,
     mode: Mode,
@@ -170,14 +172,18 @@ pub(super) struct Verified {
     signer: String,
     digest: [u8; 32],
     lines: StepReader,
-    later: Vec<Later>,
+    later: Vec<DeferredColumn>,
     /// The handle of the workspace.
     handle: Option<String>,
     admin: Option<MemberId>,
 }
 
 /// Reads a file, passes its records to `keeper`, and verifies it.
-fn read_whole(file: &Spooled, shared: &Shared, keeper: &mut (impl Keeps + Send)) -> Result<ExportReport> {
+fn read_whole(
+    file: &CompleteSpool,
+    shared: &SharedState,
+    keeper: &mut (impl RecordStore + Send),
+) -> Result<ExportReport> {
     let known = &shared.settings.known_keys;
     let report = match verify(file.reader(0), shared.table.records(), known, keeper) {
         Ok(report) => report,
@@ -185,13 +191,18 @@ fn read_whole(file: &Spooled, shared: &Shared, keeper: &mut (impl Keeps + Send))
     };
     if report.header.words == Words::None {
         let detail = "the file has no words: it is evidence, and cannot be imported";
-        return Err(Invalid::new(Reason::NotAnExport, detail).error());
+        return Err(InvalidFile::new(InvalidReason::NotAnExport, detail).error());
     }
     Ok(report)
 }
 
 /// Verifies the file.
-pub(super) fn prepare(input: &ImportWorkspace, file: &Spooled, shared: &Shared, _: Time) -> Result<Verified> {
+pub(super) fn prepare(
+    input: &ImportWorkspace,
+    file: &CompleteSpool,
+    shared: &SharedState,
+    _: Time,
+) -> Result<VerifiedFile> {
     let (report, Copy { header, kept, pruned }) = match input.mode {
         Mode::Restore => {
             let mut writer = LineWriter::new(shared.settings.spools.create(file.payer())?);
@@ -206,15 +217,15 @@ pub(super) fn prepare(input: &ImportWorkspace, file: &Spooled, shared: &Shared, 
             (report, copy)
         }
     };
-    let Kept { lines, later, handle, handles } = kept;
+    let StoredRecords { lines, later, handle, handles } = kept;
     let admin = match &input.admin_handle {
         None => None,
         Some(handle) => match handles.get(&**handle) {
-            Some(Stored::Uuid(id)) => Some(MemberId::from(*id)),
+            Some(StoredValue::Uuid(id)) => Some(MemberId::from(*id)),
             _ => return Err(Error::not_found("member called admin_handle in the file")),
         },
     };
-    Ok(Verified {
+    Ok(VerifiedFile {
         import_id: input.import_id.as_ref().map(|id| id.to_string()),
         holder: None,
         events: report.events,
@@ -232,8 +243,8 @@ pub(super) fn prepare(input: &ImportWorkspace, file: &Spooled, shared: &Shared, 
 }
 
 /// Returns the needs of an import before it is queued.
-pub(super) fn wants(_: &ImportWorkspace) -> Wants {
-    Wants { if_present: Some(Code::WorkspaceExists), ..Wants::workspace(WorkspaceId::INSTANCE) }
+pub(super) fn wants(_: &ImportWorkspace) -> WriteNeeds {
+    WriteNeeds { if_present: Some(Code::WorkspaceExists), ..WriteNeeds::workspace(WorkspaceId::INSTANCE) }
 }
 
 /// The row of an import.
@@ -267,7 +278,7 @@ impl FromRow for ImportRow {
 pub(super) fn step(
     cx: &mut Write<'_>,
     _: &ImportWorkspace,
-    verified: &mut Verified,
+    verified: &mut VerifiedFile,
 ) -> Result<Option<Imported>> {
     let import_id = match &verified.import_id {
         Some(id) => id.clone(),
@@ -316,7 +327,7 @@ pub(super) fn step(
     if verified.lines.ends_at(offset) {
         return show(cx, verified, (&import_id, held_by, charged_to)).map(Some);
     }
-    let Step { lines, end } = verified.lines.next(offset)?;
+    let LineStep { lines, end } = verified.lines.next(offset)?;
     let unknown = || Error::internal("a row of no table");
     for line in lines {
         match line {
@@ -356,7 +367,7 @@ const REACHED: &str = "
 /// Begins to write a workspace. Returns whether it has: the rows of an earlier import are removed first.
 fn begin_staging(
     cx: &mut Write<'_>,
-    verified: &Verified,
+    verified: &VerifiedFile,
     (import_id, holder, until): (&str, Uuid, Time),
 ) -> Result<bool> {
     let workspace = verified.header.workspace_id;
@@ -407,7 +418,7 @@ const BEGIN: &str = "
 /// Makes the workspace visible, in the transaction that writes the events about it.
 fn show(
     cx: &mut Write<'_>,
-    verified: &Verified,
+    verified: &VerifiedFile,
     (import_id, held_by, charged_to): (&str, Uuid, Option<WorkspaceId>),
 ) -> Result<Imported> {
     let header = &verified.header;
@@ -487,7 +498,7 @@ fn show(
 
 /// Ends the log of a copy with events about its start and its source, which no member of the workspace has
 /// caused.
-fn end_of_copy(cx: &mut Write<'_>, verified: &Verified, imported: &WorkspaceImported) -> Result<HeadOf> {
+fn end_of_copy(cx: &mut Write<'_>, verified: &VerifiedFile, imported: &WorkspaceImported) -> Result<HeadOf> {
     if let Some(pruned) = &verified.pruned {
         cx.emit(Subject::WORKSPACE, pruned)?;
     }

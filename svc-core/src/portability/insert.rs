@@ -1,40 +1,40 @@
 //! Inserting the records of a file: rows, with the columns that the file lacks, and events.
 
-use super::row::{MESSAGES, Row, WORKSPACES};
+use super::row::{ExportRow, MESSAGES, WORKSPACES};
 use crate::conversation::messages::wrap_imported;
 use crate::error::Result;
 use crate::id::{MemberId, WorkspaceId};
 use crate::identity::workspaces;
 use crate::log::verify::EventColumns;
 use crate::op::{Class, Records, RowColumns, Write};
-use crate::store::{ToParam, Value as Stored};
+use crate::store::{ToParam, Value as StoredValue};
 
 /// Writes a row, with the columns that the file lacks.
 pub(super) fn insert_row(
     cx: &mut Write<'_>,
     workspace: WorkspaceId,
     records: &Records,
-    mut row: Row,
+    mut row: ExportRow,
 ) -> Result<()> {
-    let wrapped = if records.name() == MESSAGES { wrapped(cx, workspace, &row)? } else { Stored::Null };
+    let wrapped = if records.name() == MESSAGES { wrapped(cx, workspace, &row)? } else { StoredValue::Null };
     let columns = &mut row.columns;
     for (name, class) in records.columns() {
         match class {
-            Class::LaterId => drop(columns.insert(name, Stored::Null)),
-            Class::InstancePosition => drop(columns.insert(name, Stored::Int(0))),
+            Class::LaterId => drop(columns.insert(name, StoredValue::Null)),
+            Class::InstancePosition => drop(columns.insert(name, StoredValue::Int(0))),
             // The input of this hash is unknown.
             Class::Secret if records.name() != MESSAGES => {
-                drop(columns.insert(name, Stored::Hash(cx.entropy().bytes()?)));
+                drop(columns.insert(name, StoredValue::Hash(cx.entropy().bytes()?)));
             }
             Class::Secret => drop(columns.insert(name, wrapped.clone())),
-            Class::Derived => drop(columns.insert(name, Stored::Null)),
+            Class::Derived => drop(columns.insert(name, StoredValue::Null)),
             _ => {}
         }
     }
     if records.name() == WORKSPACES {
         // Other workspaces that want the same one would see it; it is set when the workspace becomes visible.
-        columns.insert("handle", Stored::Null);
-        columns.insert("state", Stored::Text(workspaces::IMPORTING.to_owned()));
+        columns.insert("handle", StoredValue::Null);
+        columns.insert("state", StoredValue::Text(workspaces::IMPORTING.to_owned()));
     }
     let values: Vec<&dyn ToParam> = columns.values().map(|value| value as &dyn ToParam).collect();
     cx.execute(1, records.insert(), &values)?;
@@ -46,19 +46,19 @@ pub(super) fn insert_row(
 }
 
 /// Returns the wrapped key of a message, or null if the file has none.
-fn wrapped(cx: &mut Write<'_>, workspace: WorkspaceId, row: &Row) -> Result<Stored> {
+fn wrapped(cx: &mut Write<'_>, workspace: WorkspaceId, row: &ExportRow) -> Result<StoredValue> {
     let id = |name: &str| match row.columns.get(name) {
-        Some(Stored::Uuid(id)) => Some(*id),
+        Some(StoredValue::Uuid(id)) => Some(*id),
         _ => None,
     };
     let (Some(key), Some(message), Some(thread)) = (row.content_key, id("id"), id("thread_id")) else {
-        return Ok(Stored::Null);
+        return Ok(StoredValue::Null);
     };
-    let Some(Stored::Int(lsn)) = row.columns.get("lsn") else { return Ok(Stored::Null) };
+    let Some(StoredValue::Int(lsn)) = row.columns.get("lsn") else { return Ok(StoredValue::Null) };
     let author = id("author_id").map(MemberId::from);
     let lsn = *lsn;
     cx.in_workspace(workspace, |cx| {
-        wrap_imported(cx, message.into(), thread.into(), author, lsn, key).map(Stored::Bytes)
+        wrap_imported(cx, message.into(), thread.into(), author, lsn, key).map(StoredValue::Bytes)
     })
 }
 

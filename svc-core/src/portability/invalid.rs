@@ -7,7 +7,7 @@ use crate::error::{Code, Error};
 /// Why a file is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Reason {
+pub enum InvalidReason {
     /// It is not an export, or one of a newer version.
     NotAnExport,
     /// It is cut off.
@@ -30,23 +30,23 @@ pub enum Reason {
 
 /// A fault of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Invalid {
+pub struct InvalidFile {
     /// Why it is refused.
-    pub reason: Reason,
+    pub reason: InvalidReason,
     /// The number of the record, from 1; `None` if the fault concerns no record.
     pub record: Option<u64>,
     /// A description of the fault.
     pub detail: String,
 }
 
-impl Invalid {
-    pub(super) fn new(reason: Reason, detail: impl Into<String>) -> Self {
+impl InvalidFile {
+    pub(super) fn new(reason: InvalidReason, detail: impl Into<String>) -> Self {
         Self { reason, record: None, detail: detail.into() }
     }
 
     /// Returns the error for a file that the service fails to store.
     pub(super) fn not_kept() -> Self {
-        Self::new(Reason::NotAnExport, "the file could not be kept")
+        Self::new(InvalidReason::NotAnExport, "the file could not be kept")
     }
 
     /// Returns the error with this fault.
@@ -56,10 +56,10 @@ impl Invalid {
 }
 
 /// Returns the reason to refuse a file with a field of this name, which no export has.
-pub(super) fn reason_for(name: &str) -> Reason {
+pub(super) fn reason_for(name: &str) -> InvalidReason {
     const OF_CREDENTIALS: [&str; 9] =
         ["secret", "token", "password", "api_key", "apikey", "private_key", "wrapped", "kek", "credential"];
     let name = name.to_lowercase();
     let is_credential = OF_CREDENTIALS.iter().any(|part| name.contains(part));
-    if is_credential { Reason::CredentialField } else { Reason::UnknownField }
+    if is_credential { InvalidReason::CredentialField } else { InvalidReason::UnknownField }
 }

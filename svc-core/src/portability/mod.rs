@@ -8,8 +8,9 @@
 //! - `row`: writes a row of a table as a line
 //! - `write`: writes an export, and `record_writer`: hashes and writes records on a second thread
 //! - `pieces`: cuts JSON into values, `read`: reads a file part by part, and `verify`: verifies it
-//! - `arriving`: verifies a file while it is received
-//! - `lines`: stores a verified file to write it in steps, `copy`: replaces its ids, `insert` and `import`:
+//! - `arriving_export`: verifies a file while it is received
+//! - `record_lines`: stores a verified file to write it in steps, `copy`: replaces its ids, `insert` and
+//!   `import`:
 //!   write it to the database
 //! - `charge`: limits the imports of a workspace, and `admin_token`: mints the token for the administrator of
 //!   an imported one
@@ -24,8 +25,8 @@ mod read;
 mod record_writer;
 mod write;
 mod verify;
-mod arriving;
-mod lines;
+mod arriving_export;
+mod record_lines;
 mod copy;
 mod insert;
 mod removal;
@@ -43,13 +44,13 @@ use serde_json::{Value, json};
 
 use crate::capability::Capability::TokenAdmin;
 use crate::error::{Code, Result};
-use crate::identity::workspaces::Here;
+use crate::identity::workspaces::OwnWorkspaceId;
 use crate::log::event::{EventKind, WorkspaceErased, WorkspaceImported};
-use crate::log::note::PublicKey;
-use crate::op::{Effect, Feature, Read, Records, Shared, TypedOperation, changing, reading};
-use crate::spool::{Content, Spooled, TakesFile, Upload};
+use crate::log::signed_note::PublicKey;
+use crate::op::{Effect, Feature, Read, Records, SharedState, TypedOperation, changing, reading};
+use crate::spool::{CompleteSpool, FileContent, TakesFile, Upload};
 use crate::time::Time;
-pub use arriving::ArrivingExport;
+pub use arriving_export::ArrivingExport;
 use form::Envelope;
 pub use form::Words;
 pub use import::{ImportWorkspace, Imported, Mode};
@@ -130,7 +131,7 @@ pub const IMPORT_WORKSPACE: TypedOperation<ImportWorkspace, Imported> =
     TypedOperation::new("import_workspace");
 
 /// Exports a workspace.
-pub const EXPORT_WORKSPACE: TypedOperation<ExportWorkspace, Content> =
+pub const EXPORT_WORKSPACE: TypedOperation<ExportWorkspace, FileContent> =
     TypedOperation::new("export_workspace");
 
 /// Returns a workspace as a signed file: the rows of its tables, and its whole log.
@@ -151,18 +152,22 @@ pub const EXPORT_WORKSPACE: TypedOperation<ExportWorkspace, Content> =
 #[serde(deny_unknown_fields)]
 pub struct ExportWorkspace {
     /// The workspace. It must be yours.
-    pub workspace_id: Here,
+    pub workspace_id: OwnWorkspaceId,
     /// `all` for message keys and every other text; `none` for evidence without content, which cannot be
     /// imported. Default: `all`.
     #[serde(default)]
     pub words: Words,
 }
 
-fn begin(input: &ExportWorkspace, shared: &Shared, _: Time) -> Result<Exporter> {
+fn begin(input: &ExportWorkspace, shared: &SharedState, _: Time) -> Result<Exporter> {
     Exporter::new(input.words, &shared.settings)
 }
 
-fn export_page(cx: &Read<'_>, input: &ExportWorkspace, exporter: &mut Exporter) -> Result<Option<Content>> {
+fn export_page(
+    cx: &Read<'_>,
+    input: &ExportWorkspace,
+    exporter: &mut Exporter,
+) -> Result<Option<FileContent>> {
     let workspace_id = input.workspace_id.of(cx)?;
     exporter.page(cx, workspace_id)
 }
@@ -197,8 +202,8 @@ impl TakesFile for VerifyWorkspaceExport {
 
 fn verify_workspace_export(
     _: &VerifyWorkspaceExport,
-    file: &Spooled,
-    shared: &Shared,
+    file: &CompleteSpool,
+    shared: &SharedState,
     _: Time,
 ) -> Result<ExportReport> {
     verify_file(file.reader(0), shared.table.records(), &shared.settings.known_keys)
@@ -218,5 +223,5 @@ pub(crate) fn verify_file(
     declared: &[Records],
     keys: &[PublicKey],
 ) -> Result<ExportReport> {
-    verify::verify(file, declared, keys, &mut ()).map_err(invalid::Invalid::error)
+    verify::verify(file, declared, keys, &mut ()).map_err(invalid::InvalidFile::error)
 }

@@ -21,7 +21,7 @@ const READ_BYTES: usize = 64 << 10;
 
 /// Why there is no next piece.
 #[derive(Debug)]
-pub(super) enum Cut {
+pub(super) enum PieceEnd {
     /// The text ends before it.
     Ended,
     /// The piece is larger than the maximum.
@@ -34,7 +34,7 @@ pub(super) enum Cut {
 }
 
 /// Cuts a text into pieces. It skips a byte order mark before the text.
-pub(super) struct Pieces<R> {
+pub(super) struct TextPieces<R> {
     source: R,
     buffer: Vec<u8>,
     /// The offset of the next piece in the buffer.
@@ -42,13 +42,13 @@ pub(super) struct Pieces<R> {
     has_begun: bool,
 }
 
-impl<R: Read> Pieces<R> {
+impl<R: Read> TextPieces<R> {
     pub fn new(source: R) -> Self {
         Self { source, buffer: Vec::new(), at: 0, has_begun: false }
     }
 
     /// Returns the next byte that is not white space, without taking it, or `None` at the end.
-    pub fn peek(&mut self) -> Result<Option<u8>, Cut> {
+    pub fn peek(&mut self) -> Result<Option<u8>, PieceEnd> {
         self.begin()?;
         let mut skipped = 0_usize;
         loop {
@@ -56,24 +56,24 @@ impl<R: Read> Pieces<R> {
             let spaces = left.iter().position(|byte| !is_space(*byte)).unwrap_or(left.len());
             skipped = skipped.saturating_add(spaces);
             if skipped >= SPACES_MAX {
-                return Err(Cut::Spaces);
+                return Err(PieceEnd::Spaces);
             }
             self.at = self.at.saturating_add(spaces);
             if let Some(next) = left.get(spaces) {
                 return Ok(Some(*next));
             }
             match self.read_more() {
-                Err(Cut::Ended) => return Ok(None),
+                Err(PieceEnd::Ended) => return Ok(None),
                 read => read?,
             }
         }
     }
 
     /// Skips the mark before the text.
-    fn begin(&mut self) -> Result<(), Cut> {
+    fn begin(&mut self) -> Result<(), PieceEnd> {
         while !self.has_begun {
             self.has_begun = match self.read_more() {
-                Err(Cut::Ended) => true,
+                Err(PieceEnd::Ended) => true,
                 read => read.map(|()| self.buffer.len() >= MARK_BYTES)?,
             };
             self.at = self.buffer.len().saturating_sub(without_mark_bytes(&self.buffer).len());
@@ -82,8 +82,8 @@ impl<R: Read> Pieces<R> {
     }
 
     /// Takes the next byte that is not white space if it is this one. Returns whether it was.
-    pub fn take(&mut self, wanted: u8) -> Result<bool, Cut> {
-        let is_next = self.peek()?.ok_or(Cut::Ended)? == wanted;
+    pub fn take(&mut self, wanted: u8) -> Result<bool, PieceEnd> {
+        let is_next = self.peek()?.ok_or(PieceEnd::Ended)? == wanted;
         if is_next {
             self.at = self.at.saturating_add(1);
         }
@@ -92,15 +92,15 @@ impl<R: Read> Pieces<R> {
 
     /// Takes the next value of up to `most` bytes, plus those read with it: a list or an object with all of
     /// its contents, a string, or the text up to the next delimiter.
-    pub fn value(&mut self, most: usize) -> Result<&[u8], Cut> {
+    pub fn value(&mut self, most: usize) -> Result<&[u8], PieceEnd> {
         let place = self.find(most)?;
         Ok(self.text(place))
     }
 
     /// Finds a value as [`Self::value`] does, but returns its range in the buffer until more is taken.
-    pub fn find(&mut self, most: usize) -> Result<Range<usize>, Cut> {
-        self.peek()?.ok_or(Cut::Ended)?;
-        let mut scan = Scan::default();
+    pub fn find(&mut self, most: usize) -> Result<Range<usize>, PieceEnd> {
+        self.peek()?.ok_or(PieceEnd::Ended)?;
+        let mut scan = ScanState::default();
         let mut scanned = 0_usize;
         let mut checked_at = READ_BYTES;
         let len = loop {
@@ -110,12 +110,12 @@ impl<R: Read> Pieces<R> {
             }
             scanned = left.len();
             if scanned > most {
-                return Err(Cut::TooLarge);
+                return Err(PieceEnd::TooLarge);
             }
             // Each check reads the whole buffer, so there are few of them.
             if scanned >= checked_at {
                 if !is_beginning(left) {
-                    return Err(Cut::NotJson);
+                    return Err(PieceEnd::NotJson);
                 }
                 checked_at = scanned.saturating_mul(2);
             }
@@ -137,7 +137,7 @@ impl<R: Read> Pieces<R> {
     }
 
     /// Reads more bytes after the rest of the buffer, as many as there are.
-    fn read_more(&mut self) -> Result<(), Cut> {
+    fn read_more(&mut self) -> Result<(), PieceEnd> {
         self.buffer.drain(..self.at.min(self.buffer.len()));
         self.at = 0;
         let before = self.buffer.len();
@@ -150,9 +150,9 @@ impl<R: Read> Pieces<R> {
         };
         self.buffer.truncate(before.saturating_add(*read.as_ref().unwrap_or(&0)));
         match read {
-            Ok(0) => Err(Cut::Ended),
+            Ok(0) => Err(PieceEnd::Ended),
             Ok(_) => Ok(()),
-            Err(error) => Err(Cut::Failed(error)),
+            Err(error) => Err(PieceEnd::Failed(error)),
         }
     }
 }
@@ -164,7 +164,7 @@ pub(super) fn is_beginning(text: &[u8]) -> bool {
 
 /// The position of a scan within a value.
 #[derive(Default)]
-struct Scan {
+struct ScanState {
     depth: usize,
     is_in_text: bool,
     is_escaped: bool,
@@ -174,9 +174,9 @@ struct Scan {
     spaces: usize,
 }
 
-impl Scan {
+impl ScanState {
     /// Returns how many of these bytes belong to the value, or `None` if it does not end in them.
-    fn end_in(&mut self, bytes: &[u8]) -> Result<Option<usize>, Cut> {
+    fn end_in(&mut self, bytes: &[u8]) -> Result<Option<usize>, PieceEnd> {
         for (place, byte) in bytes.iter().enumerate() {
             if self.is_in_text {
                 match byte {
@@ -194,7 +194,7 @@ impl Scan {
             }
             self.spaces = if is_space(*byte) { self.spaces.saturating_add(1) } else { 0 };
             if self.spaces >= SPACES_MAX {
-                return Err(Cut::Spaces);
+                return Err(PieceEnd::Spaces);
             }
             match byte {
                 _ if self.is_bare && is_delimiter(*byte) => return Ok(Some(place)),
@@ -243,8 +243,8 @@ mod tests {
     }
 
     /// Reads a list value by value.
-    fn listed(text: &[u8], step: usize, most: usize) -> Result<Vec<Vec<u8>>, Cut> {
-        let mut pieces = Pieces::new(Slow(text, step));
+    fn listed(text: &[u8], step: usize, most: usize) -> Result<Vec<Vec<u8>>, PieceEnd> {
+        let mut pieces = TextPieces::new(Slow(text, step));
         let mut found = Vec::new();
         assert!(pieces.take(b'[')?);
         if pieces.take(b']')? {
@@ -296,7 +296,7 @@ mod tests {
             let first = if has_mark { 3 } else { 1 };
             for end in first..text.len() {
                 let cut = listed(&text[..end], step, 1 << 20);
-                prop_assert!(matches!(cut, Err(Cut::Ended)), "cut at {}", end);
+                prop_assert!(matches!(cut, Err(PieceEnd::Ended)), "cut at {}", end);
             }
         }
     }
@@ -305,8 +305,8 @@ mod tests {
     fn a_piece_may_not_be_larger_than_is_allowed() {
         let text = json!([1, "x".repeat(300_000)]).to_string();
         assert_eq!(listed(text.as_bytes(), 1000, 300_002).unwrap().len(), 2);
-        assert!(matches!(listed(text.as_bytes(), 1000, 100_000), Err(Cut::TooLarge)));
+        assert!(matches!(listed(text.as_bytes(), 1000, 100_000), Err(PieceEnd::TooLarge)));
         let open = [b"[\"".to_vec(), vec![b'x'; 1 << 20]].concat();
-        assert!(matches!(listed(&open, 1000, 100_000), Err(Cut::TooLarge)), "it is not read to its end");
+        assert!(matches!(listed(&open, 1000, 100_000), Err(PieceEnd::TooLarge)), "it is not read to its end");
     }
 }

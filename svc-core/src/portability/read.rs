@@ -11,10 +11,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use super::form::{Header, Manifest, TYPE, TYPE_BASE};
-use super::invalid::{Invalid, Reason, reason_for};
-use super::pieces::{Cut, Pieces, SPACES_MAX, is_beginning};
+use super::invalid::{InvalidFile, InvalidReason, reason_for};
+use super::pieces::{PieceEnd, SPACES_MAX, TextPieces, is_beginning};
 use super::row::canonical_event;
-use crate::json::{Unread, read_at_most};
+use crate::json::{ReadFailure, read_at_most};
 use crate::store::schema_version;
 
 /// Maximum bytes of a record, plus those that are buffered.
@@ -26,16 +26,16 @@ const PART_MAX: usize = 64 << 10;
 const VALUES_MAX: usize = 10_000;
 
 /// The part after a file's records.
-pub(super) struct Ended {
+pub(super) struct FileTrailer {
     pub manifest: Manifest,
     pub signature: String,
 }
 
 /// Receives the parts of a file in their order. An error ends reading.
-pub(super) trait Parts {
-    fn header(&mut self, header: Header) -> Result<(), Invalid>;
+pub(super) trait PartReceiver {
+    fn header(&mut self, header: Header) -> Result<(), InvalidFile>;
     /// Receives the text of a record, which [`Record::of`] parses.
-    fn record(&mut self, text: &[u8]) -> Result<(), Invalid>;
+    fn record(&mut self, text: &[u8]) -> Result<(), InvalidFile>;
 }
 
 /// A record of a file.
@@ -49,7 +49,7 @@ pub(super) enum Record {
 
 impl Record {
     /// Reads a record.
-    pub fn of(text: &[u8]) -> Result<Self, Invalid> {
+    pub fn of(text: &[u8]) -> Result<Self, InvalidFile> {
         if let Some((payload, line)) = canonical_event(text) {
             return Ok(Self::Event(payload, line.to_owned()));
         }
@@ -61,8 +61,8 @@ impl Record {
 }
 
 /// Reads a file, and passes its parts on.
-pub(super) fn read_parts(file: impl Read, parts: &mut dyn Parts) -> Result<Ended, Invalid> {
-    let mut file = ExportReader { pieces: Pieces::new(file), parts, seen: Seen::default() };
+pub(super) fn read_parts(file: impl Read, parts: &mut dyn PartReceiver) -> Result<FileTrailer, InvalidFile> {
+    let mut file = ExportReader { pieces: TextPieces::new(file), parts, seen: FileMembers::default() };
     file.expect(b'{')?;
     if !file.next_is(b'}')? {
         file.member()?;
@@ -75,11 +75,11 @@ pub(super) fn read_parts(file: impl Read, parts: &mut dyn Parts) -> Result<Ended
         return Err(unlike("something follows its end"));
     }
     let seen = file.seen;
-    let missing = |name| Invalid::new(Reason::NotAnExport, format!("the file has no {name}"));
+    let missing = |name| InvalidFile::new(InvalidReason::NotAnExport, format!("the file has no {name}"));
     if seen.type_name.is_none() || !seen.has_records {
         return Err(missing("type and records of an export"));
     }
-    Ok(Ended {
+    Ok(FileTrailer {
         manifest: seen.manifest.ok_or_else(|| missing("manifest"))?,
         signature: seen.signature.ok_or_else(|| missing("signature"))?,
     })
@@ -87,7 +87,7 @@ pub(super) fn read_parts(file: impl Read, parts: &mut dyn Parts) -> Result<Ended
 
 /// The members of the file that are not passed on.
 #[derive(Default)]
-struct Seen {
+struct FileMembers {
     type_name: Option<String>,
     has_header: bool,
     has_records: bool,
@@ -96,17 +96,17 @@ struct Seen {
 }
 
 struct ExportReader<'p, R> {
-    pieces: Pieces<R>,
-    parts: &'p mut dyn Parts,
-    seen: Seen,
+    pieces: TextPieces<R>,
+    parts: &'p mut dyn PartReceiver,
+    seen: FileMembers,
 }
 
 impl<R: Read> ExportReader<'_, R> {
-    fn next_is(&mut self, wanted: u8) -> Result<bool, Invalid> {
+    fn next_is(&mut self, wanted: u8) -> Result<bool, InvalidFile> {
         self.pieces.take(wanted).map_err(unread)
     }
 
-    fn expect(&mut self, wanted: u8) -> Result<(), Invalid> {
+    fn expect(&mut self, wanted: u8) -> Result<(), InvalidFile> {
         if self.next_is(wanted)? {
             Ok(())
         } else {
@@ -115,11 +115,11 @@ impl<R: Read> ExportReader<'_, R> {
     }
 
     /// Reads a text.
-    fn text(&mut self) -> Result<String, Invalid> {
+    fn text(&mut self) -> Result<String, InvalidFile> {
         serde_json::from_slice(self.pieces.value(PART_MAX).map_err(unread)?).map_err(unlike)
     }
 
-    fn member(&mut self) -> Result<(), Invalid> {
+    fn member(&mut self) -> Result<(), InvalidFile> {
         let name = self.text()?;
         let is_again = match name.as_str() {
             "type" => self.seen.type_name.is_some(),
@@ -127,10 +127,12 @@ impl<R: Read> ExportReader<'_, R> {
             "records" => self.seen.has_records,
             "manifest" => self.seen.manifest.is_some(),
             "signature" => self.seen.signature.is_some(),
-            _ => return Err(Invalid::new(reason_for(&name), format!("the file has the member {name:?}"))),
+            _ => {
+                return Err(InvalidFile::new(reason_for(&name), format!("the file has the member {name:?}")));
+            }
         };
         if is_again {
-            return Err(Invalid::new(Reason::NotAnExport, format!("the file has {name:?} twice")));
+            return Err(InvalidFile::new(InvalidReason::NotAnExport, format!("the file has {name:?} twice")));
         }
         self.expect(b':')?;
         match name.as_str() {
@@ -146,7 +148,7 @@ impl<R: Read> ExportReader<'_, R> {
             }
             "records" if !self.seen.has_header => {
                 let detail = "the header must stand before the records";
-                return Err(Invalid::new(Reason::NotAnExport, detail));
+                return Err(InvalidFile::new(InvalidReason::NotAnExport, detail));
             }
             "records" => {
                 self.records()?;
@@ -161,12 +163,13 @@ impl<R: Read> ExportReader<'_, R> {
     /// Reads a member of a type that accepts no unknown fields, and that is written as the type would be.
     ///
     /// Serde also accepts an array for a struct, but the signature covers the struct.
-    fn typed<T: DeserializeOwned + Serialize>(&mut self, name: &str) -> Result<T, Invalid> {
+    fn typed<T: DeserializeOwned + Serialize>(&mut self, name: &str) -> Result<T, InvalidFile> {
         let value = strict(self.pieces.value(PART_MAX).map_err(unread)?)?;
         check_schema(&value)?;
-        let reason = if has_credential(&value) { Reason::CredentialField } else { Reason::UnknownField };
+        let reason =
+            if has_credential(&value) { InvalidReason::CredentialField } else { InvalidReason::UnknownField };
         let refuse = |why: &dyn fmt::Display| {
-            Invalid::new(reason, format!("the {name} is not that of an export: {why}"))
+            InvalidFile::new(reason, format!("the {name} is not that of an export: {why}"))
         };
         let read: T = serde_json::from_value(value.clone()).map_err(|error| refuse(&error))?;
         match serde_json::to_value(&read) {
@@ -175,7 +178,7 @@ impl<R: Read> ExportReader<'_, R> {
         }
     }
 
-    fn records(&mut self) -> Result<(), Invalid> {
+    fn records(&mut self) -> Result<(), InvalidFile> {
         self.expect(b'[')?;
         if self.next_is(b']')? {
             return Ok(());
@@ -189,7 +192,9 @@ impl<R: Read> ExportReader<'_, R> {
             match self.pieces.find(RECORD_MAX) {
                 Ok(place) => self.parts.record(self.pieces.text(place))?,
                 // A changed quote or bracket is not the end of the file: the fault is in the record.
-                Err(Cut::Ended | Cut::TooLarge | Cut::NotJson) if !is_beginning(self.pieces.unended()) => {
+                Err(PieceEnd::Ended | PieceEnd::TooLarge | PieceEnd::NotJson)
+                    if !is_beginning(self.pieces.unended()) =>
+                {
                     self.parts.record(self.pieces.unended())?;
                     return Err(unlike("a record does not end"));
                 }
@@ -203,17 +208,17 @@ impl<R: Read> ExportReader<'_, R> {
 }
 
 /// Checks that a file is of the type of exports, in a version that is known.
-fn check_type(name: &str) -> Result<(), Invalid> {
+fn check_type(name: &str) -> Result<(), InvalidFile> {
     let version = |name: &str| name.strip_prefix(TYPE_BASE).and_then(|version| version.parse::<u32>().ok());
     match version(name) {
         _ if name == TYPE => Ok(()),
         Some(later) if Some(later) > version(TYPE) => Err(newer(name, TYPE)),
-        _ => Err(Invalid::new(Reason::NotAnExport, format!("it is no {TYPE}"))),
+        _ => Err(InvalidFile::new(InvalidReason::NotAnExport, format!("it is no {TYPE}"))),
     }
 }
 
 /// Checks that the rows of a file have a known schema, before any fields that later schemas may have.
-fn check_schema(header: &Value) -> Result<(), Invalid> {
+fn check_schema(header: &Value) -> Result<(), InvalidFile> {
     match header.get("schema").and_then(Value::as_i64) {
         Some(later) if later > schema_version() => {
             Err(newer(&format!("schema {later}"), &schema_version().to_string()))
@@ -223,34 +228,36 @@ fn check_schema(header: &Value) -> Result<(), Invalid> {
 }
 
 /// Returns the error for a file that a later version of the service has written.
-fn newer(of_file: &str, own: &str) -> Invalid {
+fn newer(of_file: &str, own: &str) -> InvalidFile {
     let detail = format!("the file is of a newer version ({of_file}; this one has {own})");
-    Invalid::new(Reason::NotAnExport, detail)
+    InvalidFile::new(InvalidReason::NotAnExport, detail)
 }
 
 /// Reads JSON in which no object has a name twice.
-fn strict(text: &[u8]) -> Result<Value, Invalid> {
+fn strict(text: &[u8]) -> Result<Value, InvalidFile> {
     read_at_most(text, VALUES_MAX).map_err(|why| {
         unlike(match why {
-            Unread::NotJson => "a part of it is not JSON",
-            Unread::Twice => "a part of it has a name twice",
-            Unread::TooMany => "a part of it has too many values",
+            ReadFailure::NotJson => "a part of it is not JSON",
+            ReadFailure::Twice => "a part of it has a name twice",
+            ReadFailure::TooMany => "a part of it has too many values",
         })
     })
 }
 
-fn unread(cut: Cut) -> Invalid {
+fn unread(cut: PieceEnd) -> InvalidFile {
     match cut {
-        Cut::Ended => Invalid::new(Reason::Truncated, "the file is no export: it ends too early"),
-        Cut::TooLarge => unlike("a part of it is too large"),
-        Cut::NotJson => unlike("a part of it is not JSON"),
-        Cut::Spaces => unlike(format!("it has {SPACES_MAX} bytes of white space in a row")),
-        Cut::Failed(error) => unlike(error),
+        PieceEnd::Ended => {
+            InvalidFile::new(InvalidReason::Truncated, "the file is no export: it ends too early")
+        }
+        PieceEnd::TooLarge => unlike("a part of it is too large"),
+        PieceEnd::NotJson => unlike("a part of it is not JSON"),
+        PieceEnd::Spaces => unlike(format!("it has {SPACES_MAX} bytes of white space in a row")),
+        PieceEnd::Failed(error) => unlike(error),
     }
 }
 
-fn unlike(why: impl fmt::Display) -> Invalid {
-    Invalid::new(Reason::NotAnExport, format!("the file is no export: {why}"))
+fn unlike(why: impl fmt::Display) -> InvalidFile {
+    InvalidFile::new(InvalidReason::NotAnExport, format!("the file is no export: {why}"))
 }
 
 /// Returns whether a value contains a member with the name of a credential.
@@ -258,7 +265,7 @@ fn has_credential(value: &Value) -> bool {
     match value {
         Value::Object(members) => members
             .iter()
-            .any(|(name, value)| reason_for(name) == Reason::CredentialField || has_credential(value)),
+            .any(|(name, value)| reason_for(name) == InvalidReason::CredentialField || has_credential(value)),
         Value::Array(items) => items.iter().any(has_credential),
         _ => false,
     }

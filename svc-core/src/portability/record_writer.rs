@@ -27,7 +27,7 @@ const BATCH_BYTES: usize = 32 << 10;
 const WAITING_MAX: usize = 16;
 
 /// The written sections.
-pub(super) struct Written {
+pub(super) struct WrittenSections {
     /// The sections that have ended.
     pub sections: Vec<Section>,
     /// The section that has not ended.
@@ -43,7 +43,7 @@ pub(super) fn write_beside<T>(
     spool: &mut Spool,
     (open, is_first): (SectionDigest, bool),
     read: impl FnOnce(&mut RowSender) -> Result<T>,
-) -> Result<(T, Written)> {
+) -> Result<(T, WrittenSections)> {
     let (steps, received) = sync_channel(WAITING_MAX);
     let (written_batches, spare) = channel();
     thread::scope(|scope| {
@@ -69,7 +69,7 @@ pub(super) fn write_beside<T>(
     })
 }
 
-enum Step {
+enum WriterStep {
     Begin(RowForm),
     Write(Batch),
     End(&'static str),
@@ -77,7 +77,7 @@ enum Step {
 
 /// The sender of rows to the writer.
 pub(super) struct RowSender {
-    steps: SyncSender<Step>,
+    steps: SyncSender<WriterStep>,
     /// Written batches, whose memory is reused.
     spare: Receiver<Batch>,
     batch: Batch,
@@ -86,13 +86,13 @@ pub(super) struct RowSender {
 impl RowSender {
     /// Begins the section of a table whose records have this form. Until then, rows are events.
     pub fn begin_section(&mut self, form: RowForm) -> Result<()> {
-        self.send(Step::Begin(form))
+        self.send(WriterStep::Begin(form))
     }
 
     /// Ends the section of a table.
     pub fn end_section(&mut self, table: &'static str) -> Result<()> {
         self.hand_over()?;
-        self.send(Step::End(table))
+        self.send(WriterStep::End(table))
     }
 
     /// Adds the first `columns` columns of a row, and the key of a message.
@@ -108,12 +108,12 @@ impl RowSender {
     /// Adds an event, whose payload has not been hashed.
     pub fn add_event(&mut self, lsn: i64, payload: &str, content_hash: &[u8; 32]) -> Result<()> {
         let hash = self.batch.cell(Param::Bytes(content_hash))?;
-        self.batch.cells.extend([Cell::Int(lsn), hash]);
+        self.batch.cells.extend([BatchColumn::Int(lsn), hash]);
         let payload = self.batch.cell(Param::Text(payload))?;
         self.end_row(payload)
     }
 
-    fn end_row(&mut self, last: Cell) -> Result<()> {
+    fn end_row(&mut self, last: BatchColumn) -> Result<()> {
         self.batch.cells.push(last);
         self.batch.ends.push(self.batch.cells.len());
         if self.batch.size() < BATCH_BYTES { Ok(()) } else { self.hand_over() }
@@ -125,10 +125,10 @@ impl RowSender {
         }
         let next = self.spare.try_recv().unwrap_or_default();
         let batch = std::mem::replace(&mut self.batch, next);
-        self.send(Step::Write(batch))
+        self.send(WriterStep::Write(batch))
     }
 
-    fn send(&self, step: Step) -> Result<()> {
+    fn send(&self, step: WriterStep) -> Result<()> {
         self.steps.send(step).map_err(|_| Error::internal("an export is no longer written"))
     }
 }
@@ -136,7 +136,7 @@ impl RowSender {
 /// Rows, one after another.
 #[derive(Default)]
 struct Batch {
-    cells: Vec<Cell>,
+    cells: Vec<BatchColumn>,
     /// The texts and bytes of all cells.
     bytes: Vec<u8>,
     /// The ends of the cells of each row.
@@ -145,7 +145,7 @@ struct Batch {
 
 /// A column of a row in a batch.
 #[derive(Clone)]
-enum Cell {
+enum BatchColumn {
     Null,
     Int(i64),
     Bool(bool),
@@ -155,14 +155,14 @@ enum Cell {
 }
 
 impl Batch {
-    fn cell(&mut self, value: Param<'_>) -> Result<Cell> {
+    fn cell(&mut self, value: Param<'_>) -> Result<BatchColumn> {
         Ok(match value {
-            Param::Null => Cell::Null,
-            Param::Int(number) => Cell::Int(number),
-            Param::Bool(truth) => Cell::Bool(truth),
-            Param::Uuid(id) => Cell::Uuid(id),
-            Param::Text(text) => Cell::Text(self.keep(text.as_bytes())),
-            Param::Bytes(bytes) => Cell::Bytes(self.keep(bytes)),
+            Param::Null => BatchColumn::Null,
+            Param::Int(number) => BatchColumn::Int(number),
+            Param::Bool(truth) => BatchColumn::Bool(truth),
+            Param::Uuid(id) => BatchColumn::Uuid(id),
+            Param::Text(text) => BatchColumn::Text(self.keep(text.as_bytes())),
+            Param::Bytes(bytes) => BatchColumn::Bytes(self.keep(bytes)),
             Param::Ints(_) | Param::Uuids(_) => return Err(Error::internal("a column with a list")),
         })
     }
@@ -175,7 +175,7 @@ impl Batch {
 
     /// Returns its approximate size in memory.
     fn size(&self) -> usize {
-        self.cells.len().saturating_mul(size_of::<Cell>()).saturating_add(self.bytes.len())
+        self.cells.len().saturating_mul(size_of::<BatchColumn>()).saturating_add(self.bytes.len())
     }
 
     fn clear(&mut self) {
@@ -187,7 +187,7 @@ impl Batch {
 
 /// A row of a batch.
 struct BatchRow<'b> {
-    cells: &'b [Cell],
+    cells: &'b [BatchColumn],
     bytes: &'b [u8],
 }
 
@@ -196,14 +196,14 @@ impl Columns for BatchRow<'_> {
         let bytes = |range: &Range<usize>| self.bytes.get(range.clone()).unwrap_or_default();
         Ok(match self.cells.get(place) {
             None => return Err(Error::internal(format!("a row without column {place}"))),
-            Some(Cell::Null) => Param::Null,
-            Some(Cell::Int(number)) => Param::Int(*number),
-            Some(Cell::Bool(truth)) => Param::Bool(*truth),
-            Some(Cell::Uuid(id)) => Param::Uuid(*id),
-            Some(Cell::Text(range)) => {
+            Some(BatchColumn::Null) => Param::Null,
+            Some(BatchColumn::Int(number)) => Param::Int(*number),
+            Some(BatchColumn::Bool(truth)) => Param::Bool(*truth),
+            Some(BatchColumn::Uuid(id)) => Param::Uuid(*id),
+            Some(BatchColumn::Text(range)) => {
                 Param::Text(std::str::from_utf8(bytes(range)).map_err(Error::internal)?)
             }
-            Some(Cell::Bytes(range)) => Param::Bytes(bytes(range)),
+            Some(BatchColumn::Bytes(range)) => Param::Bytes(bytes(range)),
         })
     }
 }
@@ -221,23 +221,23 @@ struct RecordWriter<'s> {
 
 impl RecordWriter<'_> {
     /// Writes until there are no more steps.
-    fn run(mut self, steps: &Receiver<Step>, spare: &Sender<Batch>) -> Result<Written> {
+    fn run(mut self, steps: &Receiver<WriterStep>, spare: &Sender<Batch>) -> Result<WrittenSections> {
         while let Ok(step) = steps.recv() {
             match step {
-                Step::Begin(form) => self.form = Some(form),
-                Step::Write(mut batch) => {
+                WriterStep::Begin(form) => self.form = Some(form),
+                WriterStep::Write(mut batch) => {
                     self.write(&batch)?;
                     batch.clear();
                     // The reader may have ended.
                     let _ = spare.send(batch);
                 }
-                Step::End(table) => {
+                WriterStep::End(table) => {
                     let ended = std::mem::replace(&mut self.open, SectionDigest::new());
                     self.sections.push(ended.section(table));
                 }
             }
         }
-        Ok(Written { sections: self.sections, open: self.open })
+        Ok(WrittenSections { sections: self.sections, open: self.open })
     }
 
     fn write(&mut self, batch: &Batch) -> Result<()> {
@@ -283,7 +283,7 @@ mod tests {
     use crate::error::Code;
     use crate::hash::{hash_text, sha256};
     use crate::op::Records;
-    use crate::spool::{SpoolLimits, Spools};
+    use crate::spool::{SpoolFolder, SpoolLimits};
 
     fn workspace() -> WorkspaceId {
         Uuid::from_u128(9).into()
@@ -294,7 +294,7 @@ mod tests {
     }
 
     fn spool() -> Spool {
-        Spools::new(std::env::temp_dir(), SpoolLimits::default()).create(None).unwrap()
+        SpoolFolder::new(std::env::temp_dir(), SpoolLimits::default()).create(None).unwrap()
     }
 
     #[test]

@@ -17,7 +17,7 @@ const COST_OF_THINGS: i64 = 50;
 
 /// The progress of a workspace's removal, stored as JSON in its row or that of its import.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct Place {
+pub(super) struct RemovalProgress {
     /// The table that is being emptied; `None` before the first.
     table: Option<String>,
     /// The position of the object up to which the table has no rows left.
@@ -26,7 +26,7 @@ pub(super) struct Place {
     has_removed: bool,
 }
 
-impl Place {
+impl RemovalProgress {
     /// Reads it from its column.
     pub fn read(stored: Option<&str>) -> Result<Self> {
         stored.map_or_else(|| Ok(Self::default()), |json| serde_json::from_str(json).map_err(Error::internal))
@@ -48,14 +48,18 @@ impl Place {
 ///
 /// Rows that were inserted in between are found in another round: the workspace itself is removed after a
 /// round that finds nothing.
-pub(super) fn remove_some(cx: &mut Write<'_>, workspace: WorkspaceId, place: &mut Place) -> Result<bool> {
+pub(super) fn remove_some(
+    cx: &mut Write<'_>,
+    workspace: WorkspaceId,
+    place: &mut RemovalProgress,
+) -> Result<bool> {
     let (own, tables): (Vec<&Records>, Vec<&Records>) =
         in_order(cx.records()).partition(|records| records.name() == WORKSPACES);
     let from = tables.iter().position(|records| place.table.as_deref() == Some(records.name())).unwrap_or(0);
     let mut left = ROWS;
     for records in tables.iter().skip(from) {
         if place.table.as_deref() != Some(records.name()) {
-            *place = Place { table: Some(records.name().to_owned()), reached: 0, ..*place };
+            *place = RemovalProgress { table: Some(records.name().to_owned()), reached: 0, ..*place };
         }
         left = empty(cx, workspace, &records.removal(), (place, left))?;
         if left <= 0 {
@@ -81,7 +85,7 @@ fn empty(
     cx: &mut Write<'_>,
     workspace: WorkspaceId,
     removal: &Removal,
-    (place, mut left): (&mut Place, i64),
+    (place, mut left): (&mut RemovalProgress, i64),
 ) -> Result<i64> {
     loop {
         let (removed, is_empty) = match removal {

@@ -11,12 +11,12 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::form::{EVENTS, Words};
-use super::invalid::{Invalid, Reason, reason_for};
+use super::invalid::{InvalidFile, InvalidReason, reason_for};
 use crate::error::Error;
 use crate::hash::{hash_text, parse_hash};
 use crate::log::canonical;
 use crate::op::{Class, Records};
-use crate::store::{Columns, Param, Value as Stored};
+use crate::store::{Columns, Param, Value as StoredValue};
 use crate::time::Time;
 
 /// The member that names the table.
@@ -165,20 +165,20 @@ fn push_base64(out: &mut Vec<u8>, bytes: &[u8]) -> crate::Result<()> {
 }
 
 /// The columns of a row, by name, and the key of a message.
-pub(super) struct Row {
-    pub columns: BTreeMap<&'static str, Stored>,
+pub(super) struct ExportRow {
+    pub columns: BTreeMap<&'static str, StoredValue>,
     pub content_key: Option<[u8; 32]>,
 }
 
 /// Reads a record as a row. Fails if it contains a field that no export has.
-pub(super) fn checked(records: &Records, record: &Map<String, Value>) -> Result<Row, Invalid> {
+pub(super) fn checked(records: &Records, record: &Map<String, Value>) -> Result<ExportRow, InvalidFile> {
     let mut columns = BTreeMap::new();
     for name in record.keys() {
         let is_known = records.columns.get(name.as_str()).is_some_and(|class| class.is_exported());
         let is_key = name == CONTENT_KEY && records.table == MESSAGES;
         if !is_known && name != RECORD && !is_key {
             let detail = format!("no record of {} has {name:?}", records.table);
-            return Err(Invalid::new(reason_for(name), detail));
+            return Err(InvalidFile::new(reason_for(name), detail));
         }
     }
     for (name, class) in records.exported() {
@@ -187,36 +187,37 @@ pub(super) fn checked(records: &Records, record: &Map<String, Value>) -> Result<
         let value = record.get(name).unwrap_or(unset);
         let stored = stored(class, value).ok_or_else(|| {
             let detail = format!("{}.{name} is not {class:?}", records.table);
-            Invalid::new(Reason::UnknownField, detail)
+            InvalidFile::new(InvalidReason::UnknownField, detail)
         })?;
         columns.insert(name, stored);
     }
     let key = record.get(CONTENT_KEY).map(|key| {
         let bytes = key.as_str().and_then(|text| STANDARD.decode(text).ok());
-        let refused = || Invalid::new(Reason::UnknownField, "a content_key is 32 bytes, as base64");
+        let refused =
+            || InvalidFile::new(InvalidReason::UnknownField, "a content_key is 32 bytes, as base64");
         bytes.and_then(|bytes| bytes.try_into().ok()).ok_or_else(refused)
     });
-    Ok(Row { columns, content_key: key.transpose()? })
+    Ok(ExportRow { columns, content_key: key.transpose()? })
 }
 
 /// Returns a value in the stored form of a column's class, or `None` if it does not fit.
-fn stored(class: Class, value: &Value) -> Option<Stored> {
+fn stored(class: Class, value: &Value) -> Option<StoredValue> {
     let text = value.as_str();
     Some(match (class, value) {
-        (_, Value::Null) => Stored::Null,
+        (_, Value::Null) => StoredValue::Null,
         (Class::Id | Class::LaterId, _) => {
             let id: Uuid = text?.parse().ok()?;
-            (id.to_string() == text?).then_some(Stored::Uuid(id))?
+            (id.to_string() == text?).then_some(StoredValue::Uuid(id))?
         }
-        (Class::Int, _) => Stored::Int(value.as_i64()?),
+        (Class::Int, _) => StoredValue::Int(value.as_i64()?),
         (Class::Time, _) => {
             let at: Time = serde_json::from_value(value.clone()).ok()?;
-            (at.to_string() == text?).then_some(Stored::Int(at.micros()))?
+            (at.to_string() == text?).then_some(StoredValue::Int(at.micros()))?
         }
-        (Class::Bool, _) => Stored::Bool(value.as_bool()?),
-        (Class::Text | Class::Words, _) => Stored::Text(text?.to_owned()),
-        (Class::Hash, _) => Stored::Bytes(parse_hash(text?)?.to_vec()),
-        (Class::Sealed | Class::Digest, _) => Stored::Bytes(STANDARD.decode(text?).ok()?),
+        (Class::Bool, _) => StoredValue::Bool(value.as_bool()?),
+        (Class::Text | Class::Words, _) => StoredValue::Text(text?.to_owned()),
+        (Class::Hash, _) => StoredValue::Bytes(parse_hash(text?)?.to_vec()),
+        (Class::Sealed | Class::Digest, _) => StoredValue::Bytes(STANDARD.decode(text?).ok()?),
         (Class::InstancePosition | Class::Secret | Class::Derived, _) => return None,
     })
 }
@@ -232,7 +233,7 @@ mod tests {
         let records = Records::table("things", "id").ids("id").bools("marked").hashes("content_hash");
         let record = json!({"record": "things", "id": Uuid::from_u128(7)});
         let Ok(row) = checked(&records, record.as_object().unwrap()) else { panic!("it is one") };
-        assert!(matches!(row.columns["marked"], Stored::Bool(false)));
-        assert!(matches!(row.columns["content_hash"], Stored::Null));
+        assert!(matches!(row.columns["marked"], StoredValue::Bool(false)));
+        assert!(matches!(row.columns["content_hash"], StoredValue::Null));
     }
 }

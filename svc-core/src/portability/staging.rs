@@ -6,11 +6,11 @@ use std::time::Duration;
 use uuid::Uuid;
 
 use super::erase::erase_some;
-use super::removal::{Place, remove_some};
+use super::removal::{RemovalProgress, remove_some};
 use crate::error::Result;
 use crate::id::WorkspaceId;
 use crate::identity::workspaces;
-use crate::op::{Chore, Read, Round, Step, Who, Write};
+use crate::op::{Chore, ChoreProcesses, ChoreRound, Read, StepOutcome, Write};
 use crate::time::Time;
 
 /// Time between two scans for imports that have ended early.
@@ -21,19 +21,25 @@ const LEASE: Duration = Duration::from_secs(10);
 pub(super) const REMOVED: Uuid = Uuid::nil();
 
 pub(super) fn chore() -> Chore {
-    Chore { name: "removals", every: |_| Some(PULSE), lease: LEASE, who: Who::OneLeader, run: Box::new(step) }
+    Chore {
+        name: "removals",
+        every: |_| Some(PULSE),
+        lease: LEASE,
+        who: ChoreProcesses::OneLeader,
+        run: Box::new(step),
+    }
 }
 
 /// Removes the remaining rows of workspaces that are being erased, and of imports that have ended early.
 ///
 /// A failure with one of them is retried later, after all others.
-fn step(round: &Round<'_>) -> Result<Step> {
+fn step(round: &ChoreRound<'_>) -> Result<StepOutcome> {
     let mut last = WorkspaceId::INSTANCE;
     let mut failed = None;
     while let Some(workspace) = round.read(move |cx| workspaces::erasing(cx, last))? {
-        let Some(lead) = round.lead()? else { return Ok(Step::Done) };
+        let Some(lead) = round.lead()? else { return Ok(StepOutcome::Done) };
         match lead.write(WorkspaceId::INSTANCE, move |cx| erase_some(cx, workspace)) {
-            Ok(_) => return Ok(Step::More),
+            Ok(_) => return Ok(StepOutcome::More),
             Err(error) => failed = Some(error),
         }
         last = workspace;
@@ -42,14 +48,14 @@ fn step(round: &Round<'_>) -> Result<Step> {
     loop {
         let after = last.clone();
         let Some((import, workspace, until)) = round.read(move |cx| left_after(cx, &after))? else { break };
-        let Some(lead) = round.lead()? else { return Ok(Step::Done) };
+        let Some(lead) = round.lead()? else { return Ok(StepOutcome::Done) };
         last = (until, import.clone());
         match lead.write(WorkspaceId::INSTANCE, move |cx| remove_staged(cx, &import, workspace)) {
-            Ok(()) => return Ok(Step::More),
+            Ok(()) => return Ok(StepOutcome::More),
             Err(error) => failed = Some(error),
         }
     }
-    failed.map_or(Ok(Step::Done), Err)
+    failed.map_or(Ok(StepOutcome::Done), Err)
 }
 
 /// Returns the next import that has ended early, ordered by the time of its end, after the one of this time
@@ -69,7 +75,7 @@ pub(super) fn remove_staged(cx: &mut Write<'_>, import: &str, workspace: Workspa
         return Ok(());
     }
     let stored = cx.one::<(Option<String>,)>(REACHED, &[&import])?.and_then(|(place,)| place);
-    let mut place = Place::read(stored.as_deref())?;
+    let mut place = RemovalProgress::read(stored.as_deref())?;
     match remove_some(cx, workspace, &mut place)? {
         true => cx.execute(1, REACH, &[&import, &place.stored()?]),
         false => cx.execute(1, FORGET, &[&import]),

@@ -13,16 +13,16 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::form::{EVENTS, Header, Manifest, Section, SectionDigest, key_name, signed_text};
-use super::invalid::{Invalid, Reason, reason_for};
-use super::read::{Ended, Parts, Record, read_parts};
-use super::row::{RECORD, Row, WORKSPACES, checked, place_of};
+use super::invalid::{InvalidFile, InvalidReason, reason_for};
+use super::read::{FileTrailer, PartReceiver, Record, read_parts};
+use super::row::{ExportRow, RECORD, WORKSPACES, checked, place_of};
 use crate::hash::{hash_text, parse_hash, sha256};
 use crate::id::WorkspaceId;
 use crate::log::canonical;
-use crate::log::note::{self, NoteDefect, PublicKey};
+use crate::log::signed_note::{self, NoteDefect, PublicKey};
 use crate::log::verify::{EventColumns, PayloadVerifier};
 use crate::op::Records;
-use crate::store::Value as Stored;
+use crate::store::Value as StoredValue;
 
 /// The result of verifying a file.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -44,20 +44,20 @@ pub struct ExportReport {
 }
 
 /// Receives the records of a file, once each is known to be valid.
-pub(super) trait Rows {
+pub(super) trait RecordReceiver {
     /// Receives a row, and its record as canonical JSON.
-    fn row(&mut self, records: &Records, row: &Row, record: &str) -> Result<(), Invalid>;
+    fn row(&mut self, records: &Records, row: &ExportRow, record: &str) -> Result<(), InvalidFile>;
     /// Receives an event, and its record as canonical JSON.
-    fn event(&mut self, columns: &EventColumns, payload: &str, record: &str) -> Result<(), Invalid>;
+    fn event(&mut self, columns: &EventColumns, payload: &str, record: &str) -> Result<(), InvalidFile>;
 }
 
 /// Discards the records.
-impl Rows for () {
-    fn row(&mut self, _: &Records, _: &Row, _: &str) -> Result<(), Invalid> {
+impl RecordReceiver for () {
+    fn row(&mut self, _: &Records, _: &ExportRow, _: &str) -> Result<(), InvalidFile> {
         Ok(())
     }
 
-    fn event(&mut self, _: &EventColumns, _: &str, _: &str) -> Result<(), Invalid> {
+    fn event(&mut self, _: &EventColumns, _: &str, _: &str) -> Result<(), InvalidFile> {
         Ok(())
     }
 }
@@ -69,8 +69,8 @@ pub(super) fn verify(
     file: impl Read,
     declared: &[Records],
     keys: &[PublicKey],
-    rows: &mut (dyn Rows + Send),
-) -> Result<ExportReport, Invalid> {
+    rows: &mut (dyn RecordReceiver + Send),
+) -> Result<ExportReport, InvalidFile> {
     let (batches, received) = sync_channel(WAITING_MAX);
     thread::scope(|scope| {
         let verifier = FileVerifier {
@@ -84,14 +84,14 @@ pub(super) fn verify(
         };
         let run = move || verifier.take_all(&received);
         let verifier = thread::Builder::new().name("svc-verify".to_owned()).spawn_scoped(scope, run);
-        let verifier = verifier.map_err(|_| Invalid::not_kept())?;
+        let verifier = verifier.map_err(|_| InvalidFile::not_kept())?;
         let mut sender = PartSender { batches, batch: Vec::new(), bytes: 0 };
         let read = read_parts(file, &mut sender);
         // Errors in parts before an error in the form of the file come first.
         let sent = sender.hand_over();
         drop(sender);
-        let verifier = verifier.join().unwrap_or_else(|_| Err(Invalid::not_kept()))?;
-        let Ended { manifest, signature } = read?;
+        let verifier = verifier.join().unwrap_or_else(|_| Err(InvalidFile::not_kept()))?;
+        let FileTrailer { manifest, signature } = read?;
         sent?;
         verifier.end(manifest, &signature, keys)
     })
@@ -106,7 +106,7 @@ const LARGE_BYTES: usize = 1 << 20;
 /// Maximum batches that wait to be verified.
 const WAITING_MAX: usize = 4;
 
-enum Part {
+enum FilePart {
     Header(Header),
     /// A record that was not parsed.
     Text(Vec<u8>),
@@ -115,10 +115,10 @@ enum Part {
     /// A record, and its canonical JSON, unless it has a number that no export has.
     Record(Map<String, Value>, Option<String>),
     /// A value that is not a record.
-    Unread(Invalid),
+    Unread(InvalidFile),
 }
 
-impl Part {
+impl FilePart {
     /// Parses a record that was not parsed.
     fn prepared(self) -> Self {
         let Self::Text(text) = self else { return self };
@@ -138,24 +138,24 @@ impl Part {
 
 /// Passes the parts of a file to the thread that verifies them.
 struct PartSender {
-    batches: SyncSender<Vec<Part>>,
-    batch: Vec<Part>,
+    batches: SyncSender<Vec<FilePart>>,
+    batch: Vec<FilePart>,
     bytes: usize,
 }
 
 impl PartSender {
-    fn add(&mut self, part: Part) -> Result<(), Invalid> {
+    fn add(&mut self, part: FilePart) -> Result<(), InvalidFile> {
         self.batch.push(part);
         let is_enough = self.bytes >= BATCH_BYTES || self.batch.len() >= BATCH_PARTS;
         if is_enough { self.hand_over() } else { Ok(()) }
     }
 
     /// Passes the batch on. If the other thread is behind, this thread parses the records instead of waiting.
-    fn hand_over(&mut self) -> Result<(), Invalid> {
+    fn hand_over(&mut self) -> Result<(), InvalidFile> {
         let is_large = take(&mut self.bytes) >= LARGE_BYTES;
         let sent = match self.batches.try_send(take(&mut self.batch)) {
             Err(TrySendError::Full(batch)) => {
-                let prepared = batch.into_iter().map(Part::prepared).collect();
+                let prepared = batch.into_iter().map(FilePart::prepared).collect();
                 self.batches.send(prepared).is_ok()
             }
             sent => sent.is_ok(),
@@ -163,24 +163,24 @@ impl PartSender {
         // Once the maximum number of further batches waits, this one was taken.
         let sent = sent && (!is_large || (0..WAITING_MAX).all(|_| self.batches.send(Vec::new()).is_ok()));
         // If the other thread has ended, an earlier part has a fault.
-        if sent { Ok(()) } else { Err(Invalid::not_kept()) }
+        if sent { Ok(()) } else { Err(InvalidFile::not_kept()) }
     }
 }
 
-impl Parts for PartSender {
-    fn header(&mut self, header: Header) -> Result<(), Invalid> {
-        self.add(Part::Header(header))
+impl PartReceiver for PartSender {
+    fn header(&mut self, header: Header) -> Result<(), InvalidFile> {
+        self.add(FilePart::Header(header))
     }
 
-    fn record(&mut self, text: &[u8]) -> Result<(), Invalid> {
+    fn record(&mut self, text: &[u8]) -> Result<(), InvalidFile> {
         self.bytes = self.bytes.saturating_add(text.len());
-        self.add(Part::Text(text.to_owned()))
+        self.add(FilePart::Text(text.to_owned()))
     }
 }
 
 struct FileVerifier<'v> {
     declared: &'v [Records],
-    rows: &'v mut (dyn Rows + Send),
+    rows: &'v mut (dyn RecordReceiver + Send),
     header: Option<Header>,
     log: Option<PayloadVerifier>,
     /// The section that is being read.
@@ -195,47 +195,47 @@ struct Open {
     place: usize,
     digest: SectionDigest,
     /// The key of the last row.
-    last: Option<Vec<Stored>>,
+    last: Option<Vec<StoredValue>>,
 }
 
 impl<'v> FileVerifier<'v> {
     /// Receives parts until there are no more. Fails with the first fault.
-    fn take_all(mut self, batches: &Receiver<Vec<Part>>) -> Result<Self, Invalid> {
+    fn take_all(mut self, batches: &Receiver<Vec<FilePart>>) -> Result<Self, InvalidFile> {
         while let Ok(batch) = batches.recv() {
             batch.into_iter().try_for_each(|part| self.take(part))?;
         }
         Ok(self)
     }
 
-    fn take(&mut self, part: Part) -> Result<(), Invalid> {
-        if let Part::Header(header) = part {
+    fn take(&mut self, part: FilePart) -> Result<(), InvalidFile> {
+        if let FilePart::Header(header) = part {
             return self.header(header);
         }
         self.records = self.records.saturating_add(1);
         let number = Some(self.records);
         let taken = match part.prepared() {
-            Part::Unread(invalid) => Err(invalid),
-            Part::Header(_) | Part::Text(_) => Ok(()),
-            Part::Event(payload, columns, line) => {
+            FilePart::Unread(invalid) => Err(invalid),
+            FilePart::Header(_) | FilePart::Text(_) => Ok(()),
+            FilePart::Event(payload, columns, line) => {
                 let opened = self.place_of(EVENTS).and_then(|place| self.open(place, &line));
                 opened.and_then(|_| self.event(&payload, columns, &line))
             }
-            Part::Record(record, line) => self.record(record, line),
+            FilePart::Record(record, line) => self.record(record, line),
         };
-        taken.map_err(|invalid| Invalid { record: number, ..invalid })
+        taken.map_err(|invalid| InvalidFile { record: number, ..invalid })
     }
 
-    fn header(&mut self, header: Header) -> Result<(), Invalid> {
+    fn header(&mut self, header: Header) -> Result<(), InvalidFile> {
         self.log = Some(PayloadVerifier::new(header.workspace_id, header.floor, header.pruned_at));
         self.header = Some(header);
         Ok(())
     }
 
-    fn record(&mut self, mut record: Map<String, Value>, line: Option<String>) -> Result<(), Invalid> {
+    fn record(&mut self, mut record: Map<String, Value>, line: Option<String>) -> Result<(), InvalidFile> {
         let kind = record.get(RECORD).and_then(Value::as_str).unwrap_or_default();
         let place = self.place_of(kind)?;
         let line = line.ok_or_else(|| {
-            Invalid::new(Reason::UnknownField, "the record has a number that no export has")
+            InvalidFile::new(InvalidReason::UnknownField, "the record has a number that no export has")
         })?;
         let records = self.open(place, &line)?;
         if records.table != EVENTS {
@@ -243,34 +243,36 @@ impl<'v> FileVerifier<'v> {
         }
         let unknown = record.keys().find(|name| ![RECORD, "payload"].contains(&name.as_str()));
         if let Some(name) = unknown {
-            return Err(Invalid::new(reason_for(name), format!("an event has no {name:?}")));
+            return Err(InvalidFile::new(reason_for(name), format!("an event has no {name:?}")));
         }
         let Some(Value::String(payload)) = record.remove("payload") else {
-            return Err(Invalid::new(Reason::UnknownField, "an event has a payload, as text"));
+            return Err(InvalidFile::new(InvalidReason::UnknownField, "an event has a payload, as text"));
         };
         self.event(&payload, EventColumns::of(&payload), &line)
     }
 
     /// Returns the index of an exported table among the declarations.
-    fn place_of(&self, kind: &str) -> Result<usize, Invalid> {
+    fn place_of(&self, kind: &str) -> Result<usize, InvalidFile> {
         let leaves = |place: &usize| self.declared.get(*place).is_some_and(Records::leaves);
         let last = self.section.as_ref().map_or(0, |section| section.place);
         let place = place_of(self.declared, kind, last).filter(leaves);
-        place.ok_or_else(|| Invalid::new(reason_for(kind), format!("no export has records of {kind:?}")))
+        place.ok_or_else(|| InvalidFile::new(reason_for(kind), format!("no export has records of {kind:?}")))
     }
 
     /// Adds a record to the section of its table, and begins that section if necessary.
-    fn open(&mut self, place: usize, line: &str) -> Result<&'v Records, Invalid> {
+    fn open(&mut self, place: usize, line: &str) -> Result<&'v Records, InvalidFile> {
         self.enter(place)?;
         if let Some(section) = &mut self.section {
             section.digest.add(line.as_bytes());
         }
         let declared = self.declared;
-        declared.get(place).ok_or_else(|| Invalid::new(Reason::UnknownField, "there is no such table"))
+        declared
+            .get(place)
+            .ok_or_else(|| InvalidFile::new(InvalidReason::UnknownField, "there is no such table"))
     }
 
     /// Begins the section of a table, if it is not the current one.
-    fn enter(&mut self, place: usize) -> Result<(), Invalid> {
+    fn enter(&mut self, place: usize) -> Result<(), InvalidFile> {
         match &self.section {
             Some(open) if open.place == place => return Ok(()),
             Some(_) => self.close(),
@@ -283,7 +285,10 @@ impl<'v> FileVerifier<'v> {
             self.declared.iter().position(|records| records.table == section.record).map(rank)
                 >= Some(rank(place))
         }) {
-            return Err(Invalid::new(Reason::Order, format!("the records of {} come too late", name(place))));
+            return Err(InvalidFile::new(
+                InvalidReason::Order,
+                format!("the records of {} come too late", name(place)),
+            ));
         }
         self.section = Some(Open { place, digest: SectionDigest::new(), last: None });
         Ok(())
@@ -296,39 +301,43 @@ impl<'v> FileVerifier<'v> {
         }
     }
 
-    fn event(&mut self, payload: &str, columns: Option<EventColumns>, line: &str) -> Result<(), Invalid> {
+    fn event(&mut self, payload: &str, columns: Option<EventColumns>, line: &str) -> Result<(), InvalidFile> {
         let Some(log) = &mut self.log else { return Ok(()) };
         let next = log.position().saturating_add(1);
         let is_first = log.position() == 0;
         if columns.as_ref().is_some_and(|columns| columns.lsn != next && !is_first) {
-            return Err(Invalid::new(Reason::Order, format!("the event {next} is not where it should be")));
+            return Err(InvalidFile::new(
+                InvalidReason::Order,
+                format!("the event {next} is not where it should be"),
+            ));
         }
         log.accept(payload, columns.as_ref()).map_err(|broken| {
             let what = broken.defect.reason();
-            Invalid::new(Reason::Chain, format!("the log is broken at {}: {what}", broken.lsn))
+            InvalidFile::new(InvalidReason::Chain, format!("the log is broken at {}: {what}", broken.lsn))
         })?;
         // A payload that could not be parsed was not accepted.
         columns.map_or(Ok(()), |columns| self.rows.event(&columns, payload, line))
     }
 
-    fn row(&mut self, records: &Records, record: &Map<String, Value>, line: &str) -> Result<(), Invalid> {
+    fn row(&mut self, records: &Records, record: &Map<String, Value>, line: &str) -> Result<(), InvalidFile> {
         let row = checked(records, record)?;
-        let key: Vec<Stored> =
-            records.key().map(|name| row.columns.get(name).cloned().unwrap_or(Stored::Null)).collect();
+        let key: Vec<StoredValue> =
+            records.key().map(|name| row.columns.get(name).cloned().unwrap_or(StoredValue::Null)).collect();
         if let Some(open) = &mut self.section {
             let comes_after = open.last.as_ref().is_none_or(|last| compared(last, &key) == Ordering::Less);
             if !comes_after {
                 let detail = format!("the rows of {} are not in their order", records.table);
-                return Err(Invalid::new(Reason::Order, detail));
+                return Err(InvalidFile::new(InvalidReason::Order, detail));
             }
             open.last = Some(key);
         }
         let workspace = self.header.as_ref().map(|header| header.workspace_id);
         let named = [row.columns.get("workspace_id"), workspace_of_its_own(records, &row)];
-        let is_other = |named: &&Stored| workspace.is_some_and(|own| **named != Stored::Uuid(own.uuid()));
+        let is_other =
+            |named: &&StoredValue| workspace.is_some_and(|own| **named != StoredValue::Uuid(own.uuid()));
         if named.iter().flatten().any(is_other) {
             let detail = format!("a row of {} is of another workspace", records.table);
-            return Err(Invalid::new(Reason::UnknownField, detail));
+            return Err(InvalidFile::new(InvalidReason::UnknownField, detail));
         }
         self.rows.row(records, &row, line)
     }
@@ -338,28 +347,31 @@ impl<'v> FileVerifier<'v> {
         manifest: Manifest,
         signature: &str,
         keys: &[PublicKey],
-    ) -> Result<ExportReport, Invalid> {
+    ) -> Result<ExportReport, InvalidFile> {
         self.close();
-        let header =
-            self.header.take().ok_or_else(|| Invalid::new(Reason::NotAnExport, "there is no header"))?;
+        let header = self
+            .header
+            .take()
+            .ok_or_else(|| InvalidFile::new(InvalidReason::NotAnExport, "there is no header"))?;
         let (signed_by, signed) = self.check_signature(&header, &manifest, signature, keys)?;
         let mut found = self.sections.iter();
         for section in &manifest.sections {
             let is_same = section.count == 0 || found.next() == Some(section);
             if !is_same {
                 let detail = format!("the records of {} are not those that were signed", section.record);
-                return Err(Invalid::new(Reason::Hash, detail));
+                return Err(InvalidFile::new(InvalidReason::Hash, detail));
             }
         }
         if let Some(more) = found.next() {
             let detail = format!("the records of {} are not in the manifest", more.record);
-            return Err(Invalid::new(Reason::Hash, detail));
+            return Err(InvalidFile::new(InvalidReason::Hash, detail));
         }
         let ends = parse_hash(&header.head.content_hash).zip(self.log.as_ref());
-        let (hash, log) = ends.ok_or_else(|| Invalid::new(Reason::Chain, "the head has no hash"))?;
+        let (hash, log) =
+            ends.ok_or_else(|| InvalidFile::new(InvalidReason::Chain, "the head has no hash"))?;
         log.end((header.head.lsn, hash, header.head.at), header.words_floor).map_err(|broken| {
             let what = broken.defect.reason();
-            Invalid::new(Reason::Chain, format!("the log is broken at {}: {what}", broken.lsn))
+            InvalidFile::new(InvalidReason::Chain, format!("the log is broken at {}: {what}", broken.lsn))
         })?;
         let events = self.sections.iter().find(|section| section.record == EVENTS);
         let events = events.map_or(0, |section| section.count);
@@ -372,25 +384,26 @@ impl<'v> FileVerifier<'v> {
         manifest: &Manifest,
         signature: &str,
         keys: &[PublicKey],
-    ) -> Result<(String, String), Invalid> {
+    ) -> Result<(String, String), InvalidFile> {
         use base64::Engine as _;
         let name = key_name(header.workspace_id);
-        let opened = keys.iter().find_map(|key| match note::open(signature, &name, &[*key]) {
+        let opened = keys.iter().find_map(|key| match signed_note::open(signature, &name, &[*key]) {
             Err(NoteDefect::UnknownKey) => None,
             outcome => Some(outcome.map(|text| (text, *key))),
         });
-        let opened = opened.unwrap_or_else(|| note::open(signature, &name, &[]).map(|text| (text, [0; 32])));
+        let opened =
+            opened.unwrap_or_else(|| signed_note::open(signature, &name, &[]).map(|text| (text, [0; 32])));
         let (text, key) = opened.map_err(|defect| {
             let reason = match defect {
-                NoteDefect::UnknownKey => Reason::UnknownKey,
-                NoteDefect::Malformed | NoteDefect::BadSignature => Reason::Signature,
+                NoteDefect::UnknownKey => InvalidReason::UnknownKey,
+                NoteDefect::Malformed | NoteDefect::BadSignature => InvalidReason::Signature,
             };
-            Invalid::new(reason, format!("the signature is refused: {}", defect.reason()))
+            InvalidFile::new(reason, format!("the signature is refused: {}", defect.reason()))
         })?;
         let is_signed = signed_text(header, manifest).is_ok_and(|signed| signed == text);
         if !is_signed {
-            return Err(Invalid::new(
-                Reason::Hash,
+            return Err(InvalidFile::new(
+                InvalidReason::Hash,
                 "the header and the manifest are not those that were signed",
             ));
         }
@@ -399,17 +412,17 @@ impl<'v> FileVerifier<'v> {
 }
 
 /// Returns the id in the row of the workspace itself.
-fn workspace_of_its_own<'r>(records: &Records, row: &'r Row) -> Option<&'r Stored> {
+fn workspace_of_its_own<'r>(records: &Records, row: &'r ExportRow) -> Option<&'r StoredValue> {
     row.columns.get("id").filter(|_| records.table == WORKSPACES)
 }
 
 /// Compares keys as the engines order them.
-fn compared(left: &[Stored], right: &[Stored]) -> Ordering {
+fn compared(left: &[StoredValue], right: &[StoredValue]) -> Ordering {
     let each = left.iter().zip(right).map(|pair| match pair {
-        (Stored::Int(left), Stored::Int(right)) => left.cmp(right),
-        (Stored::Bool(left), Stored::Bool(right)) => left.cmp(right),
-        (Stored::Uuid(left), Stored::Uuid(right)) => left.cmp(right),
-        (Stored::Text(left), Stored::Text(right)) => left.cmp(right),
+        (StoredValue::Int(left), StoredValue::Int(right)) => left.cmp(right),
+        (StoredValue::Bool(left), StoredValue::Bool(right)) => left.cmp(right),
+        (StoredValue::Uuid(left), StoredValue::Uuid(right)) => left.cmp(right),
+        (StoredValue::Text(left), StoredValue::Text(right)) => left.cmp(right),
         _ => Ordering::Equal,
     });
     each.fold(Ordering::Equal, Ordering::then)
@@ -444,8 +457,8 @@ mod tests {
     use super::*;
     use crate::json::read_at_most;
     use crate::log::event::Subject;
-    use crate::log::note::NoteSigner;
     use crate::log::probe::log_of_probes;
+    use crate::log::signed_note::NoteSigner;
     use crate::store::schema_version;
     use crate::time::Time;
 
@@ -509,7 +522,7 @@ mod tests {
         file_signed(&things(), &events(), str::to_owned)
     }
 
-    fn check(file: impl Read) -> Result<ExportReport, Invalid> {
+    fn check(file: impl Read) -> Result<ExportReport, InvalidFile> {
         let declared = [
             Records::table("things", "n").ints("n").texts("text"),
             Records::table(EVENTS, "lsn").ints("lsn").texts("payload"),
@@ -614,7 +627,7 @@ mod tests {
         assert_eq!(canonical(&spaced[0]).unwrap(), events()[0]);
         check(file_signed(&things(), &spaced, |record| record.replace('\n', "")).as_bytes()).unwrap();
         let refused = check(file_signed(&things(), &spaced, str::to_owned).as_bytes()).unwrap_err();
-        assert_eq!(refused.reason, Reason::Hash);
+        assert_eq!(refused.reason, InvalidReason::Hash);
     }
 
     #[test]
@@ -626,7 +639,7 @@ mod tests {
                 let mut bytes = file.clone().into_bytes();
                 bytes[place] ^= 1 << bit;
                 let refused = check(&*bytes).unwrap_err();
-                assert_ne!(refused.reason, Reason::Truncated, "{place} {bit}: {refused:?}");
+                assert_ne!(refused.reason, InvalidReason::Truncated, "{place} {bit}: {refused:?}");
             }
         }
     }
@@ -636,12 +649,12 @@ mod tests {
         let many = format!("{{\"n\":[{}]}}", ["{}"; 20_000].join(","));
         for place in [0, 1, 299, 999] {
             for (wrong, reason) in [
-                ("{\"n\":1x}", Reason::NotAnExport),
-                ("{\"n\":1,\"n\":2}", Reason::NotAnExport),
-                (many.as_str(), Reason::NotAnExport),
-                ("[]", Reason::NotAnExport),
-                ("{\"record\":\"nothing\"}", Reason::UnknownField),
-                (&*thing(0, ""), Reason::Order),
+                ("{\"n\":1x}", InvalidReason::NotAnExport),
+                ("{\"n\":1,\"n\":2}", InvalidReason::NotAnExport),
+                (many.as_str(), InvalidReason::NotAnExport),
+                ("[]", InvalidReason::NotAnExport),
+                ("{\"record\":\"nothing\"}", InvalidReason::UnknownField),
+                (&*thing(0, ""), InvalidReason::Order),
             ] {
                 for tail in ["{\"n\":", "]x", "],\"header\":1}", ""] {
                     let mut records: Vec<String> = (1..1000).map(|n| thing(n, "text")).collect();
@@ -651,7 +664,7 @@ mod tests {
                     let refused =
                         check(format!("{begin}{}{tail}", records.join(",")).as_bytes()).unwrap_err();
                     // A first record is in order.
-                    if (place, reason) != (0, Reason::Order) {
+                    if (place, reason) != (0, InvalidReason::Order) {
                         let number = u64::try_from(place + 1).unwrap();
                         assert_eq!(
                             (refused.reason, refused.record),
@@ -675,6 +688,6 @@ mod tests {
         let file = file_signed(&[thing(1, "a"), thing(1, "b")], &events(), str::to_owned);
         let begin = &file[..file.find("\n],").unwrap()];
         let refused = check(begin.as_bytes().chain(Fails)).unwrap_err();
-        assert_eq!((refused.reason, refused.record), (Reason::Order, Some(2)));
+        assert_eq!((refused.reason, refused.record), (InvalidReason::Order, Some(2)));
     }
 }

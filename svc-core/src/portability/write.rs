@@ -16,10 +16,10 @@ use crate::id::{ChannelId, WorkspaceId};
 use crate::identity::floor::LogRange;
 use crate::log::canonical;
 use crate::log::key_tree::Binding;
-use crate::log::note::NoteSigner;
+use crate::log::signed_note::NoteSigner;
 use crate::log::verify::{ChainCursor, ReadBounds};
 use crate::op::{Read, Records, Settings};
-use crate::spool::{Content, Spool};
+use crate::spool::{FileContent, Spool};
 use crate::store::{Columns, FromRow, Param, schema_version};
 use crate::stream::events::broken_log;
 use crate::time::Time;
@@ -38,7 +38,7 @@ pub(super) struct Exporter {
     /// `None` before the first page, and once the file is whole.
     spool: Option<Spool>,
     /// The file, once it is whole.
-    whole: Option<Content>,
+    whole: Option<FileContent>,
     /// `None` until the rows are written.
     rows: Option<RowsWritten>,
     attempts: u32,
@@ -70,7 +70,7 @@ impl Exporter {
     ///
     /// A page that failed is written again from the end of the previous one, and a whole file is returned
     /// again: the transaction of the last page may fail after the page was written.
-    pub fn page(&mut self, cx: &Read<'_>, workspace: WorkspaceId) -> Result<Option<Content>> {
+    pub fn page(&mut self, cx: &Read<'_>, workspace: WorkspaceId) -> Result<Option<FileContent>> {
         if let Some(whole) = &self.whole {
             return Ok(Some(whole.clone()));
         }
@@ -87,7 +87,7 @@ impl Exporter {
         match written {
             Ok(Some(file_name)) => {
                 let spooled = spool.finish()?;
-                self.whole = Some(Content { spooled, media_type: "application/json", file_name });
+                self.whole = Some(FileContent { spooled, media_type: "application/json", file_name });
                 Ok(self.whole.clone())
             }
             unfinished => {

@@ -40,7 +40,7 @@ impl Allowance {
 
 /// The usage of one client or workspace.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bucket {
+pub(super) struct UsageBucket {
     pub allowance: Allowance,
     /// When the whole allowance is available again. If that time has passed, it already is.
     full_at: Monotonic,
@@ -52,13 +52,13 @@ pub(super) struct Bucket {
 
 /// The rest of an allowance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Left {
+pub(super) struct RemainingAllowance {
     pub requests: u32,
     /// Time until all of it is available again.
     pub full_in: Duration,
 }
 
-impl Bucket {
+impl UsageBucket {
     /// Creates the bucket of a client that has sent nothing yet.
     pub fn new(allowance: Allowance, now: Monotonic) -> Self {
         Self { allowance, full_at: now, untold: 0, untold_since: now }
@@ -71,7 +71,7 @@ impl Bucket {
             return Err(early);
         }
         self.full_at = full_at;
-        self.count_untold(now);
+        self.count_unreported(now);
         Ok(())
     }
 
@@ -85,15 +85,15 @@ impl Bucket {
     }
 
     /// Returns the rest of the allowance.
-    pub fn left(&self, now: Monotonic) -> Left {
+    pub fn left(&self, now: Monotonic) -> RemainingAllowance {
         let full_in = self.full_at.since(now);
         let free = self.allowance.window.saturating_sub(full_in).as_nanos();
         let requests = free.checked_div(self.allowance.interval.as_nanos()).unwrap_or(0);
-        Left { requests: u32::try_from(requests).unwrap_or(u32::MAX), full_in }
+        RemainingAllowance { requests: u32::try_from(requests).unwrap_or(u32::MAX), full_in }
     }
 
     /// Requests older than a window are available again everywhere, so they need not be reported.
-    fn count_untold(&mut self, now: Monotonic) {
+    fn count_unreported(&mut self, now: Monotonic) {
         if self.untold == 0 || now.since(self.untold_since) > self.allowance.window {
             (self.untold, self.untold_since) = (0, now);
         }

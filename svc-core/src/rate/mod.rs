@@ -23,9 +23,9 @@ use crate::id::{InstallationId, MemberId, ShareTicketId, TokenId, WorkspaceId};
 use crate::limits;
 use crate::monitor::Monitor;
 use crate::time::{Clock, Monotonic};
-use bucket::{Allowance, Bucket};
-use sharing::Queue;
-pub(crate) use sharing::{Sharing, Usage};
+use bucket::{Allowance, UsageBucket};
+use sharing::UsageQueue;
+pub(crate) use sharing::{LimitUsage, SharingTask};
 
 /// The client that a limit applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -137,14 +137,14 @@ pub(crate) struct Payer {
 
 /// A limit, with the client or workspace that it applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Limited {
+pub(crate) enum LimitSubject {
     Client(Client),
     /// A token or an installation with a quota.
     Quota(Client),
     Workspace(WorkspaceId),
 }
 
-impl Limited {
+impl LimitSubject {
     /// Returns the name of the limit in responses.
     fn name(self) -> &'static str {
         match self {
@@ -181,7 +181,7 @@ fn half_of(hash: [u8; 32]) -> [u8; 16] {
 
 /// State of a limit: its allowance, and the rest of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Standing {
+pub struct LimitState {
     /// The name of the limit.
     pub limit: &'static str,
     /// Number of requests that it allows in a window.
@@ -196,16 +196,16 @@ pub struct Standing {
 
 /// Result of counting a request.
 #[derive(Debug, Default)]
-pub(crate) struct Charged {
+pub(crate) struct ChargeResult {
     /// The state of each limit that it counted against.
-    pub standings: Vec<Standing>,
+    pub standings: Vec<LimitState>,
     /// The limits to report to other servers before the request continues.
-    pub due: Vec<Limited>,
+    pub due: Vec<LimitSubject>,
 }
 
-impl Charged {
+impl ChargeResult {
     /// Adds the state of a limit; of several with the same name, keeps the one with the smallest rest.
-    fn add(&mut self, standing: Standing) {
+    fn add(&mut self, standing: LimitState) {
         match self.standings.iter_mut().find(|known| known.limit == standing.limit) {
             Some(known) if standing.left < known.left => *known = standing,
             Some(_) => {}
@@ -216,13 +216,13 @@ impl Charged {
 
 /// Counts requests, by client and by workspace, and rejects too many.
 pub struct RateLimits {
-    buckets: DashMap<Limited, Bucket>,
+    buckets: DashMap<LimitSubject, UsageBucket>,
     per_client: Option<Allowance>,
     per_workspace: Option<Allowance>,
     window: Duration,
     clock: Clock,
     /// Usage to report to other servers; `None` if there are no other servers.
-    queue: Option<Arc<Monitor<Queue>>>,
+    queue: Option<Arc<Monitor<UsageQueue>>>,
 }
 
 /// Number of requests allowed per window.
@@ -255,43 +255,48 @@ impl RateLimits {
             per_workspace: Allowance::new(settings.per_workspace, settings.window),
             window: settings.window,
             clock: clock.clone(),
-            queue: shared.then(|| Monitor::new(clock, Queue::default())),
+            queue: shared.then(|| Monitor::new(clock, UsageQueue::default())),
         }
     }
 
     /// Counts a request of a client. Fails with the time to wait if there are too many.
-    pub fn charge(&self, client: Client, charged: &mut Charged) -> Result<()> {
-        self.take(Limited::Client(client), self.per_client, charged)
+    pub fn charge(&self, client: Client, charged: &mut ChargeResult) -> Result<()> {
+        self.take(LimitSubject::Client(client), self.per_client, charged)
     }
 
     /// Counts a request with a credential. Fails with the time to wait if there are too many.
     ///
     /// A payer without a client is charged as the one at `peer`; a request from within this process has no
     /// peer.
-    pub fn charge_payer(&self, payer: &Payer, peer: Option<Peer>, charged: &mut Charged) -> Result<()> {
+    pub fn charge_payer(&self, payer: &Payer, peer: Option<Peer>, charged: &mut ChargeResult) -> Result<()> {
         if let Some(client) = payer.client.or(peer.map(Client::Peer)) {
             self.charge(client, charged)?;
         }
         for (client, requests) in &payer.quotas {
             let quota = Allowance::new(*requests, self.window);
-            self.take(Limited::Quota(*client), quota, charged)?;
+            self.take(LimitSubject::Quota(*client), quota, charged)?;
         }
         Ok(())
     }
 
     /// Counts a request in a workspace. Fails with the time to wait if there are too many.
-    pub fn charge_workspace(&self, workspace: WorkspaceId, charged: &mut Charged) -> Result<()> {
-        self.take(Limited::Workspace(workspace), self.per_workspace, charged)
+    pub fn charge_workspace(&self, workspace: WorkspaceId, charged: &mut ChargeResult) -> Result<()> {
+        self.take(LimitSubject::Workspace(workspace), self.per_workspace, charged)
     }
 
-    fn take(&self, limited: Limited, allowance: Option<Allowance>, charged: &mut Charged) -> Result<()> {
+    fn take(
+        &self,
+        limited: LimitSubject,
+        allowance: Option<Allowance>,
+        charged: &mut ChargeResult,
+    ) -> Result<()> {
         let Some(allowance) = allowance else { return Ok(()) };
         let now = self.clock.monotonic();
         let (taken, left, due) = {
-            let mut bucket = self.buckets.entry(limited).or_insert_with(|| Bucket::new(allowance, now));
+            let mut bucket = self.buckets.entry(limited).or_insert_with(|| UsageBucket::new(allowance, now));
             (bucket.take(now), bucket.left(now), bucket.due())
         };
-        charged.add(Standing {
+        charged.add(LimitState {
             limit: limited.name(),
             requests: allowance.requests,
             window: allowance.window,
@@ -331,7 +336,7 @@ fn exceeded(early: Duration) -> Error {
 mod tests {
     use std::sync::mpsc;
 
-    use super::sharing::Told;
+    use super::sharing::UsageReport;
     use super::*;
 
     const WINDOW: Duration = Duration::from_secs(3600);
@@ -346,15 +351,15 @@ mod tests {
     }
 
     /// Counts a request of one client, and returns the result.
-    fn charge(limits: &RateLimits) -> Result<Charged> {
-        let mut charged = Charged::default();
+    fn charge(limits: &RateLimits) -> Result<ChargeResult> {
+        let mut charged = ChargeResult::default();
         limits.charge(peer("192.0.2.1"), &mut charged).map(|()| charged)
     }
 
     #[test]
     fn a_client_is_rejected_beyond_its_quota_and_admitted_after_a_refill() {
         let (limits, clock) = limits(2, 3, false);
-        let mut charged = Charged::default();
+        let mut charged = ChargeResult::default();
         for _ in 0..2 {
             limits.charge(peer("192.0.2.1"), &mut charged).unwrap();
             limits.charge_workspace(WorkspaceId::INSTANCE, &mut charged).unwrap();
@@ -415,19 +420,21 @@ mod tests {
         assert_eq!(named("_Gateway"), named("_gateway"));
         assert_ne!(named("_gateway"), named("_gatewax"));
         assert_ne!(named("192.0.2.1"), peer("192.0.2.1"), "what is written as a name is not an address");
-        let key = |client| Limited::Client(client).key();
+        let key = |client| LimitSubject::Client(client).key();
         assert_ne!(key(named("_gateway")), key(named("unknown")), "servers share the counts of each");
     }
 
     /// Sends a request that is due, and returns a receiver of its outcome.
-    fn tell(limits: &RateLimits, due: Vec<Limited>) -> mpsc::Receiver<Result<()>> {
+    fn tell(limits: &RateLimits, due: Vec<LimitSubject>) -> mpsc::Receiver<Result<()>> {
         let (sender, receiver) = mpsc::channel();
         limits.tell(due, move |outcome| sender.send(outcome).unwrap());
         receiver
     }
 
-    fn next(limits: &RateLimits) -> Told {
-        let Some(Sharing::Tell(told)) = limits.next_sharing(None) else { panic!("there is nothing to tell") };
+    fn next(limits: &RateLimits) -> UsageReport {
+        let Some(SharingTask::Tell(told)) = limits.next_sharing(None) else {
+            panic!("there is nothing to tell")
+        };
         told
     }
 
@@ -462,7 +469,7 @@ mod tests {
         let waiting = tell(&limits, due());
         limits.serve(false);
         waiting.try_recv().unwrap().unwrap();
-        assert!(matches!(limits.next_sharing(Some(clock.monotonic())), Some(Sharing::Connect)));
+        assert!(matches!(limits.next_sharing(Some(clock.monotonic())), Some(SharingTask::Connect)));
         limits.serve(true);
         let waiting = tell(&limits, due());
         let told = next(&limits);

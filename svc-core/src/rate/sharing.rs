@@ -1,31 +1,31 @@
 //! Sharing the numbers of admitted requests between servers.
 //!
 //! Requests that wait for it are in a queue, which a thread of the host serves with a separate connection:
-//! [`RateLimits::next_sharing`] returns the next task, and [`Told`] its data. This file does not know the
-//! statements. While the thread has no connection, no request waits.
+//! [`RateLimits::next_sharing`] returns the next task, and [`UsageReport`] its data. This file does not know
+//! the statements. While the thread has no connection, no request waits.
 
 use std::sync::MutexGuard;
 use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::{Limited, RateLimits, exceeded};
+use super::{LimitSubject, RateLimits, exceeded};
 use crate::error::Result;
 use crate::time::Monotonic;
 
 /// Callback once other servers were notified, with an error if a limit is exceeded now.
-type Then = Box<dyn FnOnce(Result<()>) + Send>;
+type LimitCallback = Box<dyn FnOnce(Result<()>) + Send>;
 
 /// A request that waits.
-struct Waiter {
-    due: Vec<Limited>,
-    then: Then,
+struct WaitingRequest {
+    due: Vec<LimitSubject>,
+    then: LimitCallback,
 }
 
 /// Usage to report to other servers.
 #[derive(Default)]
-pub(super) struct Queue {
-    waiting: Vec<Waiter>,
+pub(super) struct UsageQueue {
+    waiting: Vec<WaitingRequest>,
     /// Whether the thread that serves it has a connection.
     is_served: bool,
     is_closed: bool,
@@ -34,9 +34,9 @@ pub(super) struct Queue {
 }
 
 /// The next task of the thread.
-pub(crate) enum Sharing {
+pub(crate) enum SharingTask {
     /// Report this usage to the other servers, and then settle it.
-    Tell(Told),
+    Tell(UsageReport),
     /// Remove obsolete rows.
     Tidy,
     /// Reconnect; no request waits in the meantime.
@@ -44,15 +44,15 @@ pub(crate) enum Sharing {
 }
 
 /// Requests whose usage is reported to other servers.
-pub(crate) struct Told {
-    waiting: Vec<Waiter>,
-    limits: Vec<Limited>,
-    usage: Vec<Usage>,
+pub(crate) struct UsageReport {
+    waiting: Vec<WaitingRequest>,
+    limits: Vec<LimitSubject>,
+    usage: Vec<LimitUsage>,
 }
 
 /// Usage of one limit here since the last report to the other servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Usage {
+pub(crate) struct LimitUsage {
     /// The key of the limit, which is the same on every server.
     pub key: Uuid,
     /// Number of requests.
@@ -61,13 +61,13 @@ pub(crate) struct Usage {
     pub cost: Duration,
 }
 
-impl Told {
-    fn of_nothing(waiting: Vec<Waiter>) -> Self {
+impl UsageReport {
+    fn of_nothing(waiting: Vec<WaitingRequest>) -> Self {
         Self { waiting, limits: Vec::new(), usage: Vec::new() }
     }
 
     /// Returns the usage, in the order of the keys.
-    pub fn usage(&self) -> &[Usage] {
+    pub fn usage(&self) -> &[LimitUsage] {
         &self.usage
     }
 }
@@ -76,10 +76,10 @@ impl RateLimits {
     /// Reports the usage of these limits to other servers, and then calls `then`.
     ///
     /// If no thread serves the queue, it calls `then` at once.
-    pub fn tell(&self, due: Vec<Limited>, then: impl FnOnce(Result<()>) + Send + 'static) {
+    pub fn tell(&self, due: Vec<LimitSubject>, then: impl FnOnce(Result<()>) + Send + 'static) {
         match self.serving_queue() {
             Some(mut queue) => {
-                queue.waiting.push(Waiter { due, then: Box::new(then) });
+                queue.waiting.push(WaitingRequest { due, then: Box::new(then) });
                 drop(queue);
                 self.queue.iter().for_each(|queue| queue.notify());
             }
@@ -87,7 +87,7 @@ impl RateLimits {
         }
     }
 
-    fn serving_queue(&self) -> Option<MutexGuard<'_, Queue>> {
+    fn serving_queue(&self) -> Option<MutexGuard<'_, UsageQueue>> {
         self.queue.as_ref().map(|queue| queue.lock()).filter(|queue| queue.is_served && !queue.is_closed)
     }
 
@@ -106,13 +106,13 @@ impl RateLimits {
             queue.is_served = is_served;
             if is_served { Vec::new() } else { std::mem::take(&mut queue.waiting) }
         };
-        self.settle(Told::of_nothing(waiting), None);
+        self.settle(UsageReport::of_nothing(waiting), None);
     }
 
     /// Waits for the next task. Returns `None` once the service closes.
     ///
-    /// Without a connection, it returns [`Sharing::Connect`] at `retry`.
-    pub fn next_sharing(&self, retry: Option<Monotonic>) -> Option<Sharing> {
+    /// Without a connection, it returns [`SharingTask::Connect`] at `retry`.
+    pub fn next_sharing(&self, retry: Option<Monotonic>) -> Option<SharingTask> {
         let monitor = self.queue.as_ref()?;
         let mut queue = monitor.lock();
         loop {
@@ -120,14 +120,14 @@ impl RateLimits {
                 return None;
             }
             match retry {
-                Some(retry) if self.clock.remaining(retry).is_zero() => return Some(Sharing::Connect),
+                Some(retry) if self.clock.remaining(retry).is_zero() => return Some(SharingTask::Connect),
                 Some(_) => {}
                 None if !queue.waiting.is_empty() => {
                     let waiting = std::mem::take(&mut queue.waiting);
                     drop(queue);
-                    return Some(Sharing::Tell(self.told(waiting)));
+                    return Some(SharingTask::Tell(self.told(waiting)));
                 }
-                None if std::mem::take(&mut queue.tidy) => return Some(Sharing::Tidy),
+                None if std::mem::take(&mut queue.tidy) => return Some(SharingTask::Tidy),
                 None => {}
             }
             queue = monitor.wait(queue, retry);
@@ -135,24 +135,28 @@ impl RateLimits {
     }
 
     /// Reads the usage of the limits that requests wait for.
-    fn told(&self, waiting: Vec<Waiter>) -> Told {
-        let mut limits: Vec<Limited> = waiting.iter().flat_map(|waiter| waiter.due.iter().copied()).collect();
+    fn told(&self, waiting: Vec<WaitingRequest>) -> UsageReport {
+        let mut limits: Vec<LimitSubject> =
+            waiting.iter().flat_map(|waiter| waiter.due.iter().copied()).collect();
         limits.sort_by_cached_key(|limited| limited.key());
         limits.dedup();
-        let usage = |limited: &Limited| {
+        let usage = |limited: &LimitSubject| {
             let bucket = self.buckets.get(limited)?;
             let requests = bucket.due()?;
-            Some((*limited, Usage { key: limited.key(), requests, cost: bucket.allowance.cost(requests) }))
+            Some((
+                *limited,
+                LimitUsage { key: limited.key(), requests, cost: bucket.allowance.cost(requests) },
+            ))
         };
         let (limits, usage) = limits.iter().filter_map(usage).unzip();
-        Told { waiting, limits, usage }
+        UsageReport { waiting, limits, usage }
     }
 
     /// Applies the usage of all servers, and lets the requests continue that waited for it.
     ///
-    /// `used` is the time until each limit is whole again, in the order of [`Told::usage`]; if it could not
-    /// be read, this server's own usage decides.
-    pub fn settle(&self, told: Told, used: Option<Vec<Duration>>) {
+    /// `used` is the time until each limit is whole again, in the order of [`UsageReport::usage`]; if it
+    /// could not be read, this server's own usage decides.
+    pub fn settle(&self, told: UsageReport, used: Option<Vec<Duration>>) {
         let now = self.now();
         for ((limited, usage), full_in) in told.limits.iter().zip(&told.usage).zip(used.into_iter().flatten())
         {
@@ -160,7 +164,7 @@ impl RateLimits {
                 bucket.adopt(usage.requests, full_in, now);
             }
         }
-        for Waiter { due, then } in told.waiting {
+        for WaitingRequest { due, then } in told.waiting {
             let over = due.iter().find_map(|limited| self.buckets.get(limited)?.over(now));
             then(over.map_or(Ok(()), |early| Err(exceeded(early))));
         }
@@ -175,6 +179,6 @@ impl RateLimits {
             std::mem::take(&mut queue.waiting)
         };
         monitor.notify();
-        self.settle(Told::of_nothing(waiting), None);
+        self.settle(UsageReport::of_nothing(waiting), None);
     }
 }

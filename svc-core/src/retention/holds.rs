@@ -16,13 +16,13 @@ use crate::capability::Capability::TokenAdmin;
 use crate::conversation::scrub;
 use crate::error::{Code, Error};
 use crate::id::{HoldId, MemberId, WorkspaceId};
-use crate::identity::workspaces::{Here, is_live};
+use crate::identity::workspaces::{OwnWorkspaceId, is_live};
 use crate::limits::PURGED_ROWS;
 use crate::log::event::{Event, EventKind, Subject};
 use crate::log::replay::Replayed;
 use crate::op::{
-    Answer, Chore, DestroyPermit, Feature, Fixture, Read, Records, Round, Sample, Step, Who, Write,
-    destructive, purged, read, write,
+    Answer, Chore, ChoreProcesses, ChoreRound, DestroyPermit, Feature, Fixture, Read, Records, Sample,
+    StepOutcome, Write, destructive, purged, read, write,
 };
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{columns, new_row};
@@ -67,7 +67,7 @@ impl<I> Answer<I> for LegalHold {
         Some(self.id)
     }
 
-    fn again(cx: &Read<'_>, _: &I, id: HoldId) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, _: &I, id: HoldId) -> Result<Self> {
         load_hold(cx, id)
     }
 }
@@ -165,7 +165,7 @@ pub(crate) fn feature() -> Feature {
             name: "held-texts",
             every: |_| Some(PULSE),
             lease: LEASE,
-            who: Who::OneLeader,
+            who: ChoreProcesses::OneLeader,
             run: Box::new(let_go),
         })
 }
@@ -178,7 +178,7 @@ pub(crate) fn feature() -> Feature {
 #[serde(deny_unknown_fields)]
 struct PlaceLegalHold {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     /// The reason, for deciding on its release. It is not in the log.
     reason: Prose<1, REASON_MAX>,
 }
@@ -202,7 +202,7 @@ fn place_legal_hold(cx: &mut Write<'_>, input: &PlaceLegalHold) -> Result<LegalH
 #[serde(deny_unknown_fields)]
 struct ListLegalHolds {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     cursor: Option<Cursor>,
     limit: Option<Limit>,
 }
@@ -226,7 +226,7 @@ const LIST: &str = concat!(
 #[serde(deny_unknown_fields)]
 struct ReleaseLegalHold {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     /// The hold.
     hold_id: HoldId,
 }
@@ -274,24 +274,24 @@ const LET_GO: &str = "
 const ANY_HELD: &str = "select 1 from held_texts where workspace_id = $1 limit 1";
 
 /// Removes the texts of a workspace whose last hold was released, and requests the scrub after the last one.
-fn let_go(round: &Round<'_>) -> Result<Step> {
+fn let_go(round: &ChoreRound<'_>) -> Result<StepOutcome> {
     let Some((workspace,)) = round.read(|cx| cx.one::<(WorkspaceId,)>(FREE, &[]))? else {
-        return Ok(Step::Done);
+        return Ok(StepOutcome::Done);
     };
-    let Some(lead) = round.lead()? else { return Ok(Step::Done) };
+    let Some(lead) = round.lead()? else { return Ok(StepOutcome::Done) };
     let step = lead.write(workspace, |cx| {
         let permit = cx.permit()?;
         purge_some(cx, &permit, (0, 0), PURGED_ROWS)?;
         if cx.one::<(i64,)>(ANY_HELD, &[&cx.caller().workspace_id])?.is_none() {
             // This mark differs from that of every event.
             let because = cx.now().micros().saturating_neg();
-            scrub::ask_for_words(cx, because)?;
+            scrub::request_plaintext(cx, because)?;
         }
-        Ok(Step::More)
+        Ok(StepOutcome::More)
     });
     match step {
         // A hold was placed in between.
-        Err(error) if error.code() == Code::LegalHold => Ok(Step::Done),
+        Err(error) if error.code() == Code::LegalHold => Ok(StepOutcome::Done),
         step => step,
     }
 }

@@ -24,7 +24,7 @@ use crate::capability::Capability::{TokenAdmin, WorkspaceRead};
 use crate::config::Kept;
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
-use crate::identity::workspaces::Here;
+use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::{RETENTION_DAYS_MAX, RETENTION_QUOTA_MAX};
 use crate::log::event::{Event, EventKind, Subject};
 use crate::log::floor::EventsPruned;
@@ -120,7 +120,7 @@ type Days = Count<1, RETENTION_DAYS_MAX>;
 #[serde(deny_unknown_fields)]
 struct SetRetentionPolicy {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     /// Days that messages are kept.
     messages_days: Option<Days>,
     /// Days that events are kept.
@@ -178,7 +178,7 @@ impl Answer<SetRetentionPolicy> for RetentionPolicy {
         Some(())
     }
 
-    fn again(cx: &Read<'_>, input: &SetRetentionPolicy, (): ()) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, input: &SetRetentionPolicy, (): ()) -> Result<Self> {
         let workspace_id = input.workspace_id.of(cx)?;
         policy(cx, of_workspace(cx, workspace_id)?, workspace_id)
     }
@@ -201,7 +201,7 @@ fn check_within(wanted: &Kept, instance: &Kept) -> Result<()> {
 #[serde(deny_unknown_fields)]
 struct GetRetentionPolicy {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
 }
 
 fn get_retention_policy(cx: &Read<'_>, input: &GetRetentionPolicy) -> Result<RetentionPolicy> {

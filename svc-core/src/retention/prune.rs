@@ -22,7 +22,7 @@ use super::due::DueEvents;
 
 /// A walk over the events that are going to be pruned.
 #[derive(Clone)]
-pub(super) struct Walk {
+pub(super) struct PruneWalk {
     pub workspace: WorkspaceId,
     due: DueEvents,
     /// The verified position; the floor will link to its hash.
@@ -31,7 +31,7 @@ pub(super) struct Walk {
     counts: Counts,
 }
 
-impl Walk {
+impl PruneWalk {
     /// Begins at the floor of the workspace's log.
     pub fn begin(cx: &Read<'_>, workspace: WorkspaceId, due: DueEvents) -> Result<Self> {
         let (cursor, frontier) = at_floor(cx, workspace, due.from)?;

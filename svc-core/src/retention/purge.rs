@@ -18,11 +18,13 @@ use crate::coordination::results;
 use crate::error::{Code, Error, Result};
 use crate::id::{MemberId, WorkspaceId};
 use crate::identity::floor::LogRange;
-use crate::identity::workspaces::{Here, is_live, load_workspace, own_workspace};
+use crate::identity::workspaces::{OwnWorkspaceId, is_live, load_workspace, own_workspace};
 use crate::limits::{NAME_MAX, PURGED_ROWS, PURGES_LOOKED_AT};
 use crate::log::event::{Event, EventKind, Subject};
 use crate::log::replay::{Replayed, RowChange};
-use crate::op::{Answer, Chore, Effect, Feature, Read, Records, Round, Step, Who, Write, changing};
+use crate::op::{
+    Answer, Chore, ChoreProcesses, ChoreRound, Effect, Feature, Read, Records, StepOutcome, Write, changing,
+};
 use crate::store::columns;
 use crate::text::Text;
 use crate::time::Time;
@@ -53,7 +55,7 @@ pub(crate) fn feature() -> Feature {
             name: "purges",
             every: |_| Some(PULSE),
             lease: LEASE,
-            who: Who::OneLeader,
+            who: ChoreProcesses::OneLeader,
             run: Box::new(resume),
         })
 }
@@ -97,7 +99,7 @@ impl Event for WorkspacePurged {
 #[serde(deny_unknown_fields)]
 struct PurgeWorkspace {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     /// The current name of the workspace.
     confirm: Text<1, NAME_MAX>,
 }
@@ -119,7 +121,7 @@ struct WordsPurged {
 struct Purge {
     up_to_lsn: i64,
     requested_by: Option<MemberId>,
-    progress: Progress,
+    progress: PurgeProgress,
     purged_at: Option<Time>,
 }
 
@@ -134,7 +136,7 @@ struct StoredPurge {
 
 /// The progress of a purge.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct Progress {
+struct PurgeProgress {
     /// The number of rows that had content, by table.
     removed: BTreeMap<String, i64>,
     /// The tables without remaining content.
@@ -145,12 +147,12 @@ struct Progress {
 
 /// The end position of the purge that a call has begun or joined. A purge with a later end has begun after
 /// that one has ended, and covers it.
-type Joined = Option<i64>;
+type JoinedPurge = Option<i64>;
 
 fn purge_workspace(
     cx: &mut Write<'_>,
     input: &PurgeWorkspace,
-    joined: &mut Joined,
+    joined: &mut JoinedPurge,
 ) -> Result<Option<WordsPurged>> {
     let workspace_id = input.workspace_id.of(cx)?;
     let purge = load(cx, workspace_id)?;
@@ -180,7 +182,7 @@ impl Answer<PurgeWorkspace> for WordsPurged {
         Some(self.clone())
     }
 
-    fn again(cx: &Read<'_>, _: &PurgeWorkspace, kept: Self) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, _: &PurgeWorkspace, kept: Self) -> Result<Self> {
         own_workspace(cx, kept.workspace_id)?;
         Ok(kept)
     }
@@ -210,7 +212,7 @@ fn begin(cx: &mut Write<'_>) -> Result<i64> {
     let purge = Purge {
         up_to_lsn,
         requested_by: cx.caller().member_id().ok(),
-        progress: Progress { removed, ..Progress::default() },
+        progress: PurgeProgress { removed, ..PurgeProgress::default() },
         purged_at: None,
     };
     save(cx, &purge)?;
@@ -258,7 +260,7 @@ fn end(cx: &mut Write<'_>, purge: &Purge) -> Result<()> {
         "up_to_lsn": purge.up_to_lsn, "removed": purge.progress.removed, "requested_by": purge.requested_by,
     });
     cx.audit("workspace.purge", metadata)?;
-    scrub::ask_for_words(cx, because)
+    scrub::request_plaintext(cx, because)
 }
 
 fn save(cx: &mut Write<'_>, purge: &Purge) -> Result<()> {
@@ -277,7 +279,7 @@ const SAVE: &str = "
         progress = excluded.progress, purged_at = excluded.purged_at";
 
 /// Continues a purge that has no caller.
-fn resume(round: &Round<'_>) -> Result<Step> {
+fn resume(round: &ChoreRound<'_>) -> Result<StepOutcome> {
     let found = round.read(|cx| {
         let left: Vec<(WorkspaceId,)> = cx.query(LEFT, &[&cx.now(), &PURGES_LOOKED_AT])?;
         for (workspace,) in left {
@@ -287,12 +289,12 @@ fn resume(round: &Round<'_>) -> Result<Step> {
         }
         Ok(None)
     })?;
-    let Some(workspace) = found else { return Ok(Step::Done) };
-    let Some(lead) = round.lead()? else { return Ok(Step::Done) };
+    let Some(workspace) = found else { return Ok(StepOutcome::Done) };
+    let Some(lead) = round.lead()? else { return Ok(StepOutcome::Done) };
     match lead.write(workspace, purge_some) {
         // A hold was placed in between.
-        Err(error) if error.code() == Code::LegalHold => Ok(Step::Done),
-        taken => taken.map(|()| Step::More),
+        Err(error) if error.code() == Code::LegalHold => Ok(StepOutcome::Done),
+        taken => taken.map(|()| StepOutcome::More),
     }
 }
 

@@ -6,7 +6,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use super::prune::{self, Walk};
+use super::prune::{self, PruneWalk};
 use super::{due, of_workspace};
 use crate::conversation::messages;
 use crate::conversation::messages::PruneReason;
@@ -14,16 +14,16 @@ use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
 use crate::identity::workspaces;
 use crate::limits::RETENTION_WORKSPACES;
-use crate::op::{Chore, Lead, Read, Round, Step, Who};
+use crate::op::{Chore, ChoreLease, ChoreProcesses, ChoreRound, Read, StepOutcome};
 use crate::sync::lock;
 
 pub(super) fn chore() -> Chore {
-    let rounds = Rounds::default();
+    let rounds = PruningRounds::default();
     Chore {
         name: "retention",
         every: |settings| settings.retention_tick,
         lease: LEASE,
-        who: Who::OneLeader,
+        who: ChoreProcesses::OneLeader,
         run: Box::new(move |round| rounds.step(round)),
     }
 }
@@ -32,61 +32,61 @@ pub(super) fn chore() -> Chore {
 const LEASE: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
-struct Rounds {
-    progress: Mutex<Progress>,
+struct PruningRounds {
+    progress: Mutex<RoundProgress>,
 }
 
 /// The progress of a round.
 #[derive(Default)]
-struct Progress {
+struct RoundProgress {
     /// The last workspace without remaining work.
     last: Option<WorkspaceId>,
     /// The events that are being read before they are pruned.
-    walk: Option<Box<Walk>>,
+    walk: Option<Box<PruneWalk>>,
     /// The failure to report at the end of this round.
     failed: Option<Error>,
 }
 
 /// The next task for a workspace.
-enum Task {
+enum PruningTask {
     /// Remove pruned events.
     RemoveEvents,
     RemoveMessages,
     /// Declare due events.
-    PruneEvents(Box<Walk>),
+    PruneEvents(Box<PruneWalk>),
     PruneMessages {
         up_to: i64,
     },
 }
 
 /// The result of a search for work.
-enum Found {
+enum SearchResult {
     /// No work for the workspaces up to this one.
     NothingUntil(WorkspaceId),
-    Task(WorkspaceId, Task),
+    Task(WorkspaceId, PruningTask),
     /// No work for the remaining workspaces.
     Nothing,
 }
 
-impl Rounds {
-    fn step(&self, round: &Round<'_>) -> Result<Step> {
+impl PruningRounds {
+    fn step(&self, round: &ChoreRound<'_>) -> Result<StepOutcome> {
         let mut progress = std::mem::take(&mut *lock(&self.progress));
         let (workspace, task) = match progress.walk.take() {
-            Some(walk) => (walk.workspace, Task::PruneEvents(walk)),
+            Some(walk) => (walk.workspace, PruningTask::PruneEvents(walk)),
             None => {
                 let last = progress.last;
                 match round.read(move |cx| find(cx, last))? {
-                    Found::Nothing => return progress.failed.map_or(Ok(Step::Done), Err),
-                    Found::NothingUntil(workspace) => {
+                    SearchResult::Nothing => return progress.failed.map_or(Ok(StepOutcome::Done), Err),
+                    SearchResult::NothingUntil(workspace) => {
                         progress.last = Some(workspace);
                         *lock(&self.progress) = progress;
-                        return Ok(Step::More);
+                        return Ok(StepOutcome::More);
                     }
-                    Found::Task(workspace, task) => (workspace, task),
+                    SearchResult::Task(workspace, task) => (workspace, task),
                 }
             }
         };
-        let Some(lead) = round.lead()? else { return Ok(Step::Done) };
+        let Some(lead) = round.lead()? else { return Ok(StepOutcome::Done) };
         match run(round, &lead, workspace, task) {
             Ok(walk) => progress.walk = walk,
             Err(error) => {
@@ -99,61 +99,61 @@ impl Rounds {
             }
         }
         *lock(&self.progress) = progress;
-        Ok(Step::More)
+        Ok(StepOutcome::More)
     }
 }
 
 /// Finds the next workspace after `last` that has work.
-fn find(cx: &Read<'_>, last: Option<WorkspaceId>) -> Result<Found> {
+fn find(cx: &Read<'_>, last: Option<WorkspaceId>) -> Result<SearchResult> {
     let next = workspaces::next(cx, last, RETENTION_WORKSPACES)?;
     for workspace in &next {
         if let Some(task) = task_of(cx, *workspace)? {
-            return Ok(Found::Task(*workspace, task));
+            return Ok(SearchResult::Task(*workspace, task));
         }
     }
-    Ok(next.last().map_or(Found::Nothing, |workspace| Found::NothingUntil(*workspace)))
+    Ok(next.last().map_or(SearchResult::Nothing, |workspace| SearchResult::NothingUntil(*workspace)))
 }
 
 /// Returns the next task for a workspace: declared events are removed first.
-fn task_of(cx: &Read<'_>, workspace: WorkspaceId) -> Result<Option<Task>> {
+fn task_of(cx: &Read<'_>, workspace: WorkspaceId) -> Result<Option<PruningTask>> {
     if cx.is_under_hold(workspace)? {
         return Ok(None);
     }
     if prune::has_some_to_remove(cx, workspace)? {
-        return Ok(Some(Task::RemoveEvents));
+        return Ok(Some(PruningTask::RemoveEvents));
     }
     if messages::has_pruned_to_remove(cx, workspace)? {
-        return Ok(Some(Task::RemoveMessages));
+        return Ok(Some(PruningTask::RemoveMessages));
     }
     let kept = of_workspace(cx, workspace)?.or(cx.settings().kept);
     if let Some(due) = due::messages(cx, workspace, &kept)? {
-        return Ok(Some(Task::PruneMessages { up_to: due.up_to }));
+        return Ok(Some(PruningTask::PruneMessages { up_to: due.up_to }));
     }
     let due = due::events(cx, workspace, &kept)?;
-    due.map(|due| Ok(Task::PruneEvents(Box::new(Walk::begin(cx, workspace, due)?)))).transpose()
+    due.map(|due| Ok(PruningTask::PruneEvents(Box::new(PruneWalk::begin(cx, workspace, due)?)))).transpose()
 }
 
 /// Runs one step of a task. Returns the walk if that is to be continued.
 fn run(
-    round: &Round<'_>,
-    lead: &Lead<'_, '_>,
+    round: &ChoreRound<'_>,
+    lead: &ChoreLease<'_, '_>,
     workspace: WorkspaceId,
-    task: Task,
-) -> Result<Option<Box<Walk>>> {
+    task: PruningTask,
+) -> Result<Option<Box<PruneWalk>>> {
     match task {
-        Task::RemoveEvents => lead.write(workspace, |cx| {
+        PruningTask::RemoveEvents => lead.write(workspace, |cx| {
             let permit = cx.permit()?;
             prune::remove_some(cx, &permit).map(|_| None)
         }),
-        Task::RemoveMessages => lead.write(workspace, |cx| {
+        PruningTask::RemoveMessages => lead.write(workspace, |cx| {
             let permit = cx.permit()?;
             messages::remove_pruned(cx, &permit).map(|()| None)
         }),
-        Task::PruneMessages { up_to } => lead.write(workspace, move |cx| {
+        PruningTask::PruneMessages { up_to } => lead.write(workspace, move |cx| {
             let permit = cx.permit()?;
             messages::prune(cx, &permit, up_to, PruneReason::Retention).map(|_| None)
         }),
-        Task::PruneEvents(mut walk) => {
+        PruningTask::PruneEvents(mut walk) => {
             if !walk.is_done() {
                 return round.read(move |cx| walk.read_on(cx).map(|()| Some(walk.clone())));
             }

@@ -1,7 +1,7 @@
 //! Ceilings: limited resources of a process, and the holders of their places.
 //!
-//! A [`Ceiling`] is the only way to take a [`Place`] of a resource that callers could use up: requests in
-//! flight, bytes in memory, connections, sessions, waits. No workspace can take all of it from the others,
+//! A [`Ceiling`] is the only way to take a [`PlaceGuard`] of a resource that callers could use up: requests
+//! in flight, bytes in memory, connections, sessions, waits. No workspace can take all of it from the others,
 //! and no client from the others of its workspace.
 
 mod scope;
@@ -18,10 +18,10 @@ use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
 use crate::rate::Holder;
 use crate::sync::lock;
-pub use place::Place;
-use place::{Granted, Waiting, hand_on};
-pub use scope::Scope;
-use turns::{Turns, Waiter};
+pub use place::PlaceGuard;
+use place::{GrantedPlaces, PlaceRequest, hand_on};
+pub use scope::CeilingScope;
+use turns::{CallerTurns, PlaceWaiter};
 
 /// Seconds after which a caller whose request for a place was rejected should try again.
 const RETRY_AFTER_SECS: u64 = 1;
@@ -38,7 +38,7 @@ const RETRY_AFTER_SECS: u64 = 1;
 ///
 /// Clones share the places.
 #[derive(Clone)]
-pub struct Ceiling(Arc<Shared>);
+pub struct Ceiling(Arc<CeilingState>);
 
 /// The fixed quotas of a ceiling, in addition to its shares.
 #[derive(Clone, Copy, Debug, Default)]
@@ -49,16 +49,16 @@ pub struct Quotas {
     pub workspace: Option<usize>,
 }
 
-struct Shared {
+struct CeilingState {
     /// The name of the places, in the plural.
     what: &'static str,
-    rules: Rules,
+    rules: CeilingRules,
     state: Mutex<State>,
     returned: Notify,
 }
 
 /// The number of places, and the quotas of holders.
-struct Rules {
+struct CeilingRules {
     all: usize,
     client: usize,
     workspace: usize,
@@ -70,14 +70,14 @@ struct Rules {
 struct State {
     /// The places that count towards the total: those of each workspace up to three quarters.
     total: usize,
-    workspaces: HashMap<WorkspaceId, Taken>,
+    workspaces: HashMap<WorkspaceId, WorkspacePlaces>,
     clients: HashMap<Holder, usize>,
-    turns: Turns<Place>,
+    turns: CallerTurns<PlaceGuard>,
 }
 
 /// The places of a workspace.
 #[derive(Clone, Copy, Default)]
-struct Taken {
+struct WorkspacePlaces {
     held: usize,
     /// The places that count against the workspace: those of each client up to its quota.
     counted: usize,
@@ -85,7 +85,7 @@ struct Taken {
 
 /// The places that a client holds, those that count against its workspace, and those that count in total.
 #[derive(Clone, Copy)]
-struct Standing {
+struct PlaceCounts {
     client: usize,
     workspace: usize,
     total: usize,
@@ -93,7 +93,7 @@ struct Standing {
 
 /// Whether a client holds less than its quota, and its workspace less than all.
 #[derive(Clone, Copy)]
-struct BelowQuota {
+struct QuotaCheck {
     client: bool,
     workspace: bool,
 }
@@ -104,50 +104,50 @@ impl Ceiling {
         let quota = |quota: Option<usize>| quota.unwrap_or(usize::MAX);
         let client = quota(quotas.client);
         let workspace = quota(quotas.workspace);
-        Self::with(what, Rules { all, client, workspace, has_shares: true })
+        Self::with(what, CeilingRules { all, client, workspace, has_shares: true })
     }
 
     /// Creates a ceiling of `all` places, of which one client may have `each`, whatever its workspace.
     ///
     /// It is for places that are taken for an address, before a workspace is known.
     pub fn by_client(what: &'static str, all: usize, each: usize) -> Self {
-        Self::with(what, Rules { all, client: each, workspace: usize::MAX, has_shares: false })
+        Self::with(what, CeilingRules { all, client: each, workspace: usize::MAX, has_shares: false })
     }
 
-    fn with(what: &'static str, rules: Rules) -> Self {
-        Self(Arc::new(Shared { what, rules, state: Mutex::default(), returned: Notify::new() }))
+    fn with(what: &'static str, rules: CeilingRules) -> Self {
+        Self(Arc::new(CeilingState { what, rules, state: Mutex::default(), returned: Notify::new() }))
     }
 
     /// Takes a place of `size`.
     ///
     /// Fails with 503 `overloaded` if the holder may not take that much now.
-    pub fn take(&self, holder: Holder, size: usize) -> Result<Place> {
+    pub fn take(&self, holder: Holder, size: usize) -> Result<PlaceGuard> {
         self.try_take(holder, size).map_err(|scope| self.0.exhausted(scope))
     }
 
     /// Takes a place of `size`, or returns the scope whose places are used up.
-    pub fn try_take(&self, holder: Holder, size: usize) -> std::result::Result<Place, Scope> {
+    pub fn try_take(&self, holder: Holder, size: usize) -> std::result::Result<PlaceGuard, CeilingScope> {
         let mut state = lock(&self.0.state);
         self.0.rules.fits(&state, holder, size)?;
-        Ok(Place::record(&self.0, &mut state, holder, size))
+        Ok(PlaceGuard::record(&self.0, &mut state, holder, size))
     }
 
     /// Takes a place of `size` even if that much is not available.
-    pub fn take_anyway(&self, holder: Holder, size: usize) -> Place {
-        Place::record(&self.0, &mut lock(&self.0.state), holder, size)
+    pub fn take_beyond_limits(&self, holder: Holder, size: usize) -> PlaceGuard {
+        PlaceGuard::record(&self.0, &mut lock(&self.0.state), holder, size)
     }
 
     /// Takes a place of `size`, waiting in turn until that much is available to the holder.
     ///
     /// Fails with 503 `overloaded` if too many others of the holder wait.
-    pub async fn wait(&self, holder: Holder, size: usize) -> Result<Place> {
+    pub async fn wait(&self, holder: Holder, size: usize) -> Result<PlaceGuard> {
         let mut waiting = {
             let mut state = lock(&self.0.state);
             if !state.turns.has(holder) && self.0.rules.fits(&state, holder, size).is_ok() {
-                return Ok(Place::record(&self.0, &mut state, holder, size));
+                return Ok(PlaceGuard::record(&self.0, &mut state, holder, size));
             }
             match state.turns.add(holder, size) {
-                Ok(receiver) => Waiting { shared: Arc::clone(&self.0), holder, receiver },
+                Ok(receiver) => PlaceRequest { shared: Arc::clone(&self.0), holder, receiver },
                 Err(scope) => {
                     drop(state);
                     return Err(self.0.exhausted(scope));
@@ -160,14 +160,14 @@ impl Ceiling {
     /// Takes a place of 1 for each of the holders that can have one, as if all of them had waited.
     ///
     /// Workspaces take turns in the order of the holders, and so do the clients of a workspace.
-    pub fn take_in_turn(&self, holders: impl IntoIterator<Item = Holder>) -> Vec<Option<Place>> {
+    pub fn take_in_turn(&self, holders: impl IntoIterator<Item = Holder>) -> Vec<Option<PlaceGuard>> {
         let (waiting, granted) = {
             let mut state = lock(&self.0.state);
             let add = |holder| {
                 let receiver = state.turns.add(holder, 1).ok()?;
-                Some(Waiting { shared: Arc::clone(&self.0), holder, receiver })
+                Some(PlaceRequest { shared: Arc::clone(&self.0), holder, receiver })
             };
-            let waiting: Vec<Option<Waiting>> = holders.into_iter().map(add).collect();
+            let waiting: Vec<Option<PlaceRequest>> = holders.into_iter().map(add).collect();
             (waiting, self.0.rules.serve(&self.0, &mut state))
         };
         hand_on(granted);
@@ -191,14 +191,14 @@ impl Ceiling {
 
     fn is_below_quota(&self, holder: Holder) -> bool {
         let standing = lock(&self.0.state).standing(holder);
-        let BelowQuota { client, workspace } = self.0.rules.below_quota(standing);
+        let QuotaCheck { client, workspace } = self.0.rules.below_quota(standing);
         client && workspace
     }
 
     /// Returns the error for a caller that has waited in vain.
     pub fn exhausted(&self, holder: Holder, size: usize) -> Error {
         let fits = self.0.rules.fits(&lock(&self.0.state), holder, size);
-        self.0.exhausted(fits.err().unwrap_or(Scope::Server))
+        self.0.exhausted(fits.err().unwrap_or(CeilingScope::Server))
     }
 
     /// Returns whether no place is available to any holder.
@@ -210,7 +210,7 @@ impl Ceiling {
     pub fn room(&self, workspace: WorkspaceId, most: usize) -> usize {
         let state = lock(&self.0.state);
         let rules = &self.0.rules;
-        let mut own = Standing { client: 0, workspace: state.counted(workspace), total: state.total };
+        let mut own = PlaceCounts { client: 0, workspace: state.counted(workspace), total: state.total };
         let mut fits_one_more = || {
             let fits = rules.fits_in_workspace(&state, workspace, own, 1).is_ok();
             own = rules.counting(own, own.workspace.saturating_add(1));
@@ -238,7 +238,7 @@ impl Ceiling {
     }
 }
 
-impl Rules {
+impl CeilingRules {
     /// Returns half of a holder's maximum, rounded up.
     fn half(all: usize) -> usize {
         all.div_ceil(2)
@@ -250,13 +250,13 @@ impl Rules {
     }
 
     /// Checks whether the holder can take `size` more. Fails with the scope whose places are used up.
-    fn fits(&self, state: &State, holder: Holder, size: usize) -> std::result::Result<(), Scope> {
+    fn fits(&self, state: &State, holder: Holder, size: usize) -> std::result::Result<(), CeilingScope> {
         if self.all == 0 {
-            return Err(Scope::Server);
+            return Err(CeilingScope::Server);
         }
         let own = state.standing(holder);
         if !fits(own.client, size, self.client) || !self.fits_client(state, holder, own, size) {
-            return Err(Scope::Client);
+            return Err(CeilingScope::Client);
         }
         self.fits_in_workspace(state, holder.workspace, own, size)
     }
@@ -266,27 +266,27 @@ impl Rules {
         &self,
         state: &State,
         workspace: WorkspaceId,
-        own: Standing,
+        own: PlaceCounts,
         size: usize,
-    ) -> std::result::Result<(), Scope> {
+    ) -> std::result::Result<(), CeilingScope> {
         if !fits(own.workspace, size, self.workspace) || !self.fits_workspace(state, workspace, own, size) {
-            return Err(Scope::Workspace);
+            return Err(CeilingScope::Workspace);
         }
-        if fits(own.total, size, self.all) { Ok(()) } else { Err(Scope::Server) }
+        if fits(own.total, size, self.all) { Ok(()) } else { Err(CeilingScope::Server) }
     }
 
     /// Compares the places of a client and its workspace with the quotas.
-    fn below_quota(&self, Standing { client, workspace, .. }: Standing) -> BelowQuota {
-        BelowQuota { client: client < self.client, workspace: !self.has_shares || workspace < self.all }
+    fn below_quota(&self, PlaceCounts { client, workspace, .. }: PlaceCounts) -> QuotaCheck {
+        QuotaCheck { client: client < self.client, workspace: !self.has_shares || workspace < self.all }
     }
 
-    fn fits_workspace(&self, state: &State, workspace: WorkspaceId, own: Standing, size: usize) -> bool {
+    fn fits_workspace(&self, state: &State, workspace: WorkspaceId, own: PlaceCounts, size: usize) -> bool {
         self.is_in_share_of_workspace(own.workspace, size)
             || (own.total.saturating_add(size) <= Self::most(self.all)
                 && !self.another_workspace_waits(state, workspace))
     }
 
-    fn fits_client(&self, state: &State, holder: Holder, own: Standing, size: usize) -> bool {
+    fn fits_client(&self, state: &State, holder: Holder, own: PlaceCounts, size: usize) -> bool {
         self.is_in_share_of_client(own, size)
             || (own.workspace.saturating_add(size) <= Self::most(self.of_workspace(own))
                 && !self.another_client_waits(state, holder))
@@ -296,13 +296,13 @@ impl Rules {
         !self.has_shares || fits(counted, size, Self::half(self.all))
     }
 
-    fn is_in_share_of_client(&self, own: Standing, size: usize) -> bool {
+    fn is_in_share_of_client(&self, own: PlaceCounts, size: usize) -> bool {
         !self.has_shares || fits(own.client, size, Self::half(self.of_workspace(own)))
     }
 
     /// Returns the current maximum of a workspace: half of all places if the others leave that, or three
     /// quarters minus the places of the others.
-    fn of_workspace(&self, own: Standing) -> usize {
+    fn of_workspace(&self, own: PlaceCounts) -> usize {
         let others = own.total.saturating_sub(self.towards_total(own.workspace));
         let share = Self::half(self.all).min(self.all.saturating_sub(others));
         share.max(Self::most(self.all).saturating_sub(others)).min(self.workspace)
@@ -314,9 +314,9 @@ impl Rules {
     }
 
     /// Returns the standing of a client if `counted` places count against its workspace.
-    fn counting(&self, own: Standing, counted: usize) -> Standing {
+    fn counting(&self, own: PlaceCounts, counted: usize) -> PlaceCounts {
         let [before, after] = [own.workspace, counted].map(|counted| self.towards_total(counted));
-        Standing { workspace: counted, total: shifted(own.total, before, after), ..own }
+        PlaceCounts { workspace: counted, total: shifted(own.total, before, after), ..own }
     }
 
     /// Returns whether another workspace waits for a place within its share.
@@ -331,7 +331,7 @@ impl Rules {
         others.any(|(other, waiter)| self.waits_within_share(state, other, waiter))
     }
 
-    fn waits_within_share(&self, state: &State, holder: Holder, waiter: &Waiter<Place>) -> bool {
+    fn waits_within_share(&self, state: &State, holder: Holder, waiter: &PlaceWaiter<PlaceGuard>) -> bool {
         let own = state.standing(holder);
         fits(own.client, waiter.size, self.client)
             && fits(own.workspace, waiter.size, self.workspace)
@@ -347,15 +347,15 @@ impl Rules {
         state: &mut State,
         holder: Holder,
         change: impl FnOnce(usize) -> usize,
-    ) -> (BelowQuota, BelowQuota) {
+    ) -> (QuotaCheck, QuotaCheck) {
         let own = state.clients.entry(holder).or_default();
         let taken = state.workspaces.entry(holder.workspace).or_default();
-        let before = Standing { client: *own, workspace: taken.counted, total: state.total };
+        let before = PlaceCounts { client: *own, workspace: taken.counted, total: state.total };
         *own = change(before.client);
         let counted = shifted(before.workspace, before.client.min(self.client), (*own).min(self.client));
-        let after = Standing { client: *own, ..self.counting(before, counted) };
+        let after = PlaceCounts { client: *own, ..self.counting(before, counted) };
         state.total = after.total;
-        *taken = Taken { held: shifted(taken.held, before.client, after.client), counted };
+        *taken = WorkspacePlaces { held: shifted(taken.held, before.client, after.client), counted };
         if taken.held == 0 {
             state.workspaces.remove(&holder.workspace);
         }
@@ -366,12 +366,12 @@ impl Rules {
     }
 
     /// Returns places for those waiting callers that can have them now, in turn.
-    fn serve(&self, shared: &Arc<Shared>, state: &mut State) -> Granted {
-        let mut granted = Granted::new();
+    fn serve(&self, shared: &Arc<CeilingState>, state: &mut State) -> GrantedPlaces {
+        let mut granted = GrantedPlaces::new();
         while let Some(holder) = self.next(state) {
             let Some(waiter) = state.turns.take(holder) else { break };
             if !waiter.place.is_closed() {
-                granted.push((waiter.place, Place::record(shared, state, holder, waiter.size)));
+                granted.push((waiter.place, PlaceGuard::record(shared, state, holder, waiter.size)));
             }
         }
         granted
@@ -379,8 +379,9 @@ impl Rules {
 
     /// Returns the holder that is served next.
     fn next(&self, state: &State) -> Option<Holder> {
-        let fits =
-            |(holder, waiter): &(Holder, &Waiter<Place>)| self.fits(state, *holder, waiter.size).is_ok();
+        let fits = |(holder, waiter): &(Holder, &PlaceWaiter<PlaceGuard>)| {
+            self.fits(state, *holder, waiter.size).is_ok()
+        };
         state.turns.first().find(fits).map(|(holder, _)| holder)
     }
 }
@@ -396,9 +397,9 @@ fn shifted(sum: usize, before: usize, after: usize) -> usize {
 }
 
 impl State {
-    fn standing(&self, holder: Holder) -> Standing {
+    fn standing(&self, holder: Holder) -> PlaceCounts {
         let client = self.clients.get(&holder).copied().unwrap_or(0);
-        Standing { client, workspace: self.counted(holder.workspace), total: self.total }
+        PlaceCounts { client, workspace: self.counted(holder.workspace), total: self.total }
     }
 
     /// Returns the number of places that count against a workspace.
@@ -407,21 +408,21 @@ impl State {
     }
 }
 
-impl Shared {
-    fn exhausted(&self, scope: Scope) -> Error {
+impl CeilingState {
+    fn exhausted(&self, scope: CeilingScope) -> Error {
         let what = self.what;
         let detail = match scope {
-            Scope::Client => format!("this client already holds its share of the {what}"),
-            Scope::Workspace => format!("the workspace already holds its share of the {what}"),
-            Scope::Server => format!("the server has no room for more {what}"),
+            CeilingScope::Client => format!("this client already holds its share of the {what}"),
+            CeilingScope::Workspace => format!("the workspace already holds its share of the {what}"),
+            CeilingScope::Server => format!("the server has no room for more {what}"),
         };
         let error = Error::new(Code::Overloaded, detail).with("retry_after_secs", RETRY_AFTER_SECS);
         error.with("scope", scope.name())
     }
 
     /// Serves the waiting callers after places were returned, or a caller has given up.
-    fn served(self: &Arc<Self>, state: &mut State) -> Granted {
-        if state.turns.is_empty() { Granted::new() } else { self.rules.serve(self, state) }
+    fn served(self: &Arc<Self>, state: &mut State) -> GrantedPlaces {
+        if state.turns.is_empty() { GrantedPlaces::new() } else { self.rules.serve(self, state) }
     }
 }
 
@@ -446,7 +447,7 @@ mod tests {
     }
 
     /// Takes one place after the other until one is refused, and returns them with the scope of the refusal.
-    fn all_of(ceiling: &Ceiling, holder: Holder) -> (Vec<Place>, &'static str) {
+    fn all_of(ceiling: &Ceiling, holder: Holder) -> (Vec<PlaceGuard>, &'static str) {
         let mut held = Vec::new();
         loop {
             match ceiling.take(holder, 1) {
@@ -459,8 +460,8 @@ mod tests {
     fn scope(error: &Error) -> &'static str {
         assert_eq!((error.code(), error.retry_after_secs()), (Code::Overloaded, Some(RETRY_AFTER_SECS)));
         let named = serde_json::to_value(error.problem()).unwrap()["scope"].clone();
-        let all = [Scope::Client, Scope::Workspace, Scope::Server];
-        all.into_iter().map(Scope::name).find(|name| named == *name).unwrap()
+        let all = [CeilingScope::Client, CeilingScope::Workspace, CeilingScope::Server];
+        all.into_iter().map(CeilingScope::name).find(|name| named == *name).unwrap()
     }
 
     fn is_empty(ceiling: &Ceiling) -> bool {
@@ -512,14 +513,14 @@ mod tests {
         assert_eq!(bytes.taken(), 10, "what is beyond the quota counts against nobody else");
         assert_eq!(scope(&bytes.take(holder(1, 1), 1).unwrap_err()), "client");
         let colleague = bytes.take(holder(1, 2), 10).unwrap();
-        let over = bytes.take_anyway(holder(1, 2), 500);
+        let over = bytes.take_beyond_limits(holder(1, 2), 500);
         assert_eq!(bytes.taken(), 20);
         assert!(bytes.below_quota(holder(1, 2)).now_or_never().is_none());
         assert!(bytes.below_quota(holder(2, 1)).now_or_never().is_some());
         assert!(bytes.below_quota(holder(1, 3)).now_or_never().is_some());
         drop((large, over));
         drop(colleague);
-        let others: Vec<_> = (0..20).map(|client| bytes.take_anyway(holder(1, client), 10)).collect();
+        let others: Vec<_> = (0..20).map(|client| bytes.take_beyond_limits(holder(1, client), 10)).collect();
         assert_eq!(bytes.taken(), 75, "the last quarter is left to others");
         assert!(bytes.below_quota(holder(1, 30)).now_or_never().is_none(), "its workspace has all and more");
         assert!(bytes.below_quota(holder(2, 1)).now_or_never().is_some());
@@ -599,13 +600,13 @@ mod tests {
     #[test]
     fn holders_that_take_in_turn_get_what_they_would_get_if_they_waited() {
         let seats = ceiling(16);
-        let take = |holders: &[(u128, std::ops::Range<u128>)]| -> Vec<Place> {
+        let take = |holders: &[(u128, std::ops::Range<u128>)]| -> Vec<PlaceGuard> {
             let of = |(workspace, clients): &(u128, std::ops::Range<u128>)| {
                 clients.clone().map(|client| holder(*workspace, client)).collect::<Vec<_>>()
             };
             seats.take_in_turn(holders.iter().flat_map(of)).into_iter().flatten().collect()
         };
-        let of_second = |places: &[Place]| {
+        let of_second = |places: &[PlaceGuard]| {
             places.iter().filter(|place| place.holder().workspace == holder(2, 0).workspace).count()
         };
         assert_eq!(seats.room(holder(1, 0).workspace, 20), 12);
@@ -676,7 +677,7 @@ mod tests {
             ),
         ) {
             let seats = ceiling(all);
-            let mut held: Vec<Place> = Vec::new();
+            let mut held: Vec<PlaceGuard> = Vec::new();
             for (takes, workspace, client, which) in steps {
                 if takes {
                     held.extend(seats.take(holder(workspace, client), 1));
@@ -693,11 +694,12 @@ mod tests {
                     if of_workspace(workspace) < all.div_ceil(4) {
                         prop_assert!(seats.take(fewest, 1).is_ok(), "{:?} of {}", fewest, all);
                     }
-                    let may = Rules::half(all).max(Rules::most(all));
+                    let may = CeilingRules::half(all).max(CeilingRules::most(all));
                     if of_workspace(3 - workspace) == 0 && may > 1 && of(fewest) < may.div_ceil(4) {
                         prop_assert!(seats.take(fewest, 1).is_ok(), "{:?} of {}", fewest, all);
                     }
-                    prop_assert!(of_workspace(workspace) <= Rules::half(all).max(Rules::most(all)));
+                    let most = CeilingRules::half(all).max(CeilingRules::most(all));
+                    prop_assert!(of_workspace(workspace) <= most);
                 }
             }
             drop(held);

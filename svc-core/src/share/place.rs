@@ -5,28 +5,28 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use super::{Shared, State};
+use super::{CeilingState, State};
 use crate::rate::Holder;
 use crate::sync::lock;
 
 /// Some of the places of a ceiling; dropping it returns them.
 #[must_use = "dropping the place returns it"]
-pub struct Place {
-    shared: Arc<Shared>,
+pub struct PlaceGuard {
+    shared: Arc<CeilingState>,
     holder: Holder,
     size: usize,
 }
 
 /// Granted places for callers that waited for them, to be handed over without a lock.
-pub(super) type Granted = Vec<(oneshot::Sender<Place>, Place)>;
+pub(super) type GrantedPlaces = Vec<(oneshot::Sender<PlaceGuard>, PlaceGuard)>;
 
 /// Hands over granted places. The place of a caller that has given up is returned.
-pub(super) fn hand_on(granted: Granted) {
+pub(super) fn hand_on(granted: GrantedPlaces) {
     granted.into_iter().for_each(|(waiter, place)| drop(waiter.send(place)));
 }
 
-impl Place {
-    pub(super) fn record(shared: &Arc<Shared>, state: &mut State, holder: Holder, size: usize) -> Self {
+impl PlaceGuard {
+    pub(super) fn record(shared: &Arc<CeilingState>, state: &mut State, holder: Holder, size: usize) -> Self {
         shared.rules.change(state, holder, |own| own.saturating_add(size));
         Self { shared: Arc::clone(shared), holder, size }
     }
@@ -54,7 +54,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for PlaceGuard {
     fn drop(&mut self) {
         if self.size == 0 {
             return;
@@ -72,20 +72,20 @@ impl Drop for Place {
     }
 }
 
-impl fmt::Debug for Place {
+impl fmt::Debug for PlaceGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} of {:?}", self.size, self.shared.what, self.holder)
     }
 }
 
 /// A waiting caller. Dropping it gives up the wait.
-pub(super) struct Waiting {
-    pub shared: Arc<Shared>,
+pub(super) struct PlaceRequest {
+    pub shared: Arc<CeilingState>,
     pub holder: Holder,
-    pub receiver: oneshot::Receiver<Place>,
+    pub receiver: oneshot::Receiver<PlaceGuard>,
 }
 
-impl Drop for Waiting {
+impl Drop for PlaceRequest {
     fn drop(&mut self) {
         self.receiver.close();
         let mut state = lock(&self.shared.state);

@@ -2,7 +2,7 @@
 
 /// The level at which a ceiling is exhausted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
+pub enum CeilingScope {
     /// The client's.
     Client,
     /// The workspace's.
@@ -11,7 +11,7 @@ pub enum Scope {
     Server,
 }
 
-impl Scope {
+impl CeilingScope {
     /// Returns the name of the scope in errors.
     pub fn name(self) -> &'static str {
         match self {

@@ -4,44 +4,44 @@ use std::collections::VecDeque;
 
 use tokio::sync::oneshot;
 
-use super::scope::Scope;
+use super::scope::CeilingScope;
 use crate::id::WorkspaceId;
 use crate::limits::{WAITING_OF_CLIENT_MAX, WAITING_OF_WORKSPACE_MAX};
 use crate::rate::{Client, Holder};
-use crate::rota::Rota;
+use crate::round_robin::RoundRobin;
 
 /// The waiting callers in the order of service: workspaces in turn, and inside a workspace clients in turn.
-pub(super) struct Turns<T>(Rota<WorkspaceId, Clients<T>>);
+pub(super) struct CallerTurns<T>(RoundRobin<WorkspaceId, WaitingClients<T>>);
 
 /// The waiting clients of a workspace.
-type Clients<T> = Rota<Client, VecDeque<Waiter<T>>>;
+type WaitingClients<T> = RoundRobin<Client, VecDeque<PlaceWaiter<T>>>;
 
 /// A caller that waits for a place of a size.
-pub(super) struct Waiter<T> {
+pub(super) struct PlaceWaiter<T> {
     pub size: usize,
     pub place: oneshot::Sender<T>,
 }
 
-impl<T> Default for Turns<T> {
+impl<T> Default for CallerTurns<T> {
     fn default() -> Self {
-        Self(Rota::default())
+        Self(RoundRobin::default())
     }
 }
 
-impl<T> Turns<T> {
+impl<T> CallerTurns<T> {
     /// Returns whether no caller waits.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Returns the first waiter of each client, workspaces and in them clients in the order of their turns.
-    pub fn first(&self) -> impl Iterator<Item = (Holder, &Waiter<T>)> {
+    pub fn first(&self) -> impl Iterator<Item = (Holder, &PlaceWaiter<T>)> {
         self.0.keys().flat_map(|workspace| self.first_of(workspace))
     }
 
     /// Returns the first waiter of each client of a workspace, in the order of their turns.
-    pub fn first_of(&self, workspace: WorkspaceId) -> impl Iterator<Item = (Holder, &Waiter<T>)> {
-        let clients = self.0.get(workspace).into_iter().flat_map(Rota::iter);
+    pub fn first_of(&self, workspace: WorkspaceId) -> impl Iterator<Item = (Holder, &PlaceWaiter<T>)> {
+        let clients = self.0.get(workspace).into_iter().flat_map(RoundRobin::iter);
         clients.filter_map(move |(client, waiters)| Some((Holder { client, workspace }, waiters.front()?)))
     }
 
@@ -51,22 +51,26 @@ impl<T> Turns<T> {
     }
 
     /// Adds a waiter as the last of its client. Fails with the scope that has too many waiters.
-    pub fn add(&mut self, holder: Holder, size: usize) -> std::result::Result<oneshot::Receiver<T>, Scope> {
+    pub fn add(
+        &mut self,
+        holder: Holder,
+        size: usize,
+    ) -> std::result::Result<oneshot::Receiver<T>, CeilingScope> {
         let clients = self.0.entry(holder.workspace);
         if clients.iter().map(|(_, waiters)| waiters.len()).sum::<usize>() >= WAITING_OF_WORKSPACE_MAX {
-            return Err(Scope::Workspace);
+            return Err(CeilingScope::Workspace);
         }
         let waiters = clients.entry(holder.client);
         if waiters.len() >= WAITING_OF_CLIENT_MAX {
-            return Err(Scope::Client);
+            return Err(CeilingScope::Client);
         }
         let (place, receiver) = oneshot::channel();
-        waiters.push_back(Waiter { size, place });
+        waiters.push_back(PlaceWaiter { size, place });
         Ok(receiver)
     }
 
     /// Takes the first waiter of a client. Its client and its workspace then take the last turn.
-    pub fn take(&mut self, holder: Holder) -> Option<Waiter<T>> {
+    pub fn take(&mut self, holder: Holder) -> Option<PlaceWaiter<T>> {
         let clients = self.0.get_mut(holder.workspace)?;
         let waiter = clients.pop(holder.client);
         if clients.is_empty() {

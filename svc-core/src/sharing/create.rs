@@ -10,12 +10,12 @@ use serde_json::json;
 
 use super::artifacts;
 use super::{ShareTicket, ShareTicketIssued};
-use crate::conversation::places::{check_no_dm, visible_channel};
+use crate::conversation::visibility::{check_no_dm, visible_channel};
 use crate::error::{Code, Error, Result};
 use crate::hash::ArtifactSha;
 use crate::id::{ChannelId, ShareTicketId};
 use crate::identity::tokens::{EXPIRY, expiry, new_secret_of};
-use crate::identity::workspaces::Here;
+use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::{SHARE_ARTIFACTS_MAX, SHARE_TICKET_MAX_SECS};
 use crate::log::event::Subject;
 use crate::op::{Answer, Read, Write, secret_hash, secret_was_told};
@@ -44,7 +44,7 @@ const SECRET_PREFIX: &str = "svc_share_";
 ]))]
 pub(super) struct CreateShareTicket {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     /// The channel to share.
     channel_id: ChannelId,
     /// When the ticket expires. Either this or `expires_in_secs` is required.
@@ -119,7 +119,7 @@ impl Answer<CreateShareTicket> for NewShareTicket {
         Some(self.ticket.id)
     }
 
-    fn again(_: &Read<'_>, _: &CreateShareTicket, id: ShareTicketId) -> Result<Self> {
+    fn answer_repeat(_: &Read<'_>, _: &CreateShareTicket, id: ShareTicketId) -> Result<Self> {
         Err(secret_was_told(id))
     }
 }

@@ -1,15 +1,15 @@
 //! Sharing: a ticket by which a reader who is not a member reads one channel, for up to two days.
 //!
 //! An administrator issues it for a visible channel, and passes its secret on; only the secret's hash is
-//! stored. Bearers of the secret read the data of `shown`, and cannot change anything. A ticket ends when it
-//! is revoked or expires, and with its issuer, or with the app installation that issued it; while its issuer
-//! does not see the channel it shows nothing. This file has the type of tickets, their events and the list.
-//! The service has no artifacts so far, so a ticket cannot list any.
+//! stored. Bearers of the secret read the data of `ticket_reads`, and cannot change anything. A ticket ends
+//! when it is revoked or expires, and with its issuer, or with the app installation that issued it; while its
+//! issuer does not see the channel it shows nothing. This file has the type of tickets, their events and the
+//! list. The service has no artifacts so far, so a ticket cannot list any.
 
 mod artifacts;
 mod create;
 mod revoke;
-mod shown;
+mod ticket_reads;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -18,16 +18,16 @@ use serde_json::{Value as Json, json};
 use crate::Result;
 use crate::capability::Capability::TokenAdmin;
 use crate::capability::Right;
-use crate::conversation::places::visible;
+use crate::conversation::visibility::visible;
 use crate::error::{Code, Error};
 use crate::hash::ArtifactSha;
 use crate::id::{ChannelId, InstallationId, MemberId, ShareTicketId, WorkspaceId};
-use crate::identity::ends::MemberDeactivated;
-use crate::identity::workspaces::Here;
+use crate::identity::member_ends::MemberDeactivated;
+use crate::identity::workspaces::OwnWorkspaceId;
 use crate::log::event::{Event, EventKind, Invalidates};
 use crate::log::replay::Replayed;
 use crate::op::{Feature, Fixture, Frame, Operation, Read, Records, Sample, destructive, read, write};
-use crate::page::{Cursor, Horizon, Limit, Page, rows_to_read};
+use crate::page::{Cursor, Limit, Page, ScanHorizon, rows_to_read};
 use crate::store::columns;
 use crate::time::Time;
 
@@ -161,7 +161,7 @@ pub(crate) fn feature() -> Feature {
         .sample(Sample::new("share_ticket", "create_share_ticket", ticket))
         .records(vec![
             Records::table("share_tickets", "id")
-                .first_to_go()
+                .erased_first()
                 .after("channels")
                 .after("app_installations")
                 .stays()
@@ -181,19 +181,19 @@ pub(crate) fn feature() -> Feature {
 /// The rows of the table that only a share ticket opens.
 fn shown_by_a_ticket() -> Vec<Operation> {
     let rows = vec![
-        read("get_share_manifest", shown::get_share_manifest)
+        read("get_share_manifest", ticket_reads::get_share_manifest)
             .title("Read what a share ticket shows")
             .get("/share/manifest")
             .example(|_| json!({})),
-        read("list_shared_threads", shown::list_shared_threads)
+        read("list_shared_threads", ticket_reads::list_shared_threads)
             .title("List the threads of a shared channel")
             .get("/share/threads")
             .example(|_| json!({"limit": 10})),
-        read("list_shared_messages", shown::list_shared_messages)
+        read("list_shared_messages", ticket_reads::list_shared_messages)
             .title("List the messages of a shared thread")
             .get("/share/threads/{thread_id}/messages")
             .example(|w| json!({"thread_id": w.id("thread"), "limit": 10})),
-        read("get_shared_artifact", shown::get_shared_artifact)
+        read("get_shared_artifact", ticket_reads::get_shared_artifact)
             .title("Read a shared artifact")
             .get("/share/artifacts/{sha256}")
             .example(|_| json!({"sha256": "00".repeat(32)})),
@@ -212,7 +212,7 @@ fn shown_by_a_ticket() -> Vec<Operation> {
 #[serde(deny_unknown_fields)]
 struct ListShareTickets {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     cursor: Option<Cursor>,
     limit: Option<Limit>,
 }
@@ -233,10 +233,10 @@ fn list_share_tickets(cx: &Read<'_>, input: &ListShareTickets) -> Result<Page<Sh
     let workspace_id = input.workspace_id.of(cx)?;
     let after = Cursor::after(input.cursor);
     let most = rows_to_read(input.limit);
-    let horizon: Horizon = cx.horizon(HORIZON, &[&workspace_id], after)?;
-    let sight = cx.caller().sight.params();
+    let horizon: ScanHorizon = cx.horizon(HORIZON, &[&workspace_id], after)?;
+    let visibility = cx.caller().visibility.params();
     let last = horizon.up_to();
-    let rows = cx.rows(OF_WORKSPACE, &sight.and(&[&workspace_id, &after, &most, &last]))?;
+    let rows = cx.rows(OF_WORKSPACE, &visibility.and(&[&workspace_id, &after, &most, &last]))?;
     Ok(Page::within(horizon, rows, input.limit, |ticket: &ShareTicket| ticket.lsn))
 }
 
@@ -250,6 +250,6 @@ const BY_ID: &str = concat!(
 
 /// Loads a share ticket of the caller's workspace, if the caller sees its channel.
 fn load_ticket(cx: &Read<'_>, id: ShareTicketId) -> Result<ShareTicket> {
-    let found = cx.one(BY_ID, &cx.caller().sight.params().and(&[&id, &cx.caller().workspace_id]))?;
+    let found = cx.one(BY_ID, &cx.caller().visibility.params().and(&[&id, &cx.caller().workspace_id]))?;
     found.ok_or_else(|| Error::not_found("share ticket"))
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{ShareTicketRevoked, load_ticket};
 use crate::error::Result;
 use crate::id::{ChannelId, MemberId, ShareTicketId};
-use crate::identity::workspaces::Here;
+use crate::identity::workspaces::OwnWorkspaceId;
 use crate::log::event::{Recorded, Subject};
 use crate::op::{Answer, Read, Write};
 use crate::time::Time;
@@ -18,7 +18,7 @@ use crate::time::Time;
 #[serde(deny_unknown_fields)]
 pub(super) struct RevokeShareTicket {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     /// The ticket.
     ticket_id: ShareTicketId,
 }
@@ -51,7 +51,7 @@ impl Answer<RevokeShareTicket> for TicketRevocation {
         Some(self.clone())
     }
 
-    fn again(cx: &Read<'_>, _: &RevokeShareTicket, kept: Self) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, _: &RevokeShareTicket, kept: Self) -> Result<Self> {
         load_ticket(cx, kept.id)?;
         Ok(kept)
     }

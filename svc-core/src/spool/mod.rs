@@ -20,12 +20,12 @@ use serde_json::{Map, Value};
 
 use crate::Result;
 use crate::data_access::DataAccess;
-use crate::error::blocked::{Need, why};
+use crate::error::blocked::{Need, describe_denial};
 use crate::error::{Code, Error, is_full};
 use crate::id::WorkspaceId;
 use crate::limits::CONTENT_IN_MEMORY_MAX;
-pub use space::{DiskSize, Measure, SpoolLimits, Spools};
-use space::{Space, insufficient};
+pub use space::{DiskSize, MeasureDisk, SpoolFolder, SpoolLimits};
+use space::{SpoolSpace, insufficient};
 
 /// Bytes that are written at a time.
 const BUFFER: usize = 64 << 10;
@@ -37,12 +37,12 @@ pub struct Spool {
     buffer: Vec<u8>,
     /// Bytes in the file, without those of the buffer.
     written: u64,
-    space: Space,
+    space: SpoolSpace,
 }
 
 impl Spool {
     /// Creates a spool in its folder, which is created if it is missing, with the access of the folder above.
-    fn create(space: Space) -> Result<Self> {
+    fn create(space: SpoolSpace) -> Result<Self> {
         let create = || {
             let folder = space.spools().folder();
             if !folder.is_dir() {
@@ -55,7 +55,7 @@ impl Spool {
         };
         let file = create().map_err(|error| match is_full(&error) {
             true => failed(&error),
-            false => Error::internal(why(Need::Write, space.spools().folder(), &error)),
+            false => Error::internal(describe_denial(Need::Write, space.spools().folder(), &error)),
         })?;
         Ok(Self { file, buffer: Vec::with_capacity(BUFFER), written: 0, space })
     }
@@ -100,33 +100,33 @@ impl Spool {
     }
 
     /// Ends writing.
-    pub fn finish(mut self) -> Result<Spooled> {
+    pub fn finish(mut self) -> Result<CompleteSpool> {
         self.flush()?;
         let file = SpoolFile { file: self.file, space: self.space };
-        Ok(Spooled { file: Arc::new(file), len: self.written })
+        Ok(CompleteSpool { file: Arc::new(file), len: self.written })
     }
 }
 
 /// The file of a spool, with the space that it occupies until it is closed.
 struct SpoolFile {
     file: File,
-    space: Space,
+    space: SpoolSpace,
 }
 
 /// A complete spool.
 #[derive(Clone)]
-pub struct Spooled {
+pub struct CompleteSpool {
     file: Arc<SpoolFile>,
     len: u64,
 }
 
-impl fmt::Debug for Spooled {
+impl fmt::Debug for CompleteSpool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Spooled({} bytes)", self.len)
     }
 }
 
-impl Spooled {
+impl CompleteSpool {
     /// Returns its size in bytes.
     pub fn len(&self) -> u64 {
         self.len
@@ -157,7 +157,7 @@ impl Spooled {
 }
 
 struct SpoolReader {
-    spooled: Spooled,
+    spooled: CompleteSpool,
     offset: u64,
 }
 
@@ -171,16 +171,16 @@ impl Read for SpoolReader {
 
 /// A complete file as the output of an operation, which is sent unchanged.
 #[derive(Clone, Debug)]
-pub struct Content {
+pub struct FileContent {
     /// The bytes.
-    pub spooled: Spooled,
+    pub spooled: CompleteSpool,
     /// Their media type.
     pub media_type: &'static str,
     /// The name under which the file is stored.
     pub file_name: String,
 }
 
-impl Content {
+impl FileContent {
     /// Reads all of it, if it is no larger than the limit for memory.
     pub fn read(&self) -> Result<Vec<u8>> {
         if self.spooled.len() > CONTENT_IN_MEMORY_MAX {
@@ -196,7 +196,7 @@ impl Content {
 }
 
 /// Serializes as the JSON that the file contains.
-impl Serialize for Content {
+impl Serialize for FileContent {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         let bytes = self.read().map_err(serde::ser::Error::custom)?;
         let text = String::from_utf8(bytes).map_err(serde::ser::Error::custom)?;
@@ -210,7 +210,7 @@ impl Serialize for Content {
 #[derive(Clone, Debug)]
 pub enum Upload {
     /// The body.
-    File(Spooled),
+    File(CompleteSpool),
     /// The object.
     Object(Map<String, Value>),
 }
@@ -220,7 +220,7 @@ impl Upload {
     ///
     /// That file is not charged to a workspace: an object is no larger than a request, and removed after it
     /// was read.
-    pub fn spooled(&self, spools: &Spools) -> Result<Spooled> {
+    pub fn spooled(&self, spools: &SpoolFolder) -> Result<CompleteSpool> {
         match self {
             Self::File(spooled) => Ok(spooled.clone()),
             Self::Object(members) => {
@@ -291,7 +291,7 @@ mod tests {
     #[test]
     fn what_was_written_is_read_from_anywhere() {
         let folder = tempfile::tempdir().unwrap();
-        let spools = Spools::new(folder.path().join("new"), SpoolLimits::default());
+        let spools = SpoolFolder::new(folder.path().join("new"), SpoolLimits::default());
         let mut spool = spools.create(None).unwrap();
         let bytes: Vec<u8> = (0..200_000_u32).map(|number| number.to_le_bytes()[0]).collect();
         for part in bytes.chunks(777) {

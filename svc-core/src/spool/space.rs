@@ -30,7 +30,7 @@ pub struct DiskSize {
 }
 
 /// Function that measures the disk of a folder.
-pub type Measure = Arc<dyn Fn(&Path) -> io::Result<DiskSize> + Send + Sync>;
+pub type MeasureDisk = Arc<dyn Fn(&Path) -> io::Result<DiskSize> + Send + Sync>;
 
 /// The limits of spools that an operator can set. Those that are not set depend on the disk.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,37 +43,37 @@ pub struct SpoolLimits {
 
 /// The folder for spools, and the space that they may take there. Clones share both.
 #[derive(Clone)]
-pub struct Spools(Arc<Inner>);
+pub struct SpoolFolder(Arc<Inner>);
 
 struct Inner {
     folder: PathBuf,
     max: u64,
     reserve: u64,
-    measure: Measure,
-    taken: Mutex<Taken>,
+    measure: MeasureDisk,
+    taken: Mutex<TakenSpace>,
 }
 
 #[derive(Default)]
-struct Taken {
+struct TakenSpace {
     all: u64,
     each: BTreeMap<WorkspaceId, u64>,
 }
 
-impl fmt::Debug for Spools {
+impl fmt::Debug for SpoolFolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Inner { folder, max, reserve, .. } = &*self.0;
         write!(f, "Spools({}, {max} bytes, {reserve} in reserve)", folder.display())
     }
 }
 
-impl Spools {
+impl SpoolFolder {
     /// Creates the space for spools in `folder`, which is created with the first of them.
     pub fn new(folder: PathBuf, limits: SpoolLimits) -> Self {
         Self::measured(folder, limits, Arc::new(measure))
     }
 
     /// Creates the same with another function to measure the disk.
-    pub fn measured(folder: PathBuf, limits: SpoolLimits, measure: Measure) -> Self {
+    pub fn measured(folder: PathBuf, limits: SpoolLimits, measure: MeasureDisk) -> Self {
         // If the disk cannot be measured, nothing is reserved.
         let disk = measure(&folder).unwrap_or(DiskSize { free: u64::MAX, total: 0 });
         let reserve = || (disk.total / 100).saturating_mul(DISK_RESERVE_PERCENT).min(DISK_RESERVE_MAX_BYTES);
@@ -93,7 +93,7 @@ impl Spools {
     /// Without a payer, only the reserve limits it: that is for commands of the operator, and for data no
     /// larger than a request.
     pub fn create(&self, payer: Option<WorkspaceId>) -> Result<Spool> {
-        Spool::create(Space { spools: self.clone(), payer, bytes: 0 })
+        Spool::create(SpoolSpace { spools: self.clone(), payer, bytes: 0 })
     }
 
     /// Returns how many bytes are charged to workspaces.
@@ -154,14 +154,14 @@ impl Spools {
 
 /// The space of one spool, which is returned when this is dropped.
 #[derive(Debug)]
-pub(super) struct Space {
-    spools: Spools,
+pub(super) struct SpoolSpace {
+    spools: SpoolFolder,
     payer: Option<WorkspaceId>,
     bytes: u64,
 }
 
-impl Space {
-    pub fn spools(&self) -> &Spools {
+impl SpoolSpace {
+    pub fn spools(&self) -> &SpoolFolder {
         &self.spools
     }
 
@@ -189,7 +189,7 @@ impl Space {
     }
 }
 
-impl Drop for Space {
+impl Drop for SpoolSpace {
     fn drop(&mut self) {
         self.shrink_to(0);
     }
@@ -221,11 +221,11 @@ mod tests {
     }
 
     /// Creates spools on a disk with the given number of free bytes.
-    fn on_disk(limits: SpoolLimits, free: &Arc<AtomicU64>, total: u64) -> (tempfile::TempDir, Spools) {
+    fn on_disk(limits: SpoolLimits, free: &Arc<AtomicU64>, total: u64) -> (tempfile::TempDir, SpoolFolder) {
         let folder = tempfile::tempdir().unwrap();
         let free = Arc::clone(free);
         let measure = move |_: &Path| Ok(DiskSize { free: free.load(Ordering::Relaxed), total });
-        let spools = Spools::measured(folder.path().join("new"), limits, Arc::new(measure));
+        let spools = SpoolFolder::measured(folder.path().join("new"), limits, Arc::new(measure));
         (folder, spools)
     }
 

@@ -11,9 +11,9 @@ use crate::time::{Clock, Monotonic};
 
 /// Interrupts the reads of a service permanently. Clones are handles to the same switch.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Interrupt(Arc<(AtomicBool, Notify)>);
+pub(crate) struct ReadInterrupt(Arc<(AtomicBool, Notify)>);
 
-impl Interrupt {
+impl ReadInterrupt {
     /// Interrupts current and future reads.
     pub fn interrupt(&self) {
         self.0.0.store(true, Ordering::Release);
@@ -40,14 +40,14 @@ impl Interrupt {
 ///
 /// A page ends when half of the budget is used up, so that its items can be completed in the other half.
 #[derive(Clone, Debug)]
-pub(crate) struct Budget {
-    times: Arc<Times>,
+pub(crate) struct ReadBudget {
+    times: Arc<BudgetTimes>,
     clock: Clock,
 }
 
 /// Times of the monotonic clock, in microseconds.
 #[derive(Debug)]
-struct Times {
+struct BudgetTimes {
     /// When the read is interrupted.
     ends: AtomicU64,
     /// When a page ends.
@@ -58,11 +58,11 @@ struct Times {
 /// The time that means never.
 const UNLIMITED: u64 = u64::MAX;
 
-impl Budget {
+impl ReadBudget {
     /// Creates a budget that is not limited yet.
     pub fn new(clock: &Clock) -> Self {
         let never = || AtomicU64::new(UNLIMITED);
-        let times = Times { ends: never(), page_ends: never(), half: AtomicU64::new(0) };
+        let times = BudgetTimes { ends: never(), page_ends: never(), half: AtomicU64::new(0) };
         Self { times: Arc::new(times), clock: clock.clone() }
     }
 
@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn a_page_ends_halfway_and_has_half_a_budget_left() {
         let clock = Clock::mock(Time::from_micros(0));
-        let budget = Budget::new(&clock);
+        let budget = ReadBudget::new(&clock);
         let second = Duration::from_secs(1);
         clock.advance(second);
         assert!(!budget.is_over() && !budget.is_page_over() && budget.left().is_none());

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::budget::{Budget, Interrupt};
+use super::budget::{ReadBudget, ReadInterrupt};
 use super::bulk_write::{BulkWrite, JointWrite};
-use super::disk::Disk;
-use super::engine::{Engine, Failure, StatementCounts, WalCut, check_rows};
+use super::disk::DiskState;
+use super::engine::{Engine, StatementCounts, TransactionFailure, WalCut, check_rows};
 use super::postgres::PgConn;
 use super::row::{Row, Visitor};
 use super::scan::Scan;
@@ -29,7 +29,7 @@ pub enum Conn {
     /// A faulty engine, for tests.
     #[cfg(test)]
     #[doc(hidden)]
-    Hostile(super::hostile::HostileConn),
+    Hostile(super::faulty_engine::HostileConn),
 }
 
 impl Conn {
@@ -44,7 +44,7 @@ impl Conn {
     }
 
     /// Makes it a connection for reads that `interrupt` ends, and that may take `limit` each.
-    pub(crate) fn for_reads(self, interrupt: &Interrupt, limit: Option<Duration>) -> Result<Self> {
+    pub(crate) fn for_reads(self, interrupt: &ReadInterrupt, limit: Option<Duration>) -> Result<Self> {
         match self {
             Self::Sqlite(conn) => conn.for_reads(interrupt, limit).map(Self::Sqlite),
             Self::Postgres(conn) => Ok(Self::Postgres(conn.for_reads(interrupt, limit))),
@@ -54,7 +54,7 @@ impl Conn {
     }
 
     /// Returns the budget of the read in progress, if the connection has one.
-    pub(crate) fn budget(&self) -> Option<&Budget> {
+    pub(crate) fn budget(&self) -> Option<&ReadBudget> {
         match self {
             Self::Sqlite(conn) => conn.budget(),
             Self::Postgres(conn) => Some(conn.budget()),
@@ -275,7 +275,7 @@ impl Conn {
     /// Returns why the transaction that was begun cannot continue, if it cannot.
     ///
     /// SQLite has ended it, the session is gone, or a failed statement has aborted it. Costs no round trip.
-    pub(crate) fn failure(&self) -> Option<Failure> {
+    pub(crate) fn failure(&self) -> Option<TransactionFailure> {
         match self {
             Self::Sqlite(conn) => conn.failure(),
             Self::Postgres(conn) => conn.failure(),
@@ -305,12 +305,12 @@ impl Conn {
     }
 
     /// Returns what failed writes have left to be done. Postgres handles its own.
-    pub(crate) fn disk(&self) -> Disk {
+    pub(crate) fn disk(&self) -> DiskState {
         match self {
             Self::Sqlite(conn) => conn.disk(),
-            Self::Postgres(_) => Disk::default(),
+            Self::Postgres(_) => DiskState::default(),
             #[cfg(test)]
-            Self::Hostile(_) => Disk::default(),
+            Self::Hostile(_) => DiskState::default(),
         }
     }
 

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 /// The state of the disk, until a write succeeds again. Clones are handles to the same state.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Disk(Arc<AtomicU8>);
+pub(crate) struct DiskState(Arc<AtomicU8>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Trouble {
+pub(super) enum DiskTrouble {
     None,
     /// A commit failed with an I/O error: its frames may be complete, and a crash would restore them.
     Unsettled,
@@ -20,7 +20,7 @@ pub(super) enum Trouble {
     ReadOnly,
 }
 
-impl Trouble {
+impl DiskTrouble {
     const ALL: [Self; 4] = [Self::None, Self::Unsettled, Self::Full, Self::ReadOnly];
 
     fn number(self) -> u8 {
@@ -33,19 +33,19 @@ impl Trouble {
     }
 }
 
-impl Disk {
-    pub(super) fn set(&self, trouble: Trouble) {
+impl DiskState {
+    pub(super) fn set(&self, trouble: DiskTrouble) {
         self.0.store(trouble.number(), Ordering::Relaxed);
     }
 
-    pub(super) fn trouble(&self) -> Trouble {
+    pub(super) fn trouble(&self) -> DiskTrouble {
         let number = self.0.load(Ordering::Relaxed);
-        Trouble::ALL.into_iter().find(|trouble| trouble.number() == number).unwrap_or(Trouble::None)
+        DiskTrouble::ALL.into_iter().find(|trouble| trouble.number() == number).unwrap_or(DiskTrouble::None)
     }
 
     /// Returns whether a write has failed and none has succeeded since.
     pub fn is_troubled(&self) -> bool {
-        self.trouble() != Trouble::None
+        self.trouble() != DiskTrouble::None
     }
 }
 
@@ -55,11 +55,11 @@ mod tests {
 
     #[test]
     fn every_handle_sees_the_same_state() {
-        let disk = Disk::default();
+        let disk = DiskState::default();
         let other = disk.clone();
-        for trouble in Trouble::ALL {
+        for trouble in DiskTrouble::ALL {
             disk.set(trouble);
-            assert_eq!((other.trouble(), other.is_troubled()), (trouble, trouble != Trouble::None));
+            assert_eq!((other.trouble(), other.is_troubled()), (trouble, trouble != DiskTrouble::None));
         }
     }
 }

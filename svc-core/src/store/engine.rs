@@ -37,19 +37,19 @@ impl Engine {
 
 /// The cause of the error of a statement that inserts a row with the key of another one.
 #[derive(Debug)]
-pub(crate) struct Duplicate(pub String);
+pub(crate) struct DuplicateKey(pub String);
 
-impl fmt::Display for Duplicate {
+impl fmt::Display for DuplicateKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Duplicate {}
+impl std::error::Error for DuplicateKey {}
 
 /// Returns whether a row had the key of one that was inserted.
 pub(crate) fn is_duplicate(error: &Error) -> bool {
-    error.cause().is_some_and(|cause| cause.is::<Duplicate>())
+    error.cause().is_some_and(|cause| cause.is::<DuplicateKey>())
 }
 
 /// How often SQLite had to compile a statement.
@@ -71,7 +71,7 @@ impl StatementCounts {
 
 /// Why a transaction cannot continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Failure {
+pub(crate) enum TransactionFailure {
     /// The connection is gone, and with it the transaction: no statement was at fault.
     Broken,
     /// The server did not respond in time, and the connection was closed.

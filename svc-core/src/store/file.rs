@@ -17,7 +17,7 @@ use rusqlite::{Connection, OpenFlags};
 use tempfile::TempDir;
 
 use super::refusal;
-use crate::error::blocked::{Need, why};
+use crate::error::blocked::{Need, describe_denial};
 use crate::error::{Code, Error, Result};
 use crate::sync::lock;
 
@@ -37,7 +37,7 @@ pub(super) fn check_is_database(path: &Path) -> Result<()> {
             Err(Error::new(Code::NotFound, format!("the database {shown} is empty: {}", restore(path))))
         }
         // Closing any handle other than SQLite's own would release the locks of this process.
-        Some(_) if OpenHere::has(path) || begins_as_database(path)? => Ok(()),
+        Some(_) if OpenFileMark::has(path) || begins_as_database(path)? => Ok(()),
         Some(_) => Err(refusal::not_a_database(path)),
     }
 }
@@ -69,7 +69,7 @@ pub(super) fn wal_bytes(path: &Path) -> u64 {
 const MODE: u32 = 0o644;
 
 /// Marks a file as opened by this process through SQLite, until it is dropped.
-pub(super) struct OpenHere {
+pub(super) struct OpenFileMark {
     id: FileId,
     path: PathBuf,
 }
@@ -77,22 +77,22 @@ pub(super) struct OpenHere {
 /// Device and inode of a file.
 type FileId = (u64, u64);
 
-static OPEN_HERE: Mutex<BTreeMap<FileId, Kept>> = Mutex::new(BTreeMap::new());
+static OPEN_HERE: Mutex<BTreeMap<FileId, OpenFile>> = Mutex::new(BTreeMap::new());
 
 /// A file that this process has open through SQLite.
 #[derive(Default)]
-struct Kept {
+struct OpenFile {
     marks: usize,
     handle: Option<Arc<File>>,
 }
 
-impl Kept {
+impl OpenFile {
     fn mark(&mut self) {
         self.marks = self.marks.saturating_add(1);
     }
 }
 
-impl OpenHere {
+impl OpenFileMark {
     /// Marks the file. Returns `None` if it does not exist.
     pub fn mark(path: &Path) -> Option<Self> {
         let id = id_of(path)?;
@@ -145,7 +145,7 @@ impl OpenHere {
     }
 }
 
-impl Drop for OpenHere {
+impl Drop for OpenFileMark {
     fn drop(&mut self) {
         let mut open = lock(&OPEN_HERE);
         if let Entry::Occupied(mut kept) = open.entry(self.id) {
@@ -168,22 +168,22 @@ fn id_in(found: &Metadata) -> FileId {
 /// Syncs the file to disk, without its write-ahead log.
 pub(super) fn sync(path: &Path) -> Result<()> {
     let open_here =
-        OpenHere::mark(path).ok_or_else(|| Error::internal("the file of the database is gone"))?;
+        OpenFileMark::mark(path).ok_or_else(|| Error::internal("the file of the database is gone"))?;
     open_here.handle()?.sync_data().map_err(Error::internal)
 }
 
 /// A SQLite file that is only read, and how.
 #[derive(Clone)]
-pub(crate) enum At {
+pub(crate) enum ReadableFile {
     /// In place, shared with others through SQLite.
     Place(PathBuf),
     /// In place, where nothing writes it and SQLite must not either. It has no write-ahead log.
     Immutable(PathBuf),
     /// A private copy.
-    Copy(Arc<Copy>),
+    Copy(Arc<DatabaseCopy>),
 }
 
-impl At {
+impl ReadableFile {
     /// Determines how this process can read the file, which must be a database.
     pub(super) fn readable(path: &Path) -> Result<Self> {
         let place = Self::Place(path.to_owned());
@@ -196,7 +196,7 @@ impl At {
         }
         let file = path.display();
         tracing::info!(%file, "the write-ahead log cannot be read in place: reading a private copy");
-        Copy::of(path).map(Self::Copy)
+        DatabaseCopy::of(path).map(Self::Copy)
     }
 
     fn first_read(&self) -> Result<()> {
@@ -226,18 +226,18 @@ impl At {
 }
 
 /// A copy of a database and its log, private to this process and removed after its last use.
-pub(crate) struct Copy {
+pub(crate) struct DatabaseCopy {
     _folder: TempDir,
     file: PathBuf,
 }
 
-impl Copy {
+impl DatabaseCopy {
     fn of(path: &Path) -> Result<Arc<Self>> {
         let failed = |error: std::io::Error| {
             Error::configuration(format!(
                 "{} can only be read from a copy, and TMPDIR names no folder for that: {}",
                 path.display(),
-                why(Need::Write, &std::env::temp_dir(), &error)
+                describe_denial(Need::Write, &std::env::temp_dir(), &error)
             ))
             .caused_by(error)
         };
@@ -321,12 +321,12 @@ mod tests {
     fn a_file_that_is_created_is_marked_before_anybody_can_open_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("svc.db");
-        assert!(OpenHere::mark(&path).is_none() && !OpenHere::has(&path));
-        let marks = [OpenHere::create(&path).unwrap(), OpenHere::create(&path).unwrap()];
+        assert!(OpenFileMark::mark(&path).is_none() && !OpenFileMark::has(&path));
+        let marks = [OpenFileMark::create(&path).unwrap(), OpenFileMark::create(&path).unwrap()];
         let handles = marks.each_ref().map(|mark| mark.handle().unwrap());
-        assert!(OpenHere::has(&path) && Arc::ptr_eq(&handles[0], &handles[1]));
+        assert!(OpenFileMark::has(&path) && Arc::ptr_eq(&handles[0], &handles[1]));
         drop((handles, marks));
-        assert!(!OpenHere::has(&path));
+        assert!(!OpenFileMark::has(&path));
     }
 
     #[test]
@@ -334,7 +334,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("svc.db");
         File::create(&path).unwrap();
-        let old = OpenHere::mark(&path).unwrap();
+        let old = OpenFileMark::mark(&path).unwrap();
         std::fs::rename(&path, folder.path().join("old.db")).unwrap();
         let conn = Connection::open(&path).unwrap();
         conn.execute_batch("pragma journal_mode = wal; create table t (n)").unwrap();
@@ -380,7 +380,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a ?#%\u{e9}.db");
         Connection::open(&path).unwrap().execute_batch("create table t (n)").unwrap();
-        At::Immutable(path).first_read().unwrap();
+        ReadableFile::Immutable(path).first_read().unwrap();
     }
 
     /// An open database has an index of its write-ahead log, which SQLite shares.
@@ -390,6 +390,6 @@ mod tests {
         let path = folder.path().join("svc.db");
         let conn = Connection::open(&path).unwrap();
         conn.execute_batch(LOGGED).unwrap();
-        assert!(matches!(At::readable(&path).unwrap(), At::Place(_)));
+        assert!(matches!(ReadableFile::readable(&path).unwrap(), ReadableFile::Place(_)));
     }
 }

@@ -13,18 +13,18 @@ pub(crate) mod budget;
 mod value;
 mod row;
 mod columns;
-mod named;
+mod named_enum;
 mod bulk_write;
 mod scan;
 mod watch;
 mod postgres;
 mod sqlite;
 #[cfg(test)]
-mod hostile;
+mod faulty_engine;
 mod conn;
 pub(crate) mod executor;
 #[cfg(test)]
-mod conform;
+mod engine_contract;
 pub(crate) mod migrate;
 mod opener;
 pub(crate) mod rate_windows;
@@ -38,14 +38,14 @@ pub use database::{Database, OpenMode};
 pub use engine::{Engine, StatementCounts};
 pub(crate) use engine::{WalCut, is_duplicate};
 pub(crate) use migrate::{is_older, schema_version};
-pub(crate) use named::named_enum;
+pub(crate) use named_enum::named_enum;
 pub(crate) use opener::Opener;
 pub(crate) use row::{Columns, Visitor};
 pub use row::{FromRow, Row};
 pub(crate) use scan::{Scan, interned};
 pub(crate) use scratch::Scratch;
 pub use value::{FromValue, Param, ToParam, Value};
-pub use watch::{Ran, Watcher};
+pub use watch::{ExecutedStatement, Watcher};
 
 /// Creates an empty SQLite database in a new folder, and returns a connection that writes.
 #[cfg(test)]

@@ -6,8 +6,8 @@ use std::thread::JoinHandle;
 
 use super::conn::Conn;
 use super::database::{Database, OpenMode};
-use super::executor::{Open, Opens};
-use super::file::{self, At};
+use super::executor::{Connect, ConnectionOpeners};
+use super::file::{self, ReadableFile};
 use super::migrate;
 use super::postgres::{PgConn, Pool, Server, listen, parse_url, pool};
 use super::sqlite::{Role, SqliteConn};
@@ -22,7 +22,7 @@ use crate::time::Clock;
 pub(crate) enum Opener {
     Sqlite(PathBuf, Clock),
     /// A SQLite file opened for reading only, by a process that may have no write permission.
-    Read(At),
+    Read(ReadableFile),
     /// A server, and the pool for all that neither writes nor listens.
     Postgres(Box<Server>, Pool),
 }
@@ -56,7 +56,7 @@ impl Opener {
         match database {
             Database::Sqlite(path) => {
                 file::check_is_database(path)?;
-                let opener = At::readable(path).map(Self::Read)?;
+                let opener = ReadableFile::readable(path).map(Self::Read)?;
                 check_set_up(&opener.auditor()?, path)?;
                 Ok(opener)
             }
@@ -111,8 +111,8 @@ impl Opener {
     }
 
     /// Returns how core threads open their connections, each of which reports its statements to `watcher`.
-    pub fn opens(&self, watcher: Option<&Watcher>) -> Opens {
-        let of = |role| -> Open {
+    pub fn opens(&self, watcher: Option<&Watcher>) -> ConnectionOpeners {
+        let of = |role| -> Connect {
             let opener = self.clone();
             let watcher = watcher.cloned();
             Arc::new(move || {
@@ -123,7 +123,7 @@ impl Opener {
                 Ok(conn)
             })
         };
-        Opens { writer: of(Role::Writer), reader: of(Role::Reader), scanner: of(Role::Scanner) }
+        ConnectionOpeners { writer: of(Role::Writer), reader: of(Role::Reader), scanner: of(Role::Scanner) }
     }
 
     /// Opens a connection whose statements end soon.

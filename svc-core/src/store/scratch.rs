@@ -10,8 +10,8 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension as _};
 use super::sqlite::failed;
 use crate::Result;
 use crate::error::Error;
-use crate::error::blocked::{Need, why};
-use crate::spool::Spools;
+use crate::error::blocked::{Need, describe_denial};
+use crate::spool::SpoolFolder;
 
 /// KiB of pages kept in memory.
 const CACHE_KIB: u32 = 4096;
@@ -22,16 +22,16 @@ const CHECKED_AT_ONCE: usize = 256 << 10;
 /// A map from bytes to bytes on disk.
 pub(crate) struct Scratch {
     conn: Connection,
-    spools: Spools,
+    spools: SpoolFolder,
     /// Bytes put since the free space was measured.
     unchecked: Cell<usize>,
 }
 
 impl Scratch {
     /// Creates an empty map in the folder of the spools, which exists.
-    pub fn create(spools: &Spools) -> Result<Self> {
+    pub fn create(spools: &SpoolFolder) -> Result<Self> {
         let named = tempfile::NamedTempFile::new_in(spools.folder())
-            .map_err(|error| Error::internal(why(Need::Write, spools.folder(), &error)))?;
+            .map_err(|error| Error::internal(describe_denial(Need::Write, spools.folder(), &error)))?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let open = || {
             let conn = Connection::open_with_flags(named.path(), flags)?;
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn values_are_found_by_their_keys_and_no_file_has_a_name() {
         let folder = tempfile::tempdir().unwrap();
-        let spools = Spools::new(folder.path().to_owned(), SpoolLimits::default());
+        let spools = SpoolFolder::new(folder.path().to_owned(), SpoolLimits::default());
         let scratch = Scratch::create(&spools).unwrap();
         for number in 0..20_000_u32 {
             scratch.put(&number.to_be_bytes(), &[1; 400]).unwrap();

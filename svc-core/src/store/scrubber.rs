@@ -17,13 +17,13 @@ const CHECKPOINTS: Duration = Duration::from_secs(60);
 
 /// The state of one process's scrubbing. `M` is a mark of a table.
 pub(crate) struct Scrubber<M> {
-    waiting: BTreeMap<&'static str, Waiting<M>>,
+    waiting: BTreeMap<&'static str, PendingMarks<M>>,
     /// The write-ahead log may still hold old bytes of rewritten tables.
     owes_checkpoint: bool,
     checkpoint_after: Option<Monotonic>,
 }
 
-struct Waiting<M> {
+struct PendingMarks<M> {
     marks: Vec<M>,
     /// How often its rewrite has failed. A table that keeps failing comes after the others.
     failures: u32,
@@ -52,7 +52,7 @@ impl<M> Scrubber<M> {
         self.waiting.retain(|table, _| pending.contains_key(table));
         for (table, marks) in pending {
             if !self.waiting.contains_key(table) {
-                self.waiting.insert(table, Waiting { marks, failures: 0, horizon: conn.horizon()? });
+                self.waiting.insert(table, PendingMarks { marks, failures: 0, horizon: conn.horizon()? });
             }
         }
         let mut tables: Vec<(u32, &'static str)> =

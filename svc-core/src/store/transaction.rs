@@ -6,14 +6,14 @@
 
 use std::cell::Cell;
 
-use super::engine::Failure;
+use super::engine::TransactionFailure;
 use crate::error::{Code, Error, Result};
 
 /// The transaction state of one connection.
-pub(super) struct Transaction {
+pub(super) struct TransactionState {
     state: Cell<State>,
     /// The failure to report when the engine no longer has a transaction that was begun.
-    lost: Failure,
+    lost: TransactionFailure,
     /// The name prefix of this connection's transactions, to which their number is added.
     name: String,
     begun: Cell<u64>,
@@ -25,14 +25,14 @@ enum State {
     None,
     Open,
     /// One was begun and cannot continue; it must be rolled back.
-    Failed(Failure),
+    Failed(TransactionFailure),
 }
 
-impl Transaction {
+impl TransactionState {
     /// Creates the state of a connection without a transaction.
     ///
     /// `lost` is the failure to report when the engine ends a transaction by itself.
-    pub fn new(lost: Failure) -> Result<Self> {
+    pub fn new(lost: TransactionFailure) -> Result<Self> {
         let mut name = [0; 16];
         getrandom::fill(&mut name).map_err(|error| Error::internal(error.to_string()))?;
         Ok(Self { state: Cell::new(State::None), lost, name: hex::encode(name), begun: Cell::new(0) })
@@ -55,7 +55,7 @@ impl Transaction {
     }
 
     /// Records a failure that ends the transaction, if there is one.
-    pub fn fail(&self, failure: Failure) {
+    pub fn fail(&self, failure: TransactionFailure) {
         if self.state.get() == State::Open {
             self.state.set(State::Failed(failure));
         }
@@ -64,7 +64,7 @@ impl Transaction {
     /// Returns why the transaction that was begun cannot continue, or `None` if it can.
     ///
     /// `is_alive` returns whether the engine still has it.
-    pub fn failure(&self, is_alive: impl FnOnce() -> bool) -> Option<Failure> {
+    pub fn failure(&self, is_alive: impl FnOnce() -> bool) -> Option<TransactionFailure> {
         if self.state.get() == State::Open && !is_alive() {
             self.fail(self.lost);
         }
@@ -94,7 +94,7 @@ impl Transaction {
             self.state.set(State::None);
             return Ok(());
         }
-        self.fail(Failure::Broken);
+        self.fail(TransactionFailure::Broken);
         Err(outcome_unknown("the transaction that was begun is not the one that has ended"))
     }
 

@@ -4,20 +4,20 @@ use std::sync::Arc;
 
 /// A statement that a connection has run.
 #[derive(Clone, Debug)]
-pub struct Ran {
+pub struct ExecutedStatement {
     /// The statement.
     pub sql: &'static str,
     /// The cost: steps of SQLite's virtual machine, or on Postgres rows that scans examined.
     pub cost: u64,
 }
 
-impl Ran {
+impl ExecutedStatement {
     /// The end of a transaction that has changed something.
     pub const COMMIT: Self = Self { sql: "commit", cost: 0 };
 }
 
 /// A function that is called with every statement.
-pub type Watcher = Arc<dyn Fn(&Ran) + Send + Sync>;
+pub type Watcher = Arc<dyn Fn(&ExecutedStatement) + Send + Sync>;
 
 /// Returns how many rows the scans of a plan examined, according to the output of `explain (analyze)`.
 pub(super) fn rows_examined<'l>(plan: impl IntoIterator<Item = &'l str>) -> u64 {

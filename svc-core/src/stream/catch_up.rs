@@ -18,8 +18,8 @@ use crate::conversation::messages::live_keys;
 use crate::error::Code;
 use crate::id::WorkspaceId;
 use crate::identity::floor::LogRange;
-use crate::identity::workspaces::Here;
-use crate::log::stored::{StoredEvent, event_columns};
+use crate::identity::workspaces::OwnWorkspaceId;
+use crate::log::stored_event::{StoredEvent, event_columns};
 use crate::op::{Operation, Read, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::text::Count;
@@ -56,7 +56,7 @@ pub(super) fn operation() -> Operation {
 #[serde(deny_unknown_fields)]
 struct CatchUpEvents {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     /// Only events after this one. Default: the whole log. Ignored if `cursor` is given.
     after_lsn: Option<Count<0, { i64::MAX }>>,
     cursor: Option<Cursor>,

@@ -16,12 +16,14 @@ use uuid::Uuid;
 
 use crate::Result;
 use crate::capability::Capability::WorkspaceRead;
-use crate::conversation::places::visible_at;
+use crate::conversation::visibility::visible_at;
 use crate::id::{ChannelId, ThreadId, WorkspaceId};
 use crate::identity::floor::LogRange;
-use crate::identity::workspaces::{self, Here};
+use crate::identity::workspaces::{self, OwnWorkspaceId};
 use crate::limits::{CENSUS_LAG, CENSUS_PAGE, CENSUS_STEP, CENSUS_TAIL_MAX, CENSUS_WORKSPACES};
-use crate::op::{Chore, Feature, Read, Records, Round, Shared, Step, Who, Write, reading};
+use crate::op::{
+    Chore, ChoreProcesses, ChoreRound, Feature, Read, Records, SharedState, StepOutcome, Write, reading,
+};
 use crate::page::Page;
 use crate::stream::events::sees_thread;
 use crate::sync::lock;
@@ -51,7 +53,7 @@ pub(crate) fn feature() -> Feature {
             name: "census",
             every: |_| Some(PULSE),
             lease: LEASE,
-            who: Who::OneLeader,
+            who: ChoreProcesses::OneLeader,
             run: Box::new(move |round| step(round, &pass)),
         })
         .records(vec![
@@ -78,7 +80,7 @@ const LEASE: Duration = Duration::from_secs(10);
 #[serde(deny_unknown_fields)]
 struct GetKindCensus {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     /// Only events in this channel.
     channel_id: Option<ChannelId>,
     /// Only events in this thread.
@@ -110,7 +112,7 @@ struct KindCount {
 
 /// The counts so far.
 #[derive(Default)]
-struct Census {
+struct CensusCounts {
     counts: BTreeMap<String, i64>,
     /// The position up to which the table counted when the census began; `None` before that.
     counted_to: Option<i64>,
@@ -123,11 +125,15 @@ struct Census {
     left: i64,
 }
 
-fn begin(_: &GetKindCensus, _: &Shared, _: Time) -> Result<Census> {
-    Ok(Census::default())
+fn begin(_: &GetKindCensus, _: &SharedState, _: Time) -> Result<CensusCounts> {
+    Ok(CensusCounts::default())
 }
 
-fn count_next_page(cx: &Read<'_>, input: &GetKindCensus, census: &mut Census) -> Result<Option<KindCensus>> {
+fn count_next_page(
+    cx: &Read<'_>,
+    input: &GetKindCensus,
+    census: &mut CensusCounts,
+) -> Result<Option<KindCensus>> {
     let workspace_id = input.workspace_id.of(cx)?;
     let range = LogRange::read(cx)?;
     match input.thread_id {
@@ -138,7 +144,8 @@ fn count_next_page(cx: &Read<'_>, input: &GetKindCensus, census: &mut Census) ->
                 let after = range.beginning();
                 let counted_to = Some(after);
                 let left = CENSUS_TAIL_MAX;
-                *census = Census { counted_to, after, up_to: range.head, left, ..Census::default() };
+                *census =
+                    CensusCounts { counted_to, after, up_to: range.head, left, ..CensusCounts::default() };
             }
             if !census.add_events_of_thread(cx, thread, input.channel_id)? {
                 return Ok(None);
@@ -150,7 +157,8 @@ fn count_next_page(cx: &Read<'_>, input: &GetKindCensus, census: &mut Census) ->
             if census.counted_to != Some(at) && (is_reading_table || range.beginning() > census.after) {
                 let up_to = range.head.min(at.saturating_add(CENSUS_TAIL_MAX));
                 let row = Some((Uuid::nil(), String::new()));
-                *census = Census { counted_to: Some(at), row, after: at, up_to, ..Census::default() };
+                *census =
+                    CensusCounts { counted_to: Some(at), row, after: at, up_to, ..CensusCounts::default() };
             }
             if !census.add_counted(cx, workspace_id, input.channel_id)?
                 || !census.add_events(cx, workspace_id, input.channel_id)?
@@ -167,7 +175,7 @@ fn count_next_page(cx: &Read<'_>, input: &GetKindCensus, census: &mut Census) ->
     Ok(Some(KindCensus { kinds: Page::whole(kinds), total, floor: range.floor, head_lsn: census.up_to }))
 }
 
-impl Census {
+impl CensusCounts {
     /// Adds the next rows of the table, and returns whether they were the last.
     fn add_counted(
         &mut self,
@@ -176,7 +184,7 @@ impl Census {
         channel: Option<ChannelId>,
     ) -> Result<bool> {
         let Some((last_channel, last_kind)) = self.row.take() else { return Ok(true) };
-        let params = cx.caller().sight.params();
+        let params = cx.caller().visibility.params();
         let rows: Vec<(Uuid, String, i64, bool)> = cx.query(
             COUNTED,
             &params.and(&[&workspace, &last_channel, &last_kind, &Uuid::nil(), &channel, &CENSUS_PAGE]),
@@ -197,7 +205,7 @@ impl Census {
         channel: Option<ChannelId>,
     ) -> Result<bool> {
         let to = self.up_to.min(self.after.saturating_add(CENSUS_PAGE));
-        let params = cx.caller().sight.params();
+        let params = cx.caller().visibility.params();
         self.add(cx.query(TAIL, &params.and(&[&workspace, &self.after, &to, &channel]))?);
         self.after = to;
         Ok(to >= self.up_to)
@@ -217,7 +225,7 @@ impl Census {
         if self.left == 0 {
             self.up_to = to;
         }
-        let params = cx.caller().sight.params();
+        let params = cx.caller().visibility.params();
         self.add(cx.query(OF_THREAD, &params.and(&[&thread, &self.after, &to, &channel]))?);
         self.after = to;
         Ok(to >= self.up_to)
@@ -273,7 +281,7 @@ const AT: &str = "select lsn from census_at where workspace_id = $1";
 pub(crate) type Counts = BTreeMap<(Option<ChannelId>, String), i64>;
 
 /// The events of a log to count next.
-struct Counted {
+struct EventRange {
     workspace: WorkspaceId,
     after: i64,
     up_to: i64,
@@ -281,15 +289,15 @@ struct Counted {
 }
 
 /// The result of a scan for events to count.
-enum Found {
+enum ScanResult {
     Nothing,
     NothingUntil(WorkspaceId),
-    Some(Counted),
+    Some(EventRange),
 }
 
 /// A pass over all workspaces, by their ids.
 #[derive(Default)]
-struct Pass {
+struct WorkspacePass {
     last: Option<WorkspaceId>,
     /// Whether it has counted events, so that there may be more.
     has_counted: bool,
@@ -298,37 +306,39 @@ struct Pass {
 /// Counts the next events of the next log that has grown.
 ///
 /// Each workspace has its turn, so that none delays the others.
-fn step(round: &Round<'_>, pass: &Mutex<Pass>) -> Result<Step> {
-    let Pass { last, has_counted } = std::mem::take(&mut *lock(pass));
+fn step(round: &ChoreRound<'_>, pass: &Mutex<WorkspacePass>) -> Result<StepOutcome> {
+    let WorkspacePass { last, has_counted } = std::mem::take(&mut *lock(pass));
     match round.read(move |cx| find(cx, last))? {
-        Found::Nothing => return Ok(if has_counted { Step::More } else { Step::Done }),
-        Found::NothingUntil(workspace) => *lock(pass) = Pass { last: Some(workspace), has_counted },
-        Found::Some(counted) => {
-            let Some(lead) = round.lead()? else { return Ok(Step::Done) };
-            *lock(pass) = Pass { last: Some(counted.workspace), has_counted: true };
+        ScanResult::Nothing => return Ok(if has_counted { StepOutcome::More } else { StepOutcome::Done }),
+        ScanResult::NothingUntil(workspace) => {
+            *lock(pass) = WorkspacePass { last: Some(workspace), has_counted }
+        }
+        ScanResult::Some(counted) => {
+            let Some(lead) = round.lead()? else { return Ok(StepOutcome::Done) };
+            *lock(pass) = WorkspacePass { last: Some(counted.workspace), has_counted: true };
             lead.write(counted.workspace, move |cx| keep(cx, &counted))?;
         }
     }
-    Ok(Step::More)
+    Ok(StepOutcome::More)
 }
 
-fn find(cx: &Read<'_>, last: Option<WorkspaceId>) -> Result<Found> {
+fn find(cx: &Read<'_>, last: Option<WorkspaceId>) -> Result<ScanResult> {
     let next = workspaces::next(cx, last, CENSUS_WORKSPACES)?;
     for workspace in &next {
         let range = LogRange::of(cx, *workspace)?;
         let after = census_at(cx, *workspace)?.max(range.beginning());
         if range.head.saturating_sub(after) >= CENSUS_LAG {
             let up_to = range.head.min(after.saturating_add(CENSUS_STEP));
-            return Ok(Found::Some(count(cx, *workspace, after, up_to)?));
+            return Ok(ScanResult::Some(count(cx, *workspace, after, up_to)?));
         }
     }
-    Ok(next.last().map_or(Found::Nothing, |workspace| Found::NothingUntil(*workspace)))
+    Ok(next.last().map_or(ScanResult::Nothing, |workspace| ScanResult::NothingUntil(*workspace)))
 }
 
-fn count(cx: &Read<'_>, workspace: WorkspaceId, after: i64, up_to: i64) -> Result<Counted> {
+fn count(cx: &Read<'_>, workspace: WorkspaceId, after: i64, up_to: i64) -> Result<EventRange> {
     let rows: Vec<(Option<ChannelId>, String, i64)> = cx.query(COUNT, &[&workspace, &after, &up_to])?;
     let counts = rows.into_iter().map(|(channel, kind, count)| ((channel, kind), count)).collect();
-    Ok(Counted { workspace, after, up_to, counts })
+    Ok(EventRange { workspace, after, up_to, counts })
 }
 
 const COUNT: &str = "
@@ -336,8 +346,8 @@ const COUNT: &str = "
     group by channel_id, kind";
 
 /// Adds the counts, unless the table has moved on since they were read.
-fn keep(cx: &mut Write<'_>, counted: &Counted) -> Result<()> {
-    let Counted { workspace, after, up_to, counts } = counted;
+fn keep(cx: &mut Write<'_>, counted: &EventRange) -> Result<()> {
+    let EventRange { workspace, after, up_to, counts } = counted;
     let now = census_at(cx, *workspace)?.max(LogRange::read(cx)?.beginning());
     if now != *after {
         return Ok(());

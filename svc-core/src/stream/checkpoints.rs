@@ -18,7 +18,7 @@ use crate::log::chain::genesis;
 use crate::log::floor::DeclaredFloor;
 use crate::log::tree::Frontier;
 use crate::log::verify::{Break, ChainCursor, ReadBounds};
-use crate::op::{Chore, Feature, Read, Records, Round, Step, Who, Write};
+use crate::op::{Chore, ChoreProcesses, ChoreRound, Feature, Read, Records, StepOutcome, Write};
 use crate::stream::events::broken_log;
 use crate::sync::lock;
 
@@ -28,7 +28,7 @@ pub(crate) fn feature() -> Feature {
         name: "checkpoints",
         every: |settings| settings.signer.is_some().then_some(PULSE),
         lease: LEASE,
-        who: Who::OneLeader,
+        who: ChoreProcesses::OneLeader,
         run: Box::new(move |round| step(round, &pass)),
     })
 }
@@ -146,7 +146,7 @@ const DECLARED: &str = "
     where h.workspace_id = $1";
 
 /// The result of a scan for a tree to grow.
-enum Found {
+enum ScanResult {
     Nothing,
     NothingUntil(WorkspaceId),
     Grown(Box<LogTree>),
@@ -154,7 +154,7 @@ enum Found {
 
 /// A pass over all workspaces, by their ids.
 #[derive(Default)]
-struct Pass {
+struct WorkspacePass {
     last: Option<WorkspaceId>,
     /// Whether it has grown a tree, so that there may be more.
     has_grown: bool,
@@ -163,21 +163,23 @@ struct Pass {
 /// Grows the tree of the next log that has grown.
 ///
 /// Each workspace has its turn, so that none delays the others.
-fn step(round: &Round<'_>, pass: &Mutex<Pass>) -> Result<Step> {
-    let Pass { last, has_grown } = std::mem::take(&mut *lock(pass));
+fn step(round: &ChoreRound<'_>, pass: &Mutex<WorkspacePass>) -> Result<StepOutcome> {
+    let WorkspacePass { last, has_grown } = std::mem::take(&mut *lock(pass));
     match round.read(move |cx| find(cx, last))? {
-        Found::Nothing => return Ok(if has_grown { Step::More } else { Step::Done }),
-        Found::NothingUntil(workspace) => *lock(pass) = Pass { last: Some(workspace), has_grown },
-        Found::Grown(tree) => {
-            let Some(lead) = round.lead()? else { return Ok(Step::Done) };
-            *lock(pass) = Pass { last: Some(tree.workspace), has_grown: true };
+        ScanResult::Nothing => return Ok(if has_grown { StepOutcome::More } else { StepOutcome::Done }),
+        ScanResult::NothingUntil(workspace) => {
+            *lock(pass) = WorkspacePass { last: Some(workspace), has_grown }
+        }
+        ScanResult::Grown(tree) => {
+            let Some(lead) = round.lead()? else { return Ok(StepOutcome::Done) };
+            *lock(pass) = WorkspacePass { last: Some(tree.workspace), has_grown: true };
             lead.write(tree.workspace, move |cx| tree.keep(cx))?;
         }
     }
-    Ok(Step::More)
+    Ok(StepOutcome::More)
 }
 
-fn find(cx: &Read<'_>, last: Option<WorkspaceId>) -> Result<Found> {
+fn find(cx: &Read<'_>, last: Option<WorkspaceId>) -> Result<ScanResult> {
     let next = workspaces::next(cx, last, CHECKPOINT_WORKSPACES)?;
     for workspace in &next {
         let head = LogRange::of(cx, *workspace)?.head;
@@ -186,7 +188,7 @@ fn find(cx: &Read<'_>, last: Option<WorkspaceId>) -> Result<Found> {
             continue;
         }
         match tree.grow(cx, head)? {
-            Ok(()) => return Ok(Found::Grown(Box::new(tree))),
+            Ok(()) => return Ok(ScanResult::Grown(Box::new(tree))),
             // Callers of the snapshot receive the error.
             Err(broken) => {
                 let error = broken_log(*workspace, broken);
@@ -194,7 +196,7 @@ fn find(cx: &Read<'_>, last: Option<WorkspaceId>) -> Result<Found> {
             }
         }
     }
-    Ok(next.last().map_or(Found::Nothing, |workspace| Found::NothingUntil(*workspace)))
+    Ok(next.last().map_or(ScanResult::Nothing, |workspace| ScanResult::NothingUntil(*workspace)))
 }
 
 #[cfg(test)]

@@ -11,21 +11,24 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use crate::capability::Capability::{EventSubscribe, WorkspaceRead};
-use crate::conversation::messages::{OpenedEvent, open_words};
-use crate::conversation::places::{visible_at, visible_place};
+use crate::conversation::messages::{OpenedEvent, open_content};
+use crate::conversation::visibility::{visible_at, visible_place};
 use crate::error::{Code, Error, Result};
 use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
 use crate::identity::enrol::MemberCreated;
 use crate::identity::floor::LogRange;
-use crate::identity::workspaces::Here;
+use crate::identity::workspaces::OwnWorkspaceId;
 use crate::log::bus::EventFilter;
 use crate::log::event::Event;
-use crate::log::stored::{StoredEvent, event_columns};
-use crate::log::verify::{Break, ChainHead, ChainReport, ExpectedFound, ExpectedHead, Source, Verification};
-use crate::op::{
-    Feature, LongPoll, Poll, Read, Records, Shared, TypedOperation, WaitOutput, WaitSecs, read, reading, wait,
+use crate::log::stored_event::{StoredEvent, event_columns};
+use crate::log::verify::{
+    Break, ChainHead, ChainReport, ExpectedFound, ExpectedHead, LogVerification, Source,
 };
-use crate::page::{Cursor, Horizon, Limit, Page, rows_to_read};
+use crate::op::{
+    Feature, LongPoll, Poll, Read, Records, SharedState, TypedOperation, WaitOutput, WaitSecs, read, reading,
+    wait,
+};
+use crate::page::{Cursor, Limit, Page, ScanHorizon, rows_to_read};
 use crate::store::{ToParam, Visitor};
 use crate::stream::{catch_up, tombstones};
 use crate::text::{Count, Text};
@@ -129,7 +132,7 @@ pub(crate) fn feature() -> Feature {
 #[serde(deny_unknown_fields)]
 struct ListEvents {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     /// Only events after this one. Default: the whole log. Ignored if `cursor` is given.
     after_id: Option<Count<0, { i64::MAX }>>,
     cursor: Option<Cursor>,
@@ -158,7 +161,7 @@ pub struct EventPage {
 }
 
 fn list_events(cx: &Read<'_>, input: &ListEvents) -> Result<EventPage> {
-    let wanted = Selection {
+    let wanted = EventSelection {
         workspace_id: input.workspace_id.of(cx)?,
         channel_id: input.channel_id,
         thread_id: input.thread_id,
@@ -170,7 +173,7 @@ fn list_events(cx: &Read<'_>, input: &ListEvents) -> Result<EventPage> {
 }
 
 /// The events that a reader requests. The inputs of operations are flat, so they repeat its fields.
-struct Selection {
+struct EventSelection {
     workspace_id: WorkspaceId,
     channel_id: Option<ChannelId>,
     thread_id: Option<ThreadId>,
@@ -227,8 +230,13 @@ pub(super) fn sees_thread(cx: &Read<'_>, thread: ThreadId) -> Result<bool> {
 ///
 /// The head is read first: everything up to it is committed, so a page without events has covered all of
 /// that.
-fn page(cx: &Read<'_>, wanted: &Selection, after: Option<i64>, limit: Option<Limit>) -> Result<EventPage> {
-    let Selection { workspace_id, channel_id, thread_id, member_id, kind } = wanted;
+fn page(
+    cx: &Read<'_>,
+    wanted: &EventSelection,
+    after: Option<i64>,
+    limit: Option<Limit>,
+) -> Result<EventPage> {
+    let EventSelection { workspace_id, channel_id, thread_id, member_id, kind } = wanted;
     let range = LogRange::read(cx)?;
     let room_lsn = range.head;
     let after = after.unwrap_or(range.beginning());
@@ -241,14 +249,15 @@ fn page(cx: &Read<'_>, wanted: &Selection, after: Option<i64>, limit: Option<Lim
             return Ok(EventPage { events: Page::whole(Vec::new()), after_id, room_lsn });
         }
         Some(thread) => (PAGE_OF_THREAD, cx.horizon(HORIZON_OF_THREAD, &[&thread], after)?),
-        None => (PAGE, Horizon::above(after, room_lsn)),
+        None => (PAGE, ScanHorizon::above(after, room_lsn)),
     };
-    let sight = cx.caller().sight.params();
+    let visibility = cx.caller().visibility.params();
     let last = room_lsn.min(horizon.up_to());
     let rows = rows_to_read(limit);
-    let params = sight.and(&[workspace_id, &after, &last, channel_id, thread_id, member_id, kind, &rows]);
+    let params =
+        visibility.and(&[workspace_id, &after, &last, channel_id, thread_id, member_id, kind, &rows]);
     let stored = Page::within(horizon, cx.rows(sql, &params)?, limit, |event: &StoredEvent| event.lsn);
-    let events = open_words(cx, stored)?;
+    let events = open_content(cx, stored)?;
     let after_id = events.next_cursor().map_or(after.max(room_lsn), |cursor| cursor.0);
     Ok(EventPage { events, after_id, room_lsn })
 }
@@ -268,7 +277,7 @@ fn page(cx: &Read<'_>, wanted: &Selection, after: Option<i64>, limit: Option<Lim
 #[serde(deny_unknown_fields)]
 pub struct WaitForEvent {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     /// Only events after this one; 0 is the beginning of a log that was never pruned.
     after_id: Count<0, { i64::MAX }>,
     /// Only events in this channel.
@@ -301,7 +310,7 @@ impl LongPoll for WaitForEvent {
 }
 
 fn wait_for_event(cx: &Read<'_>, input: &mut WaitForEvent) -> Result<Poll<EventPage>> {
-    let wanted = Selection {
+    let wanted = EventSelection {
         workspace_id: input.workspace_id.of(cx)?,
         channel_id: input.channel_id,
         thread_id: input.thread_id,
@@ -333,7 +342,7 @@ fn wait_for_event(cx: &Read<'_>, input: &mut WaitForEvent) -> Result<Poll<EventP
 #[serde(deny_unknown_fields)]
 struct VerifyEventChain {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     /// A head that the log must contain, as `LSN:HASH`, such as one that an earlier call returned.
     #[schemars(regex(pattern = r"^[0-9]{1,18}:(sha256:)?[0-9A-Fa-f]{64}$"))]
     expect_head: Option<Text<3, HEAD_MAX>>,
@@ -375,24 +384,24 @@ impl Source for Read<'_> {
 }
 
 /// A verification, which begins with its first page.
-struct Verifying {
+struct BegunVerification {
     expected: Option<ExpectedHead>,
-    begun: Option<Verification>,
+    begun: Option<LogVerification>,
 }
 
-fn begin_verification(input: &VerifyEventChain, _: &Shared, _: Time) -> Result<Verifying> {
+fn begin_verification(input: &VerifyEventChain, _: &SharedState, _: Time) -> Result<BegunVerification> {
     let expected = input.expect_head.as_deref().map(str::parse::<ExpectedHead>).transpose()?;
-    Ok(Verifying { expected, begun: None })
+    Ok(BegunVerification { expected, begun: None })
 }
 
 fn verify_next_page(
     cx: &Read<'_>,
     input: &VerifyEventChain,
-    verifying: &mut Verifying,
+    verifying: &mut BegunVerification,
 ) -> Result<Option<ChainVerifyReport>> {
     let workspace_id = input.workspace_id.of(cx)?;
     let expected = verifying.expected.take();
-    let begun = verifying.begun.get_or_insert_with(|| Verification::new(workspace_id, expected));
+    let begun = verifying.begun.get_or_insert_with(|| LogVerification::new(workspace_id, expected));
     begun.next_page(cx)?.map(verdict).transpose()
 }
 

@@ -4,18 +4,18 @@
 //! - `catch_up`: reads the whole log as a chain, and `tombstones`: lists the withdrawn messages
 //! - `checkpoints`: keeps the trees over the logs for signing, and `snapshot`: returns the state at the head
 //! - `census`: counts the events of each kind
-//! - `room`: returns the addresses of the log and its head
+//! - `workspace_address`: returns the addresses of the log and its head
 //! - `subscriptions`: follows the log as it grows
 //! - `resource_subscriptions`: stores the MCP resources that a token is subscribed to
-//! - `taps`: stores how far each consumer inside the service has read each log
+//! - `internal_consumers`: stores how far each consumer inside the service has read each log
 
 mod catch_up;
 mod tombstones;
 pub(crate) mod events;
-pub(crate) mod room;
+pub(crate) mod workspace_address;
 pub(crate) mod checkpoints;
 pub(crate) mod snapshot;
 pub(crate) mod subscriptions;
 pub(crate) mod resource_subscriptions;
-pub(crate) mod taps;
+pub(crate) mod internal_consumers;
 pub(crate) mod census;

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::id::TokenId;
 use crate::identity::sessions::ended_rows;
 use crate::limits::RESOURCE_SUBSCRIPTIONS_MAX;
-use crate::op::{Admission, Dispatch, Feature, OwnWork, Read, Records, Surface, Write};
+use crate::op::{Admission, Dispatch, Feature, Read, Records, ServiceWork, Surface, Write};
 use crate::stream::events::WAIT_FOR_EVENT;
 
 /// How long a subscription lasts.
@@ -22,7 +22,7 @@ const TABLE: &str = "resource_subscriptions";
 
 pub(crate) fn feature() -> Feature {
     Feature::new().chore(ended_rows(TABLE, Duration::ZERO, ANY_OVER, REMOVE_OVER)).records(vec![
-        Records::table(TABLE, "token_id uri").first_to_go().through("token_id", "tokens").stays(),
+        Records::table(TABLE, "token_id uri").erased_first().through("token_id", "tokens").stays(),
     ])
 }
 
@@ -56,9 +56,9 @@ impl ResourceSubscriptions<'_> {
     }
 }
 
-async fn token_of(dispatch: &Arc<Dispatch>, admission: Admission) -> Result<(OwnWork, Option<TokenId>)> {
+async fn token_of(dispatch: &Arc<Dispatch>, admission: Admission) -> Result<(ServiceWork, Option<TokenId>)> {
     let operation = WAIT_FOR_EVENT.operation(&dispatch.table)?;
-    let read = |cx: &Read<'_>| Ok((OwnWork::caused_by(cx.caller()), cx.caller().token_id));
+    let read = |cx: &Read<'_>| Ok((ServiceWork::caused_by(cx.caller()), cx.caller().token_id));
     dispatch.read_for(operation, admission, false, read).await
 }
 

@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 
 use crate::capability::Capability::WorkspaceRead;
 use crate::conversation::messages::are_purged;
-use crate::conversation::places::visible_at;
+use crate::conversation::visibility::visible_at;
 use crate::error::{Error, Result};
 use crate::id::{ChannelId, MemberId, MessageId, ThreadId};
 use crate::identity::floor::LogRange;
-use crate::identity::workspaces::Here;
+use crate::identity::workspaces::OwnWorkspaceId;
 use crate::op::{Operation, Read, read};
 use crate::page::Limit;
-use crate::page::{Cursor, Horizon, Page, rows_to_read};
+use crate::page::{Cursor, Page, ScanHorizon, rows_to_read};
 use crate::store::columns;
 use crate::text::Count;
 use crate::time::Time;
@@ -46,7 +46,7 @@ pub(super) fn operation() -> Operation {
 #[serde(deny_unknown_fields)]
 struct ListTombstones {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     /// Only messages in this channel.
     channel_id: Option<ChannelId>,
     /// Only messages in this thread.
@@ -81,7 +81,7 @@ struct Tombstone {
 }
 
 /// The event of a withdrawal.
-struct Withdrawal {
+struct WithdrawalEvent {
     lsn: i64,
     at: Time,
     channel_id: ChannelId,
@@ -90,12 +90,12 @@ struct Withdrawal {
 }
 
 columns! {
-    withdrawal_columns: Withdrawal as e { lsn, at, channel_id, thread_id, payload }
+    withdrawal_columns: WithdrawalEvent as e { lsn, at, channel_id, thread_id, payload }
 }
 
 /// The payload of a withdrawal.
 #[derive(Deserialize)]
-struct Withdrawn {
+struct WithdrawalPayload {
     message_id: MessageId,
     author_id: Option<MemberId>,
     withdrawn_by: Option<MemberId>,
@@ -106,21 +106,23 @@ fn list_tombstones(cx: &Read<'_>, input: &ListTombstones) -> Result<Page<Tombsto
     let limit = Limit::new(input.limit.map_or(DEFAULT, Count::get)).map_err(Error::internal)?;
     let after = Cursor::after(input.cursor).max(LogRange::read(cx)?.beginning());
     let most = rows_to_read(Some(limit));
-    let horizon: Horizon = cx.horizon(HORIZON, &[&workspace_id], after)?;
-    let sight = cx.caller().sight.params();
+    let horizon: ScanHorizon = cx.horizon(HORIZON, &[&workspace_id], after)?;
+    let visibility = cx.caller().visibility.params();
     let last = horizon.up_to();
     let ListTombstones { channel_id, thread_id, .. } = input;
-    let params = sight.and(&[&workspace_id, &after, &last, channel_id, thread_id, &most]);
-    let page = Page::within(horizon, cx.rows(LIST, &params)?, Some(limit), |event: &Withdrawal| event.lsn);
+    let params = visibility.and(&[&workspace_id, &after, &last, channel_id, thread_id, &most]);
+    let page =
+        Page::within(horizon, cx.rows(LIST, &params)?, Some(limit), |event: &WithdrawalEvent| event.lsn);
     let withdrawn = page.try_map(|event| {
-        let what: Withdrawn = serde_json::from_value(event.payload.clone()).map_err(Error::internal)?;
+        let what: WithdrawalPayload =
+            serde_json::from_value(event.payload.clone()).map_err(Error::internal)?;
         Ok((event, what))
     })?;
     let ids: Vec<MessageId> = withdrawn.items().iter().map(|(_, what)| what.message_id).collect();
     let purged = are_purged(cx, &ids)?;
     withdrawn.try_filter_map(|(event, what)| {
-        let Withdrawn { message_id, author_id, withdrawn_by } = what;
-        let Withdrawal { lsn, at: withdrawn_at, channel_id, thread_id, .. } = event;
+        let WithdrawalPayload { message_id, author_id, withdrawn_by } = what;
+        let WithdrawalEvent { lsn, at: withdrawn_at, channel_id, thread_id, .. } = event;
         let purged = purged.contains(&message_id);
         let tombstone = Tombstone {
             message_id,

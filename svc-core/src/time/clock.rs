@@ -1,14 +1,14 @@
 //! The service's clock: the machine's, or on Postgres the database's, so that servers agree.
 //!
 //! Between two readings, time passes by the monotonic clock. If a clock is set by more than a little, the
-//! service follows it only once that has lasted (see [`Steady`]); until then it is logged and shown. A clock
-//! that is ahead when a process starts is followed from the start: only stored times could be compared with
-//! it.
+//! service follows it only once that has lasted (see [`SteadyClock`]); until then it is logged and shown. A
+//! clock that is ahead when a process starts is followed from the start: only stored times could be compared
+//! with it.
 
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-use super::steady::{Finding, Reading, Steady};
+use super::steady::{ClockOffset, ReadingResult, SteadyClock};
 use super::{Monotonic, Time};
 use crate::limits::{CLOCK_STEP_COUNTS_AFTER, CLOCK_STEP_MIN};
 use crate::sync::lock;
@@ -22,7 +22,7 @@ pub struct Clock(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     source: Source,
-    followed: Mutex<Followed>,
+    followed: Mutex<FollowedClocks>,
 }
 
 #[derive(Debug)]
@@ -35,22 +35,22 @@ enum Source {
 
 /// State of the followed clocks, which may be set.
 #[derive(Debug, Default)]
-struct Followed {
-    machine: Option<Steady>,
+struct FollowedClocks {
+    machine: Option<SteadyClock>,
     /// The database's clock, once it was read.
-    database: Option<Steady>,
+    database: Option<SteadyClock>,
     /// The latest time that was handed out or, at the start, was stored.
     latest: Option<Time>,
 }
 
 /// The state of a mock clock: the times that it shows, and its sleepers.
 struct MockTime {
-    shown: Mutex<Shown>,
+    shown: Mutex<ClockReading>,
     sleepers: Mutex<Vec<Weak<dyn Sleeper>>>,
 }
 
 #[derive(Clone, Copy)]
-struct Shown {
+struct ClockReading {
     wall: Time,
     /// The time that the clock of any database shows.
     database: Time,
@@ -85,7 +85,7 @@ impl Clock {
 
     /// Creates a clock that shows `start` until it is advanced.
     pub fn mock(start: Time) -> Self {
-        let shown = Shown { wall: start, database: start, monotonic: Monotonic::default() };
+        let shown = ClockReading { wall: start, database: start, monotonic: Monotonic::default() };
         Self::of(Source::Mock(MockTime { shown: Mutex::new(shown), sleepers: Mutex::default() }))
     }
 
@@ -99,7 +99,7 @@ impl Clock {
         let monotonic = self.monotonic();
         let wall = self.0.source.wall();
         let ahead = wall.micros().saturating_sub(monotonic.signed_micros());
-        let reading = Reading { at_least: ahead, at_most: ahead };
+        let reading = ClockOffset { at_least: ahead, at_most: ahead };
         let finding = follow(&mut followed.machine, reading, monotonic);
         let counts = followed.database.or(followed.machine).map_or(ahead, |counts| counts.ahead());
         let now = Time::from_micros(ahead_of(monotonic, counts));
@@ -120,7 +120,7 @@ impl Clock {
             Source::Mock(mock) => lock(&mock.shown).database,
         };
         let ahead_at = |moment: Monotonic| shown.micros().saturating_sub(moment.signed_micros());
-        let reading = Reading { at_least: ahead_at(now), at_most: ahead_at(asked) };
+        let reading = ClockOffset { at_least: ahead_at(now), at_most: ahead_at(asked) };
         if followed.database.is_none() {
             // Before this, the machine's clock was followed.
             followed.latest = None;
@@ -145,7 +145,7 @@ impl Clock {
     pub fn remark(&self) -> Option<String> {
         let now = self.now();
         let followed = lock(&self.0.followed);
-        let step = |name, steady: Option<Steady>| {
+        let step = |name, steady: Option<SteadyClock>| {
             let by = steady?.step()?;
             Some(format!("{name} was set {}, which does not count yet", span(by)))
         };
@@ -193,7 +193,7 @@ impl Clock {
 
     /// Moves a mock clock forward and wakes its sleepers; does nothing to the system's clock.
     pub fn advance(&self, span: Duration) {
-        self.move_mock(|shown| Shown {
+        self.move_mock(|shown| ClockReading {
             wall: shown.wall.plus(span),
             database: shown.database.plus(span),
             monotonic: shown.monotonic.plus(span),
@@ -209,7 +209,7 @@ impl Clock {
         }
         let mut followed = lock(&self.0.followed);
         (followed.machine, followed.database) = (None, None);
-        self.show(|shown| Shown { wall: to, database: to, ..shown });
+        self.show(|shown| ClockReading { wall: to, database: to, ..shown });
         drop(followed);
         self.wake_sleepers();
     }
@@ -218,14 +218,14 @@ impl Clock {
     ///
     /// Does nothing to the system's clock.
     pub fn step(&self, micros: i64) {
-        self.move_mock(|shown| Shown { wall: shown.wall.shifted(micros), ..shown });
+        self.move_mock(|shown| ClockReading { wall: shown.wall.shifted(micros), ..shown });
     }
 
     /// Sets the database's clock beneath a mock clock `micros` ahead, or back if they are negative.
     ///
     /// Does nothing to the system's clock.
     pub fn step_database(&self, micros: i64) {
-        self.move_mock(|shown| Shown { database: shown.database.shifted(micros), ..shown });
+        self.move_mock(|shown| ClockReading { database: shown.database.shifted(micros), ..shown });
     }
 
     /// Registers `sleeper` to be woken whenever a mock clock moves, for as long as it lives.
@@ -235,12 +235,12 @@ impl Clock {
         }
     }
 
-    fn move_mock(&self, next: impl FnOnce(Shown) -> Shown) {
+    fn move_mock(&self, next: impl FnOnce(ClockReading) -> ClockReading) {
         self.show(next);
         self.wake_sleepers();
     }
 
-    fn show(&self, next: impl FnOnce(Shown) -> Shown) {
+    fn show(&self, next: impl FnOnce(ClockReading) -> ClockReading) {
         if let Source::Mock(mock) = &self.0.source {
             let mut shown = lock(&mock.shown);
             *shown = next(*shown);
@@ -280,25 +280,27 @@ impl Source {
 const MACHINE: &str = "the machine's clock";
 const DATABASE: &str = "the database's clock";
 
-fn follow(steady: &mut Option<Steady>, reading: Reading, now: Monotonic) -> Option<Finding> {
+fn follow(steady: &mut Option<SteadyClock>, reading: ClockOffset, now: Monotonic) -> Option<ReadingResult> {
     match steady {
         Some(steady) => steady.follow(reading, now),
         None => {
-            *steady = Some(Steady::new(reading, now));
+            *steady = Some(SteadyClock::new(reading, now));
             None
         }
     }
 }
 
-fn report(clock: &'static str, finding: Option<Finding>) {
+fn report(clock: &'static str, finding: Option<ReadingResult>) {
     match finding {
         None => {}
-        Some(Finding::Begun(by)) => {
+        Some(ReadingResult::Begun(by)) => {
             let secs = CLOCK_STEP_COUNTS_AFTER.as_secs();
             tracing::warn!("{clock} was set {}: that counts if it lasts {secs} s", span(by));
         }
-        Some(Finding::Undone) => tracing::warn!("{clock} is right again: nothing has followed from it"),
-        Some(Finding::Counted(by)) => tracing::warn!("{clock} was set {}: that counts from now on", span(by)),
+        Some(ReadingResult::Undone) => tracing::warn!("{clock} is right again: nothing has followed from it"),
+        Some(ReadingResult::Counted(by)) => {
+            tracing::warn!("{clock} was set {}: that counts from now on", span(by))
+        }
     }
 }
 

@@ -94,7 +94,7 @@ impl<'de> Deserialize<'de> for Time {
         let at: Result<jiff::Timestamp, _> = text.parse();
         match at {
             Ok(at) => Ok(Self(at.as_microsecond()).min(Self::LAST)),
-            Err(_) if is_beyond_the_last(&text) => Ok(Self::LAST),
+            Err(_) if exceeds_last_time(&text) => Ok(Self::LAST),
             Err(_) => Err(de::Error::custom("expected an RFC 3339 time such as 2026-01-31T12:00:00Z")),
         }
     }
@@ -103,7 +103,7 @@ impl<'de> Deserialize<'de> for Time {
 /// Returns whether `text` is in the last hours of the year 9999.
 ///
 /// Many clients send that for "never", and no timestamp can hold it.
-fn is_beyond_the_last(text: &str) -> bool {
+fn exceeds_last_time(text: &str) -> bool {
     let Ok(pieces) = jiff::fmt::temporal::Pieces::parse(text) else { return false };
     pieces.date().year() == 9999 && pieces.time().is_some() && pieces.offset().is_some()
 }

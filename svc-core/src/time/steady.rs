@@ -11,12 +11,12 @@ use super::Monotonic;
 ///
 /// It is read between two readings of the monotonic clock, and may be anywhere between them.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reading {
+pub(super) struct ClockOffset {
     pub at_least: i64,
     pub at_most: i64,
 }
 
-impl Reading {
+impl ClockOffset {
     /// Returns the value within the reading that is closest to `ahead`.
     fn closest_to(self, ahead: i64) -> i64 {
         ahead.max(self.at_least).min(self.at_most)
@@ -25,18 +25,18 @@ impl Reading {
 
 /// The followed state of a clock.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Steady {
+pub(super) struct SteadyClock {
     /// How many microseconds it is ahead, without steps that do not apply yet.
     ahead: i64,
     /// The same some time ago. Steps are measured from it, so that many small ones add up to a large one.
     before: i64,
     before_at: Monotonic,
-    step: Option<Step>,
+    step: Option<PendingStep>,
 }
 
 /// A step that does not apply yet.
 #[derive(Clone, Copy, Debug)]
-struct Step {
+struct PendingStep {
     /// How far ahead the clock has been since the step.
     ahead: i64,
     since: Monotonic,
@@ -44,7 +44,7 @@ struct Step {
 
 /// Result of a reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Finding {
+pub(super) enum ReadingResult {
     /// The clock was set, by this many microseconds.
     Begun(i64),
     /// The clock has gone back to where it was.
@@ -53,9 +53,9 @@ pub(super) enum Finding {
     Counted(i64),
 }
 
-impl Steady {
+impl SteadyClock {
     /// Follows a clock from its first reading, as if the reply had taken no time.
-    pub fn new(first: Reading, now: Monotonic) -> Self {
+    pub fn new(first: ClockOffset, now: Monotonic) -> Self {
         let ahead = first.at_least;
         Self { ahead, before: ahead, before_at: now, step: None }
     }
@@ -71,14 +71,14 @@ impl Steady {
     }
 
     /// Applies a reading at `now`.
-    pub fn follow(&mut self, reading: Reading, now: Monotonic) -> Option<Finding> {
+    pub fn follow(&mut self, reading: ClockOffset, now: Monotonic) -> Option<ReadingResult> {
         let found = reading.closest_to(self.ahead);
         if is_small(found, self.before) {
             self.ahead = found;
             if now.since(self.before_at) >= CLOCK_STEP_COUNTS_AFTER {
                 (self.before, self.before_at) = (found, now);
             }
-            return self.step.take().map(|_| Finding::Undone);
+            return self.step.take().map(|_| ReadingResult::Undone);
         }
         match self.step {
             Some(step) if is_small(reading.closest_to(step.ahead), step.ahead) => {
@@ -87,11 +87,11 @@ impl Steady {
                 }
                 let by = found.saturating_sub(self.ahead);
                 *self = Self { ahead: found, before: found, before_at: now, step: None };
-                Some(Finding::Counted(by))
+                Some(ReadingResult::Counted(by))
             }
             _ => {
-                self.step = Some(Step { ahead: found, since: now });
-                Some(Finding::Begun(found.saturating_sub(self.ahead)))
+                self.step = Some(PendingStep { ahead: found, since: now });
+                Some(ReadingResult::Begun(found.saturating_sub(self.ahead)))
             }
         }
     }
@@ -111,22 +111,22 @@ mod tests {
     const DAY: i64 = 86_400 * SECOND;
 
     /// A followed clock, and the time.
-    struct Followed(Steady, Monotonic);
+    struct Followed(SteadyClock, Monotonic);
 
     impl Followed {
         fn new() -> Self {
             let start = Monotonic::default();
-            Self(Steady::new(Reading { at_least: 5, at_most: 5 }, start), start)
+            Self(SteadyClock::new(ClockOffset { at_least: 5, at_most: 5 }, start), start)
         }
 
         /// Applies a reading after `secs` more in which the clock is `ahead` of its first reading.
-        fn after(&mut self, secs: u64, ahead: i64) -> Option<Finding> {
+        fn after(&mut self, secs: u64, ahead: i64) -> Option<ReadingResult> {
             self.after_between(secs, ahead, ahead)
         }
 
-        fn after_between(&mut self, secs: u64, at_least: i64, at_most: i64) -> Option<Finding> {
+        fn after_between(&mut self, secs: u64, at_least: i64, at_most: i64) -> Option<ReadingResult> {
             self.1 = self.1.plus(Duration::from_secs(secs));
-            self.0.follow(Reading { at_least: 5 + at_least, at_most: 5 + at_most }, self.1)
+            self.0.follow(ClockOffset { at_least: 5 + at_least, at_most: 5 + at_most }, self.1)
         }
 
         fn ahead(&self) -> i64 {
@@ -146,10 +146,10 @@ mod tests {
     fn a_step_counts_once_it_has_lasted() {
         for step in [10 * SECOND + 1, DAY, -10 * SECOND - 1, -DAY] {
             let mut clock = Followed::new();
-            assert_eq!(clock.after(7, step), Some(Finding::Begun(step)));
+            assert_eq!(clock.after(7, step), Some(ReadingResult::Begun(step)));
             assert_eq!((clock.ahead(), clock.0.step()), (0, Some(step)));
             assert_eq!((clock.after(59, step + step.signum()), clock.ahead()), (None, 0), "it may drift");
-            assert_eq!(clock.after(1, step), Some(Finding::Counted(step)));
+            assert_eq!(clock.after(1, step), Some(ReadingResult::Counted(step)));
             assert_eq!((clock.ahead(), clock.0.step()), (step, None));
             assert_eq!((clock.after(1, step), clock.ahead()), (None, step));
         }
@@ -158,26 +158,33 @@ mod tests {
     #[test]
     fn a_clock_that_goes_back_in_time_was_never_set() {
         let mut clock = Followed::new();
-        assert_eq!(clock.after(1, DAY), Some(Finding::Begun(DAY)));
-        assert_eq!((clock.after(59, 1), clock.ahead()), (Some(Finding::Undone), 1));
-        assert_eq!((clock.after(1, DAY), clock.ahead()), (Some(Finding::Begun(DAY - 1)), 1), "begun anew");
+        assert_eq!(clock.after(1, DAY), Some(ReadingResult::Begun(DAY)));
+        assert_eq!((clock.after(59, 1), clock.ahead()), (Some(ReadingResult::Undone), 1));
+        assert_eq!(
+            (clock.after(1, DAY), clock.ahead()),
+            (Some(ReadingResult::Begun(DAY - 1)), 1),
+            "begun anew"
+        );
         assert_eq!((clock.after(59, DAY), clock.ahead()), (None, 1));
     }
 
     #[test]
     fn another_step_begins_anew() {
         let mut clock = Followed::new();
-        assert_eq!(clock.after(1, DAY), Some(Finding::Begun(DAY)));
-        assert_eq!(clock.after(59, 2 * DAY), Some(Finding::Begun(2 * DAY)));
+        assert_eq!(clock.after(1, DAY), Some(ReadingResult::Begun(DAY)));
+        assert_eq!(clock.after(59, 2 * DAY), Some(ReadingResult::Begun(2 * DAY)));
         assert_eq!((clock.after(59, 2 * DAY), clock.ahead()), (None, 0));
-        assert_eq!((clock.after(1, 2 * DAY), clock.ahead()), (Some(Finding::Counted(2 * DAY)), 2 * DAY));
+        assert_eq!(
+            (clock.after(1, 2 * DAY), clock.ahead()),
+            (Some(ReadingResult::Counted(2 * DAY)), 2 * DAY)
+        );
     }
 
     #[test]
     fn many_small_steps_are_a_large_one() {
         let mut clock = Followed::new();
         assert_eq!((clock.after(1, 9 * SECOND), clock.ahead()), (None, 9 * SECOND));
-        assert_eq!(clock.after(1, 18 * SECOND), Some(Finding::Begun(9 * SECOND)));
+        assert_eq!(clock.after(1, 18 * SECOND), Some(ReadingResult::Begun(9 * SECOND)));
         assert_eq!(clock.after(1, 27 * SECOND), None, "it moves on with the clock");
         assert_eq!(clock.ahead(), 9 * SECOND);
         let mut slow = Followed::new();
@@ -194,6 +201,6 @@ mod tests {
         assert_eq!((clock.after_between(1, -30 * SECOND, -SECOND), clock.ahead()), (None, -SECOND));
         assert_eq!((clock.after_between(1, SECOND, DAY), clock.ahead()), (None, SECOND));
         let step = clock.after_between(1, 20 * SECOND, DAY);
-        assert_eq!((step, clock.ahead()), (Some(Finding::Begun(19 * SECOND)), SECOND));
+        assert_eq!((step, clock.ahead()), (Some(ReadingResult::Begun(19 * SECOND)), SECOND));
     }
 }

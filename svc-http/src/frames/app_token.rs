@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use svc_core::op::{self, Reply};
 use svc_core::{Code, Error, Result};
 
-use super::{Framing, Received};
-use crate::decode::{self, Plus, Text};
+use super::{Framing, ReceivedRequest};
+use crate::decode::{self, PlusSign, TextFields};
 use crate::encode::{self, Response};
 use crate::state::ServerState;
 
@@ -24,7 +24,7 @@ const BASIC: HeaderValue = HeaderValue::from_static("Basic realm=\"svc\", charse
 pub(super) struct AppToken;
 
 impl Framing for AppToken {
-    fn input(&self, received: Received) -> Result<op::Input> {
+    fn input(&self, received: ReceivedRequest) -> Result<op::Input> {
         if received.head.uri.query().is_some_and(|query| !query.is_empty()) {
             return Err(invalid("the parameters belong in the body, not in the address"));
         }
@@ -52,7 +52,7 @@ impl Framing for AppToken {
 
 /// The parameters in the body of a request.
 #[derive(Default, Deserialize, Serialize)]
-struct Parameters {
+struct BodyParameters {
     grant_type: Option<String>,
     client_id: Option<String>,
     client_secret: Option<String>,
@@ -60,15 +60,15 @@ struct Parameters {
 }
 
 /// The credentials of a client in an Authorization header.
-struct Basic {
+struct BasicCredentials {
     id: String,
     secret: String,
 }
 
-impl Parameters {
+impl BodyParameters {
     /// Adds the credentials of the Authorization header. The body may repeat the id, as many clients do.
-    fn by(self, basic: Option<Basic>) -> Result<Self> {
-        let Some(Basic { id, secret }) = basic else { return Ok(self) };
+    fn by(self, basic: Option<BasicCredentials>) -> Result<Self> {
+        let Some(BasicCredentials { id, secret }) = basic else { return Ok(self) };
         let is_sent = |field: &Option<String>| field.as_ref().is_some_and(|value| !value.is_empty());
         if is_sent(&self.client_secret) || (is_sent(&self.client_id) && self.client_id.as_ref() != Some(&id))
         {
@@ -84,21 +84,21 @@ fn is_form(headers: &HeaderMap) -> bool {
     media.eq_ignore_ascii_case("application/x-www-form-urlencoded")
 }
 
-fn json(body: &[u8]) -> Result<Parameters> {
+fn json(body: &[u8]) -> Result<BodyParameters> {
     if body.is_empty() {
-        return Ok(Parameters::default());
+        return Ok(BodyParameters::default());
     }
     serde_json::from_slice(body).map_err(|_| {
         invalid("the body is not a JSON object whose parameters are texts, each of which comes once")
     })
 }
 
-fn form(body: &[u8]) -> Result<Parameters> {
+fn form(body: &[u8]) -> Result<BodyParameters> {
     let unread = |_| invalid("the form is not percent-encoded UTF-8, or has too many fields");
     let body = std::str::from_utf8(body).map_err(|_| invalid("the form is not UTF-8"))?;
-    let mut fields = Text::new();
+    let mut fields = TextFields::new();
     decode::query(Some(body), &mut fields).map_err(unread)?;
-    let mut sent = Parameters::default();
+    let mut sent = BodyParameters::default();
     for (name, value) in fields {
         let field = match name.as_str() {
             "grant_type" => &mut sent.grant_type,
@@ -117,7 +117,7 @@ fn form(body: &[u8]) -> Result<Parameters> {
 /// Returns the credentials in the Authorization header, or `None` for another scheme.
 ///
 /// Id and secret are form-encoded before they are joined (RFC 6749, 2.3.1).
-fn basic(headers: &HeaderMap) -> Result<Option<Basic>> {
+fn basic(headers: &HeaderMap) -> Result<Option<BasicCredentials>> {
     let mut values = headers.get_all(AUTHORIZATION).iter();
     let first = values.next();
     let more = values.next();
@@ -136,8 +136,8 @@ fn basic(headers: &HeaderMap) -> Result<Option<Basic>> {
     let joined = STANDARD.decode(encoded.trim()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
     let joined = joined.ok_or_else(unread)?;
     let (id, secret) = joined.split_once(':').ok_or_else(unread)?;
-    let unescaped = |text| decode::unescape(text, Plus::IsSpace).map_err(|_| unread());
-    Ok(Some(Basic { id: unescaped(id)?, secret: unescaped(secret)? }))
+    let unescaped = |text| decode::unescape(text, PlusSign::IsSpace).map_err(|_| unread());
+    Ok(Some(BasicCredentials { id: unescaped(id)?, secret: unescaped(secret)? }))
 }
 
 fn invalid(detail: &'static str) -> Error {
@@ -213,13 +213,13 @@ mod tests {
 
     #[test]
     fn a_client_authenticates_in_one_way() {
-        let sent = |id: &str, secret: &str| Parameters {
+        let sent = |id: &str, secret: &str| BodyParameters {
             client_id: Some(id.to_owned()),
             client_secret: Some(secret.to_owned()),
-            ..Parameters::default()
+            ..BodyParameters::default()
         };
-        let basic = || Some(Basic { id: "a".to_owned(), secret: "b".to_owned() });
-        assert!(Parameters::default().by(basic()).is_ok() && sent("a", "").by(basic()).is_ok());
+        let basic = || Some(BasicCredentials { id: "a".to_owned(), secret: "b".to_owned() });
+        assert!(BodyParameters::default().by(basic()).is_ok() && sent("a", "").by(basic()).is_ok());
         assert!(sent("a", "b").by(None).is_ok());
         for (id, secret) in [("a", "b"), ("", "b"), ("c", "")] {
             assert!(sent(id, secret).by(basic()).is_err(), "{id} {secret}");

@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use hyper::header::{HeaderValue, VARY};
 use svc_core::{Code, Error, Result};
 
-use super::{Call, Framing, in_usual_steps};
+use super::{FrameCall, Framing, in_usual_steps};
 use crate::encode::{self, Response};
 use crate::html::Form;
 use crate::state::ServerState;
@@ -25,13 +25,13 @@ impl Framing for Approval {
         ui::protected(encode::problem(error))
     }
 
-    fn respond<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Response>> {
+    fn respond<'a>(&'a self, call: FrameCall<'a>) -> BoxFuture<'a, Result<Response>> {
         Box::pin(self.open(call))
     }
 }
 
 impl Approval {
-    async fn open(&self, call: Call<'_>) -> Result<Response> {
+    async fn open(&self, call: FrameCall<'_>) -> Result<Response> {
         let form = call.form()?;
         let board = &call.state.board;
         let path = call.uri()?.path().to_owned();

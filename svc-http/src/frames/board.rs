@@ -9,7 +9,7 @@ use hyper::StatusCode;
 use hyper::header::{HeaderValue, LOCATION};
 use svc_core::{Code, Error, Result};
 
-use super::{Call, Framing};
+use super::{FrameCall, Framing};
 use crate::encode::{self, Response};
 use crate::ui;
 
@@ -25,7 +25,7 @@ impl Framing for Board {
         ui::protected(encode::options(allow))
     }
 
-    fn respond<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Response>> {
+    fn respond<'a>(&'a self, call: FrameCall<'a>) -> BoxFuture<'a, Result<Response>> {
         Box::pin(async move {
             let takes_page = call.takes_page()?;
             match answer(call, takes_page).await {
@@ -36,7 +36,7 @@ impl Framing for Board {
     }
 }
 
-async fn answer(mut call: Call<'_>, takes_page: bool) -> Result<Response> {
+async fn answer(mut call: FrameCall<'_>, takes_page: bool) -> Result<Response> {
     let head = call.head().await?;
     let found = if call.redirects() { None } else { Some(serve(&call).await) };
     if let Some(Ok(response)) = found {
@@ -58,12 +58,12 @@ async fn answer(mut call: Call<'_>, takes_page: bool) -> Result<Response> {
     }
 }
 
-async fn serve(call: &Call<'_>) -> Result<Response> {
+async fn serve(call: &FrameCall<'_>) -> Result<Response> {
     call.state.board.response(call.uri()?.path(), call.headers()?).await
 }
 
 /// Returns the redirect to the board, with the query; at the root only for clients that want a page.
-fn go(call: &Call<'_>, takes_page: bool) -> Result<Response> {
+fn go(call: &FrameCall<'_>, takes_page: bool) -> Result<Response> {
     if call.uri()?.path() == "/" && !takes_page {
         return Err(Error::new(Code::UnknownRoute, "there is no route /; see GET /openapi.json"));
     }

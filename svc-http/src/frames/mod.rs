@@ -10,9 +10,9 @@
 //! which the core decodes into the row's type; text fields for a form, JSON for the rest),
 //! [`Framing::answer`] (the output, typed by [`Reply::output_as`] or encoded, to a response) and
 //! [`Framing::refusal`] (an error to a response). A frame with work before admission, or between two
-//! transactions, implements [`Framing::respond`] out of the same steps: [`Call::admit`], [`Call::read`],
-//! [`Call::run`], [`Call::reply`]. A row that finds its workspace by its input, and not by a credential, has
-//! a preflight that finds it, and acts there by `Write::within`.
+//! transactions, implements [`Framing::respond`] out of the same steps: [`FrameCall::admit`],
+//! [`FrameCall::read`], [`FrameCall::run`], [`FrameCall::reply`]. A row that finds its workspace by its
+//! input, and not by a credential, has a preflight that finds it, and acts there by `Write::within`.
 
 mod sessions;
 mod app_token;
@@ -37,14 +37,14 @@ use svc_core::capability::Needs;
 use svc_core::op::{self, Admission, Credential, Effect, Frame, Operation, Reply, Success};
 use svc_core::{Code, Error, Holder, Peer, Result};
 
-use crate::accept::Accepted;
-use crate::decode::{self, Text};
+use crate::accept::AcceptedTypes;
+use crate::decode::{self, TextFields};
 use crate::encode::{self, Response};
 use crate::html::Form;
 use crate::limits::body::{self, OPEN_BODY_MAX};
-use crate::limits::in_flight::{Busy, in_turns};
+use crate::limits::in_flight::{BusySlot, in_turns};
 use crate::origin::{Use, cookie_counts};
-use crate::state::{Link, ServerState, Unverified};
+use crate::state::{PeerLink, ServerState, UnverifiedRequest};
 
 /// One frame: the part that depends on bytes and headers.
 pub(super) trait Framing: Sync {
@@ -54,7 +54,7 @@ pub(super) trait Framing: Sync {
     }
 
     /// Returns the input of a row: by default from path, query and a JSON body, as for an operation.
-    fn input(&self, received: Received) -> Result<op::Input> {
+    fn input(&self, received: ReceivedRequest) -> Result<op::Input> {
         received.json()
     }
 
@@ -79,13 +79,13 @@ pub(super) trait Framing: Sync {
     }
 
     /// Returns the response of a request, unless it is refused: by default in the usual steps.
-    fn respond<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Response>> {
+    fn respond<'a>(&'a self, call: FrameCall<'a>) -> BoxFuture<'a, Result<Response>> {
         Box::pin(in_usual_steps(self, call))
     }
 }
 
 /// Admits the request by its head, reads it, and runs the row.
-async fn in_usual_steps<F: Framing + ?Sized>(framing: &F, mut call: Call<'_>) -> Result<Response> {
+async fn in_usual_steps<F: Framing + ?Sized>(framing: &F, mut call: FrameCall<'_>) -> Result<Response> {
     let head = call.head().await.map_err(|error| framing.unread(error))?;
     let admission = call.admit(head).await?;
     let received = call.read(&admission).await;
@@ -155,45 +155,45 @@ pub(crate) async fn handle(
     state: &ServerState,
     frame: Frame,
     row: &Arc<Operation>,
-    text: Result<Text>,
-    link: &Link,
+    text: Result<TextFields>,
+    link: &PeerLink,
     request: Request<Incoming>,
-    unverified: &mut Unverified,
+    unverified: &mut UnverifiedRequest,
 ) -> Response {
     let framing = framing(frame);
     let peer = state.peer(link, request.headers());
-    let call = Call { state, frame, row, link, peer, text, request: Some(request), unverified };
+    let call = FrameCall { state, frame, row, link, peer, text, request: Some(request), unverified };
     let responded =
         if framing.is_served(state) { framing.respond(call).await } else { call.not_served().await };
     responded.unwrap_or_else(|error| framing.refusal(&error))
 }
 
 /// A request of a framed row during its processing.
-pub(super) struct Call<'a> {
+pub(super) struct FrameCall<'a> {
     pub state: &'a ServerState,
     frame: Frame,
     row: &'a Arc<Operation>,
-    link: &'a Link,
+    link: &'a PeerLink,
     peer: Peer,
-    text: Result<Text>,
+    text: Result<TextFields>,
     /// Taken when the body is read.
     request: Option<Request<Incoming>>,
-    unverified: &'a mut Unverified,
+    unverified: &'a mut UnverifiedRequest,
 }
 
 /// A request that was completely read.
-pub(super) struct Received {
+pub(super) struct ReceivedRequest {
     /// The row to call.
     pub row: Arc<Operation>,
     /// The variables of the path.
-    pub text: Text,
+    pub text: TextFields,
     pub head: Parts,
     pub body: Bytes,
     /// Held until the body is decoded, if that occupies a thread.
-    _busy: Option<Busy>,
+    _busy: Option<BusySlot>,
 }
 
-impl Received {
+impl ReceivedRequest {
     /// Returns the input of JSON: the body's fields, and those of path and query.
     pub fn json(self) -> Result<op::Input> {
         let mut text = self.text;
@@ -202,7 +202,7 @@ impl Received {
     }
 }
 
-impl Call<'_> {
+impl FrameCall<'_> {
     /// Returns the head of the request for the core, with the credential that the frame accepts.
     ///
     /// If no credential is required, the Host must be one of this server's names.
@@ -225,7 +225,7 @@ impl Call<'_> {
 
     /// Returns whether its credential, if any, is outside of the head.
     fn is_open(&self) -> bool {
-        self.row.access().needs == Needs::Nothing || self.frame.takes() == op::Takes::Nothing
+        self.row.access().needs == Needs::Nothing || self.frame.takes() == op::AcceptedCredentials::Nothing
     }
 
     /// Returns whether the request comes from a page of this service, or from no page at all.
@@ -255,7 +255,7 @@ impl Call<'_> {
 
     /// Returns whether the client accepts pages by name, as a browser does.
     pub fn takes_page(&self) -> Result<bool> {
-        Ok(Accepted::of(self.headers()?).names("text", "html"))
+        Ok(AcceptedTypes::of(self.headers()?).names("text", "html"))
     }
 
     /// Returns the headers.
@@ -304,24 +304,24 @@ impl Call<'_> {
     }
 
     /// Reads the body of an admitted request.
-    pub async fn read(&mut self, admission: &Admission) -> Result<Received> {
+    pub async fn read(&mut self, admission: &Admission) -> Result<ReceivedRequest> {
         let holder = self.holder(admission);
         self.read_for(holder).await
     }
 
     /// Reads the body of a request whose credential is in it.
-    pub async fn read_unadmitted(&mut self) -> Result<Received> {
+    pub async fn read_unadmitted(&mut self) -> Result<ReceivedRequest> {
         self.read_for(Holder::at(self.peer)).await
     }
 
-    async fn read_for(&mut self, holder: Holder) -> Result<Received> {
+    async fn read_for(&mut self, holder: Holder) -> Result<ReceivedRequest> {
         let max = self.state.settings.body_max_bytes;
         let max = if self.is_open() { max.min(OPEN_BODY_MAX) } else { max };
         let request = self.request.take().ok_or_else(|| Error::internal("the request was read before"))?;
         let (head, body) = request.into_parts();
         let body = self.state.bodies.read(holder, &head.headers, body, max, self.frame.bodies()).await?;
         let busy = self.state.in_flight.busy_by(holder, body.len()).await?;
-        Ok(Received { row: Arc::clone(self.row), text: self.text.clone()?, head, body, _busy: busy })
+        Ok(ReceivedRequest { row: Arc::clone(self.row), text: self.text.clone()?, head, body, _busy: busy })
     }
 
     /// Returns the input of a row that takes only path variables, and discards the body.

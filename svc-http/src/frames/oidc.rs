@@ -14,7 +14,7 @@ use svc_core::ops::{BegunLogin, OidcCallback as Callback, OidcLogin as Login, Ta
 use svc_core::{Error, Result};
 
 use super::sessions::session_cookie;
-use super::{Call, Framing};
+use super::{FrameCall, Framing};
 use crate::encode::{self, Response};
 use crate::oidc::Provider;
 use crate::state::ServerState;
@@ -34,9 +34,9 @@ impl Framing for OidcLogin {
     }
 
     /// The provider is queried before anything is written, so that no sign-in begins that cannot continue.
-    fn respond<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Response>> {
+    fn respond<'a>(&'a self, call: FrameCall<'a>) -> BoxFuture<'a, Result<Response>> {
         Box::pin(async {
-            let reader = Reader::of(&call)?;
+            let reader = RefusalReader::of(&call)?;
             reader.told(begin(call).await)
         })
     }
@@ -53,22 +53,22 @@ impl Framing for OidcCallback {
     /// Takes the login first, then queries the provider, then begins the session.
     ///
     /// UserInfo is queried only about a person who has not signed in before.
-    fn respond<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Response>> {
+    fn respond<'a>(&'a self, call: FrameCall<'a>) -> BoxFuture<'a, Result<Response>> {
         Box::pin(async {
-            let reader = Reader::of(&call)?;
+            let reader = RefusalReader::of(&call)?;
             reader.told(finish(call).await)
         })
     }
 }
 
 /// The reader of a refusal: at these addresses a person, not a script.
-struct Reader {
+struct RefusalReader {
     /// The address of the board, for a client that accepts a page.
     board: Option<String>,
 }
 
-impl Reader {
-    fn of(call: &Call<'_>) -> Result<Self> {
+impl RefusalReader {
+    fn of(call: &FrameCall<'_>) -> Result<Self> {
         let board = call.state.location(call.uri()?.path(), "/ui/");
         Ok(Self { board: call.takes_page()?.then_some(board) })
     }
@@ -89,7 +89,7 @@ fn provider(state: &ServerState) -> Result<&Provider> {
     state.oidc.as_ref().ok_or_else(|| Error::internal("a route without a provider is served"))
 }
 
-async fn begin(mut call: Call<'_>) -> Result<Response> {
+async fn begin(mut call: FrameCall<'_>) -> Result<Response> {
     let state = call.state;
     let head = call.head().await?;
     let path = call.uri()?.path().to_owned();
@@ -119,7 +119,7 @@ async fn begin(mut call: Call<'_>) -> Result<Response> {
     call.run(admission, &input, |reply| or_problem(answer(reply))).await
 }
 
-async fn finish(mut call: Call<'_>) -> Result<Response> {
+async fn finish(mut call: FrameCall<'_>) -> Result<Response> {
     let state = call.state;
     let head = call.head().await?;
     let path = call.uri()?.path().to_owned();

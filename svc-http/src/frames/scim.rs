@@ -9,14 +9,14 @@ use hyper::StatusCode;
 use hyper::header::{CONTENT_TYPE, HeaderValue, LOCATION};
 use serde_json::{Map, Value, json};
 use svc_core::ignored;
-use svc_core::lenient::{self, Unread};
+use svc_core::lenient::{self, ReadFailure};
 use svc_core::op::{self, Reply};
 use svc_core::{Error, Result};
 
 use futures_util::future::BoxFuture;
 
-use super::{Call, Framing, Received};
-use crate::decode::{self, Text};
+use super::{FrameCall, Framing, ReceivedRequest};
+use crate::decode::{self, TextFields};
 use crate::encode::{self, Response};
 
 const SCIM: HeaderValue = HeaderValue::from_static("application/scim+json");
@@ -31,12 +31,12 @@ const QUERY: [&str; 7] =
 pub(super) struct Scim;
 
 impl Framing for Scim {
-    fn input(&self, received: Received) -> Result<op::Input> {
+    fn input(&self, received: ReceivedRequest) -> Result<op::Input> {
         let schema = received.row.input_schema();
         let none = Map::new();
         let fields = schema.get("properties").and_then(Value::as_object).unwrap_or(&none);
         let mut text = received.text;
-        let mut query = Text::new();
+        let mut query = TextFields::new();
         decode::query(received.head.uri.query(), &mut query)?;
         query.retain(|(name, _)| QUERY.contains(&name.as_str()) && fields.contains_key(name));
         let is_search = received.row.effect().changes_nothing();
@@ -60,7 +60,7 @@ impl Framing for Scim {
         refusal(error)
     }
 
-    fn respond<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Response>> {
+    fn respond<'a>(&'a self, call: FrameCall<'a>) -> BoxFuture<'a, Result<Response>> {
         Box::pin(async move {
             let own = call.state.own_address(call.uri()?, call.headers()?);
             let mut call = call;
@@ -80,9 +80,9 @@ impl Framing for Scim {
 fn members(body: &[u8], named: impl Fn(&str) -> Option<String>) -> Result<Map<String, Value>> {
     lenient::members(body, named).map_err(|unread| {
         let detail = match unread {
-            Unread::NotJson => "the body is not JSON",
-            Unread::NotAnObject => "the body is not a JSON object",
-            Unread::TooMany => "the body has too many values",
+            ReadFailure::NotJson => "the body is not JSON",
+            ReadFailure::NotAnObject => "the body is not a JSON object",
+            ReadFailure::TooMany => "the body has too many values",
         };
         Error::malformed(detail).with("scimType", "invalidSyntax")
     })

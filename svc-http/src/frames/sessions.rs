@@ -11,7 +11,7 @@ use svc_core::op::{self, Credential, Reply, SESSION_COOKIE};
 use svc_core::ops::{NewSession, SignIn as Input, SignedOut};
 use svc_core::{Code, Error, Result};
 
-use super::{Call, Framing, in_usual_steps};
+use super::{FrameCall, Framing, in_usual_steps};
 use crate::encode::{self, Response};
 use crate::state::ServerState;
 
@@ -32,13 +32,13 @@ impl Framing for SignIn {
     }
 
     /// Another site that could sign a person in here might make that person work in the attacker's account.
-    fn respond<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Response>> {
+    fn respond<'a>(&'a self, call: FrameCall<'a>) -> BoxFuture<'a, Result<Response>> {
         Box::pin(self.sign_in(call))
     }
 }
 
 impl SignIn {
-    async fn sign_in(&self, mut call: Call<'_>) -> Result<Response> {
+    async fn sign_in(&self, mut call: FrameCall<'_>) -> Result<Response> {
         let head = call.head().await?;
         call.count(head.clone()).await?;
         if !call.is_same_origin()? {
@@ -81,7 +81,7 @@ fn cookie(state: &ServerState, value: &str, max_age_secs: i64) -> Result<HeaderV
 pub(super) struct Session;
 
 impl Session {
-    async fn respond_to(&self, call: Call<'_>) -> Result<Response> {
+    async fn respond_to(&self, call: FrameCall<'_>) -> Result<Response> {
         let state = call.state;
         let signs_out = call.signs_out()?;
         let reads = call.changes_nothing();
@@ -117,7 +117,7 @@ impl Framing for Session {
         response
     }
 
-    fn respond<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Response>> {
+    fn respond<'a>(&'a self, call: FrameCall<'a>) -> BoxFuture<'a, Result<Response>> {
         Box::pin(self.respond_to(call))
     }
 }

@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use hyper::header::{HeaderValue, VARY};
 use svc_core::{Error, Result};
 
-use super::{Call, Framing};
+use super::{FrameCall, Framing};
 use crate::encode::{self, Response};
 use crate::html::Form;
 use crate::ui;
@@ -20,12 +20,12 @@ impl Framing for Unsubscribe {
         ui::protected(encode::problem(error))
     }
 
-    fn respond<'a>(&'a self, call: Call<'a>) -> BoxFuture<'a, Result<Response>> {
+    fn respond<'a>(&'a self, call: FrameCall<'a>) -> BoxFuture<'a, Result<Response>> {
         Box::pin(respond(call))
     }
 }
 
-async fn respond(call: Call<'_>) -> Result<Response> {
+async fn respond(call: FrameCall<'_>) -> Result<Response> {
     let board = call.state.location(call.uri()?.path(), "/ui/");
     let form = call.form()?;
     let is_question = call.changes_nothing();
@@ -41,7 +41,7 @@ async fn respond(call: Call<'_>) -> Result<Response> {
     Ok(response)
 }
 
-async fn answer(mut call: Call<'_>) -> Result<Response> {
+async fn answer(mut call: FrameCall<'_>) -> Result<Response> {
     let head = call.head_from_anywhere().await?;
     let admission = call.admit(head).await?;
     match call.input_of_path().await {

@@ -13,7 +13,7 @@ use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT, HeaderName, HeaderVa
 use hyper::{HeaderMap, Request, Version};
 use svc_core::mark::without_mark_bytes;
 use svc_core::share::Quotas;
-use svc_core::{Ceiling, Code, Error, Holder, Place, Result};
+use svc_core::{Ceiling, Code, Error, Holder, PlaceGuard, Result};
 use tokio::time::{Instant, timeout, timeout_at};
 
 /// Limit on the bytes of a body of a request without a required credential.
@@ -37,7 +37,7 @@ const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 pub(crate) const JSON: &[&str] = &["application/json"];
 
 /// The bodies that are being read.
-pub(crate) struct Bodies {
+pub(crate) struct BodyReader {
     bytes: Ceiling,
     unfinished: Ceiling,
 }
@@ -47,7 +47,7 @@ fn of_client(what: &'static str, all: usize, each: usize) -> Ceiling {
     Ceiling::new(what, all, Quotas { client: Some(each), ..Quotas::default() })
 }
 
-impl Bodies {
+impl BodyReader {
     pub fn new() -> Self {
         Self {
             bytes: Ceiling::new("bytes of request bodies", BYTES_MAX, Quotas::default()),
@@ -106,9 +106,9 @@ impl Bodies {
         B: Body<Data = Bytes> + Unpin,
     {
         let began = Instant::now();
-        let mut collected = Collected::default();
+        let mut collected = BodyBuffer::default();
         let mut unfinished = None;
-        let mut counted = None::<Place>;
+        let mut counted = None::<PlaceGuard>;
         loop {
             let now = Instant::now();
             if unfinished.is_none() && now >= began + SLOW_AFTER {
@@ -154,15 +154,15 @@ pub(crate) fn not_of_these_types(media: &[&str]) -> Error {
 
 /// Returns bytes that hold their share until they are dropped.
 pub(crate) fn held<T: Send + 'static>(bytes: Bytes, counts: T) -> Bytes {
-    Bytes::from_owner(Held { bytes, _counts: counts })
+    Bytes::from_owner(CountedBytes { bytes, _counts: counts })
 }
 
-struct Held<T> {
+struct CountedBytes<T> {
     bytes: Bytes,
     _counts: T,
 }
 
-impl<T> AsRef<[u8]> for Held<T> {
+impl<T> AsRef<[u8]> for CountedBytes<T> {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
@@ -178,13 +178,13 @@ fn allowed_time(received: usize) -> Duration {
 ///
 /// Several frames are kept in segments, because a growing buffer needs twice the size of its contents.
 #[derive(Default)]
-struct Collected {
+struct BodyBuffer {
     first: Bytes,
     segments: Vec<Vec<u8>>,
     len: usize,
 }
 
-impl Collected {
+impl BodyBuffer {
     fn len(&self) -> usize {
         self.len
     }
@@ -337,7 +337,7 @@ mod tests {
         max: usize,
     ) -> Result<Bytes, Code> {
         let holder = Holder::at([127, 0, 0, 1].into());
-        Bodies::new().read(holder, &headers(pairs), body, max, JSON).await.map_err(|error| error.code())
+        BodyReader::new().read(holder, &headers(pairs), body, max, JSON).await.map_err(|error| error.code())
     }
 
     fn full(text: &'static str) -> Full<Bytes> {
@@ -398,7 +398,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_bytes_of_a_body_count_from_the_first_until_they_are_dropped() {
-        let bodies = Bodies::new();
+        let bodies = BodyReader::new();
         let json = headers(&[("content-type", "application/json")]);
         let holder = |number| Holder::at([127, 0, 0, number].into());
         let size = 2 << 20;
@@ -430,7 +430,7 @@ mod tests {
 
     #[tokio::test]
     async fn one_workspace_leaves_bytes_of_bodies_to_others() {
-        let bodies = Bodies::new();
+        let bodies = BodyReader::new();
         let json = headers(&[("content-type", "application/json")]);
         let body = Bytes::from(vec![b' '; BYTES_MAX / 128]);
         let all_of = async |workspace: u8, client: u8| {

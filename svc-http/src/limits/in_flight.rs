@@ -13,7 +13,7 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use svc_core::share::Quotas;
-use svc_core::{Ceiling, Holder, Place, Result};
+use svc_core::{Ceiling, Holder, PlaceGuard, Result};
 use tokio::time::{Instant, timeout};
 
 /// The quota of one client is the limit divided by this.
@@ -46,20 +46,20 @@ impl InFlight {
     }
 
     /// Takes the slots of a request with a body of `bytes` bytes.
-    pub async fn take_all(&self, holder: Holder, bytes: usize) -> Result<(Place, Option<Busy>)> {
+    pub async fn take_all(&self, holder: Holder, bytes: usize) -> Result<(PlaceGuard, Option<BusySlot>)> {
         Ok((self.take(holder).await?, self.busy_by(holder, bytes).await?))
     }
 
     /// Waits for the second slot of a request with a body of this size, if that occupies a thread.
-    pub async fn busy_by(&self, holder: Holder, bytes: usize) -> Result<Option<Busy>> {
+    pub async fn busy_by(&self, holder: Holder, bytes: usize) -> Result<Option<BusySlot>> {
         if bytes >= LARGE_BODY { self.busy(holder).await.map(Some) } else { Ok(None) }
     }
 
     /// Waits for the second slot of a request that occupies a thread.
-    pub async fn busy(&self, holder: Holder) -> Result<Busy> {
+    pub async fn busy(&self, holder: Holder) -> Result<BusySlot> {
         let waited = timeout(TIMEOUT, self.busy.wait(holder, 1)).await;
         let place = waited.map_err(|_| self.busy.exhausted(holder, 1))??;
-        Ok(Busy { places: self.busy.clone(), holder, _place: place })
+        Ok(BusySlot { places: self.busy.clone(), holder, _place: place })
     }
 
     /// Returns the number of taken slots.
@@ -70,7 +70,7 @@ impl InFlight {
     /// Takes a slot, waiting in turn until there is one for the holder.
     ///
     /// Fails at once if all are taken, half of them by the holder's workspace.
-    pub async fn take(&self, holder: Holder) -> Result<Place> {
+    pub async fn take(&self, holder: Holder) -> Result<PlaceGuard> {
         match self.all.try_take(holder, 1) {
             Ok(place) => Ok(place),
             Err(_) if self.all.is_used_up_by(holder.workspace) => Err(self.all.exhausted(holder, 1)),
@@ -79,23 +79,23 @@ impl InFlight {
     }
 
     /// Takes a slot again for a request that has released its slot for a while, waiting in any case.
-    pub async fn take_again(&self, holder: Holder) -> Result<Place> {
+    pub async fn take_again(&self, holder: Holder) -> Result<PlaceGuard> {
         let waited = timeout(TIMEOUT, self.all.wait(holder, 1)).await;
         waited.map_err(|_| self.all.exhausted(holder, 1))?
     }
 }
 
 /// The second slot of a request that occupies a thread.
-pub(crate) struct Busy {
+pub(crate) struct BusySlot {
     places: Ceiling,
     holder: Holder,
-    _place: Place,
+    _place: PlaceGuard,
 }
 
 /// Runs a request that holds its second slot while it runs, if it occupies a thread. While it waits for an
 /// event it has none, and then waits for its turn.
-pub(crate) async fn in_turns<F: Future>(busy: Option<Busy>, request: F) -> F::Output {
-    let Some(Busy { places, holder, _place: place }) = busy else { return request.await };
+pub(crate) async fn in_turns<F: Future>(busy: Option<BusySlot>, request: F) -> F::Output {
+    let Some(BusySlot { places, holder, _place: place }) = busy else { return request.await };
     let mut request = pin!(request);
     let mut place = Some(place);
     let mut left = TIMEOUT;

@@ -12,14 +12,14 @@ use tokio::time::{Instant, sleep_until};
 
 /// The unread chunks of one connection. Clones share them.
 #[derive(Clone)]
-pub(crate) struct Pace(Arc<Mutex<Waiting>>);
+pub(crate) struct ReadPace(Arc<Mutex<WaitingChunks>>);
 
 /// The chunks that wait to be taken: the number of each, and since when it waits. Also the files that are
 /// being sent: the start of each, and its rate.
 #[derive(Default)]
-struct Waiting {
+struct WaitingChunks {
     chunks: Vec<(u64, Instant)>,
-    files: Vec<(u64, Instant, Rate)>,
+    files: Vec<(u64, Instant, TransferRate)>,
     last: u64,
 }
 
@@ -29,9 +29,9 @@ pub(crate) const RATE_WINDOW: Duration = Duration::from_secs(30);
 
 /// The moved bytes of a file, with their times, as far back as they count.
 #[derive(Default)]
-pub(crate) struct Rate(VecDeque<(Duration, u64)>);
+pub(crate) struct TransferRate(VecDeque<(Duration, u64)>);
 
-impl Rate {
+impl TransferRate {
     /// Records bytes that were moved at `now`, the time since the start of the transfer.
     pub fn moved(&mut self, now: Duration, bytes: u64) {
         // The bytes of one second count at its end, so that few entries are kept.
@@ -62,12 +62,12 @@ impl Rate {
 }
 
 /// A file that is being sent, until it is dropped.
-pub(crate) struct Sending {
-    waiting: Arc<Mutex<Waiting>>,
+pub(crate) struct FileSending {
+    waiting: Arc<Mutex<WaitingChunks>>,
     number: u64,
 }
 
-impl Sending {
+impl FileSending {
     /// Records bytes that were written out.
     pub fn moved(&self, bytes: usize) {
         let mut waiting = lock(&self.waiting);
@@ -77,36 +77,36 @@ impl Sending {
     }
 }
 
-impl Drop for Sending {
+impl Drop for FileSending {
     fn drop(&mut self) {
         lock(&self.waiting).files.retain(|(number, ..)| *number != self.number);
     }
 }
 
 /// A chunk of a response, or the rest of one, that was not taken yet.
-pub(crate) struct Pending {
-    waiting: Arc<Mutex<Waiting>>,
+pub(crate) struct PendingChunk {
+    waiting: Arc<Mutex<WaitingChunks>>,
     number: u64,
 }
 
-impl Pace {
+impl ReadPace {
     pub fn new() -> Self {
         Self(Arc::default())
     }
 
     /// Registers one more chunk as waiting until the returned guard is dropped.
-    pub fn pending(&self) -> Pending {
-        Pending::new(&self.0)
+    pub fn pending(&self) -> PendingChunk {
+        PendingChunk::new(&self.0)
     }
 
     /// Registers a file that is sent from now on.
-    pub fn sending(&self) -> Sending {
+    pub fn sending(&self) -> FileSending {
         let mut waiting = lock(&self.0);
         waiting.last = waiting.last.saturating_add(1);
         let number = waiting.last;
-        waiting.files.push((number, Instant::now(), Rate::default()));
+        waiting.files.push((number, Instant::now(), TransferRate::default()));
         drop(waiting);
-        Sending { waiting: Arc::clone(&self.0), number }
+        FileSending { waiting: Arc::clone(&self.0), number }
     }
 
     /// Resolves when a chunk has waited for `timeout`, even if others were taken since, or when a file moves
@@ -130,12 +130,12 @@ impl Pace {
     }
 }
 
-fn lock(waiting: &Mutex<Waiting>) -> MutexGuard<'_, Waiting> {
+fn lock(waiting: &Mutex<WaitingChunks>) -> MutexGuard<'_, WaitingChunks> {
     waiting.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Pending {
-    fn new(shared: &Arc<Mutex<Waiting>>) -> Self {
+impl PendingChunk {
+    fn new(shared: &Arc<Mutex<WaitingChunks>>) -> Self {
         let mut waiting = lock(shared);
         waiting.last = waiting.last.saturating_add(1);
         let number = waiting.last;
@@ -150,7 +150,7 @@ impl Pending {
     }
 }
 
-impl Drop for Pending {
+impl Drop for PendingChunk {
     fn drop(&mut self) {
         let mut waiting = lock(&self.waiting);
         if let Some(index) = waiting.chunks.iter().position(|(number, _)| *number == self.number) {
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn speed_cannot_be_banked() {
-        let mut rate = Rate::default();
+        let mut rate = TransferRate::default();
         assert_eq!(rate.deadline(), RATE_WINDOW, "it has the time of a window to begin");
         rate.moved(SECOND / 2, 1 << 40);
         assert_eq!(rate.deadline(), SECOND + RATE_WINDOW);
@@ -191,7 +191,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_file_that_was_sent_fast_and_then_rests_is_stalled() {
-        let pace = Pace::new();
+        let pace = ReadPace::new();
         let sending = pace.sending();
         sending.moved(1 << 30);
         let mut stalled = Box::pin(pace.stalled(RATE_WINDOW));
@@ -208,7 +208,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_peer_that_leaves_a_chunk_is_stalled() {
-        let pace = Pace::new();
+        let pace = ReadPace::new();
         assert!(timeout(2 * SHORT, pace.stalled(SHORT)).await.is_err(), "nothing waits");
         let mut stalled = Box::pin(pace.stalled(SHORT));
         assert!(stalled.as_mut().now_or_never().is_none());

@@ -13,11 +13,11 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use futures_util::Stream;
 use hyper::body::{Body, Frame, SizeHint};
-use svc_core::Place;
-use svc_core::spool::Spooled;
+use svc_core::PlaceGuard;
+use svc_core::spool::CompleteSpool;
 use tokio::task::JoinHandle;
 
-use crate::limits::pace::{Pace, Pending, Sending};
+use crate::limits::pace::{FileSending, PendingChunk, ReadPace};
 
 /// An HTTP response.
 pub(crate) type Response = hyper::Response<ResponseBody>;
@@ -42,10 +42,10 @@ pub(crate) struct ResponseBody {
     /// The part after that, from a file.
     file: Option<FileRest>,
     /// Bytes of a stream, sent as they arrive.
-    events: Option<Events>,
-    share: Option<Place>,
-    pending: Option<Pending>,
-    slot: Option<Place>,
+    events: Option<EventStream>,
+    share: Option<PlaceGuard>,
+    pending: Option<PendingChunk>,
+    slot: Option<PlaceGuard>,
     /// The resources of a file until its last byte is written out.
     sent: Option<Arc<FileSent>>,
     /// Marks the connection as busy with a request.
@@ -57,17 +57,17 @@ pub(crate) struct ResponseBody {
 /// Bytes that are produced while they are sent.
 ///
 /// They count for no client. A peer that does not read them is disconnected once a write has stalled.
-type Events = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
+type EventStream = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
 
 /// The resources of a file until it is sent.
 struct FileSent {
-    sending: Sending,
-    _place: Place,
+    sending: FileSending,
+    _place: PlaceGuard,
 }
 
 /// The part of a file that is still to be read.
 struct FileRest {
-    spooled: Spooled,
+    spooled: CompleteSpool,
     offset: u64,
     reading: Option<JoinHandle<svc_core::Result<Vec<u8>>>>,
 }
@@ -94,7 +94,7 @@ impl FileRest {
 
 impl ResponseBody {
     /// Creates the body of a stream.
-    pub fn streamed(events: Events) -> Self {
+    pub fn streamed(events: EventStream) -> Self {
         Self { events: Some(events), ..Self::default() }
     }
 
@@ -109,17 +109,17 @@ impl ResponseBody {
     }
 
     /// Attaches the share that the bytes count towards until they are sent.
-    pub fn counted(&mut self, share: Place) {
+    pub fn counted(&mut self, share: PlaceGuard) {
         self.share = Some(share);
     }
 
     /// Holds a slot until the last chunk is taken.
-    pub fn keep(&mut self, slot: Place) {
+    pub fn keep(&mut self, slot: PlaceGuard) {
         self.slot = Some(slot);
     }
 
     /// Holds the slot of a file, and watches its rate, until its last byte is written out.
-    pub fn sent(&mut self, sending: Sending, place: Place) {
+    pub fn sent(&mut self, sending: FileSending, place: PlaceGuard) {
         self.sent = Some(Arc::new(FileSent { sending, _place: place }));
     }
 
@@ -129,7 +129,7 @@ impl ResponseBody {
     }
 
     /// Reports taken chunks to a connection's pace, if writes alone do not show whether the peer reads.
-    pub fn watched(&mut self, pace: &Pace) {
+    pub fn watched(&mut self, pace: &ReadPace) {
         if !self.is_end_stream() && self.events.is_none() {
             self.pending = Some(pace.pending());
         }
@@ -142,8 +142,8 @@ impl From<Bytes> for ResponseBody {
     }
 }
 
-impl From<Spooled> for ResponseBody {
-    fn from(spooled: Spooled) -> Self {
+impl From<CompleteSpool> for ResponseBody {
+    fn from(spooled: CompleteSpool) -> Self {
         Self { file: Some(FileRest { spooled, offset: 0, reading: None }), ..Self::default() }
     }
 }
@@ -174,13 +174,13 @@ impl Body for ResponseBody {
         let bytes = self.rest.split_to(size);
         let mut pending = self.pending.take();
         let (share, slot) = if self.file.is_some() {
-            self.pending = pending.as_ref().filter(|_| !self.is_end_stream()).map(Pending::another);
+            self.pending = pending.as_ref().filter(|_| !self.is_end_stream()).map(PendingChunk::another);
             (None, if self.is_end_stream() { self.slot.take() } else { None })
         } else if self.len() == 0 {
             (self.share.take(), self.slot.take())
         } else {
             // The clock of the rest starts when this chunk is taken.
-            self.pending = pending.as_ref().map(Pending::another);
+            self.pending = pending.as_ref().map(PendingChunk::another);
             (self.share.as_mut().map(|share| share.split(size)), None)
         };
         if std::mem::replace(&mut self.begun, true) {
@@ -191,7 +191,7 @@ impl Body for ResponseBody {
             bytes
         } else {
             let busy = self.busy.clone();
-            Bytes::from_owner(Chunk {
+            Bytes::from_owner(BodyChunk {
                 bytes,
                 _share: share,
                 _pending: pending,
@@ -217,16 +217,16 @@ impl Body for ResponseBody {
 }
 
 /// Bytes on their way to the peer; dropped once they are written.
-struct Chunk {
+struct BodyChunk {
     bytes: Bytes,
-    _share: Option<Place>,
-    _pending: Option<Pending>,
-    _slot: Option<Place>,
+    _share: Option<PlaceGuard>,
+    _pending: Option<PendingChunk>,
+    _slot: Option<PlaceGuard>,
     _busy: Option<Arc<()>>,
     sent: Option<Arc<FileSent>>,
 }
 
-impl Drop for Chunk {
+impl Drop for BodyChunk {
     fn drop(&mut self) {
         if let Some(sent) = &self.sent {
             sent.sending.moved(self.bytes.len());
@@ -234,7 +234,7 @@ impl Drop for Chunk {
     }
 }
 
-impl AsRef<[u8]> for Chunk {
+impl AsRef<[u8]> for BodyChunk {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
@@ -245,7 +245,7 @@ mod tests {
     use http_body_util::BodyExt as _;
 
     use svc_core::share::Quotas;
-    use svc_core::spool::{SpoolLimits, Spools};
+    use svc_core::spool::{SpoolFolder, SpoolLimits};
     use svc_core::{Ceiling, Holder};
 
     use super::*;
@@ -256,7 +256,7 @@ mod tests {
         let size = 2 * CHUNK + 7;
         let all = 4 * CHUNK;
         let shares = Ceiling::new("bytes", all, Quotas::default());
-        let pace = Pace::new();
+        let pace = ReadPace::new();
         let mut body = ResponseBody::from(Bytes::from(vec![7; CHUNK]));
         body.watched(&pace);
         body.followed_by(Bytes::from(vec![7; size - CHUNK]));
@@ -276,13 +276,13 @@ mod tests {
     #[tokio::test]
     async fn a_file_keeps_its_place_until_its_last_byte_is_written_out() {
         let folder = tempfile::tempdir().unwrap();
-        let spools = Spools::new(folder.path().to_owned(), SpoolLimits::default());
+        let spools = SpoolFolder::new(folder.path().to_owned(), SpoolLimits::default());
         let holder = Holder::at([127, 0, 0, 1].into());
         let mut spool = spools.create(Some(holder.workspace)).unwrap();
         spool.write(&vec![7; 2 * READ]).unwrap();
         let places = Ceiling::new("places", 8, Quotas::default());
         let mut body = ResponseBody::from(spool.finish().unwrap());
-        body.sent(Pace::new().sending(), places.take(holder, 1).unwrap());
+        body.sent(ReadPace::new().sending(), places.take(holder, 1).unwrap());
         let size = u64::try_from(2 * READ).unwrap();
         let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
         let last = body.frame().await.unwrap().unwrap().into_data().unwrap();
@@ -293,7 +293,7 @@ mod tests {
         assert_eq!(places.taken(), 0);
         // A client that goes away also returns it.
         let mut unread = ResponseBody::from(Bytes::from_static(b"unread"));
-        unread.sent(Pace::new().sending(), places.take(holder, 1).unwrap());
+        unread.sent(ReadPace::new().sending(), places.take(holder, 1).unwrap());
         drop(unread);
         assert_eq!(places.taken(), 0);
     }

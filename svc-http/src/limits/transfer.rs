@@ -12,12 +12,12 @@ use hyper::HeaderMap;
 use hyper::body::Body;
 use svc_core::op::Operation;
 use svc_core::share::Quotas;
-use svc_core::spool::Spooled;
-use svc_core::{Ceiling, Code, Error, Holder, Place, Result, Service};
+use svc_core::spool::CompleteSpool;
+use svc_core::{Ceiling, Code, Error, Holder, PlaceGuard, Result, Service};
 use tokio::time::{Instant, timeout};
 
 use crate::limits::body::{JSON, check_framing, is_one_of, not_of_these_types};
-use crate::limits::pace::{FILE_RATE_MIN, RATE_WINDOW, Rate};
+use crate::limits::pace::{FILE_RATE_MIN, RATE_WINDOW, TransferRate};
 
 /// Maximum transfers at the same time, in total and of one client.
 pub(crate) const TRANSFERS_MAX: usize = 8;
@@ -42,12 +42,12 @@ impl Transfers {
     /// Waits for the slot of a file that an operation returns, if it returns one.
     ///
     /// It is taken before the file is written, and held until the file is read.
-    pub async fn place_of(&self, operation: &Operation, holder: Holder) -> Result<Option<Place>> {
+    pub async fn place_of(&self, operation: &Operation, holder: Holder) -> Result<Option<PlaceGuard>> {
         if operation.http().returns_file { self.place(holder).await.map(Some) } else { Ok(None) }
     }
 
     /// Waits for a slot. Fails with 503 `overloaded` if others take too long.
-    pub async fn place(&self, holder: Holder) -> Result<Place> {
+    pub async fn place(&self, holder: Holder) -> Result<PlaceGuard> {
         match timeout(TRANSFERS_WAIT, self.0.wait(holder, 1)).await {
             Ok(place) => place,
             Err(_) => Err(self.0.exhausted(holder, 1)),
@@ -61,7 +61,7 @@ pub(crate) async fn receive<B>(
     holder: Holder,
     headers: &HeaderMap,
     body: &mut B,
-) -> Result<Option<Spooled>>
+) -> Result<Option<CompleteSpool>>
 where
     B: Body<Data = Bytes> + Unpin,
 {
@@ -76,7 +76,7 @@ where
 }
 
 /// Reads a body into a file, up to its first fault.
-async fn judged<B>(service: &Service, holder: Holder, body: &mut B) -> Result<Spooled>
+async fn judged<B>(service: &Service, holder: Holder, body: &mut B) -> Result<CompleteSpool>
 where
     B: Body<Data = Bytes> + Unpin,
 {
@@ -86,7 +86,7 @@ where
         return Err(too_large());
     }
     let mut file = service.begin_file(holder.workspace).await?;
-    let mut incoming = Incoming::default();
+    let mut incoming = IncomingRate::default();
     let mut received = 0_u64;
     let mut waiting = BytesMut::new();
     let mut enough = FIRST_BYTES;
@@ -112,12 +112,12 @@ where
 
 /// The rate of a body that is being received, over the time spent waiting for its peer.
 #[derive(Default)]
-struct Incoming {
-    rate: Rate,
+struct IncomingRate {
+    rate: TransferRate,
     waited: Duration,
 }
 
-impl Incoming {
+impl IncomingRate {
     /// Returns the next bytes of a body, or `None` at its end.
     async fn next<B>(&mut self, body: &mut B) -> Result<Option<Bytes>>
     where
@@ -159,7 +159,7 @@ mod tests {
 
     /// Takes the next bytes of a body that sends this many at once and then nothing, after that much waiting
     /// for the peer. Returns `None` while it still waits.
-    async fn next(incoming: &mut Incoming, bytes: Option<usize>, waited: Duration) -> Option<bool> {
+    async fn next(incoming: &mut IncomingRate, bytes: Option<usize>, waited: Duration) -> Option<bool> {
         let frame = |bytes: usize| Ok::<_, Infallible>(Frame::data(Bytes::from(vec![b'x'; bytes])));
         let frames = stream::iter(bytes.map(frame)).chain(stream::pending());
         incoming.waited = waited;
@@ -172,7 +172,7 @@ mod tests {
     async fn a_body_that_was_fast_and_then_rests_is_given_up() {
         let window = RATE_WINDOW;
         let second = Duration::from_secs(1);
-        let mut incoming = Incoming::default();
+        let mut incoming = IncomingRate::default();
         assert_eq!(next(&mut incoming, Some(20 << 20), second).await, Some(true));
         assert_eq!(next(&mut incoming, None, window).await, None, "it has the time of a window");
         assert_eq!(
@@ -181,13 +181,13 @@ mod tests {
             "banked speed buys nothing"
         );
         // A control: a file that keeps up has no time limit.
-        let mut incoming = Incoming::default();
+        let mut incoming = IncomingRate::default();
         let each = usize::try_from(FILE_RATE_MIN).unwrap();
         for seconds in 1..300 {
             assert_eq!(next(&mut incoming, Some(each), second * seconds).await, Some(true), "{seconds}");
         }
-        assert_eq!(next(&mut Incoming::default(), None, window - second).await, None);
-        assert_eq!(next(&mut Incoming::default(), None, window).await, Some(false));
+        assert_eq!(next(&mut IncomingRate::default(), None, window - second).await, None);
+        assert_eq!(next(&mut IncomingRate::default(), None, window).await, Some(false));
     }
 
     #[tokio::test]

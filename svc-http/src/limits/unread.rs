@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use svc_core::share::Quotas;
-use svc_core::{Ceiling, Error, Holder, Place, Result};
+use svc_core::{Ceiling, Error, Holder, PlaceGuard, Result};
 use tokio::time::{Instant, timeout_at};
 
 use crate::limits::response_body::Response;
@@ -63,7 +63,7 @@ impl UnreadAnswers {
         changes: bool,
         size: fn(&T) -> usize,
         make: impl Fn() -> F,
-    ) -> Result<(T, Place)> {
+    ) -> Result<(T, PlaceGuard)> {
         let deadline = Instant::now() + TIMEOUT;
         let mut kept = None;
         self.wait(holder, deadline).await?;
@@ -87,7 +87,7 @@ impl UnreadAnswers {
     }
 
     /// Waits until there is room for `size` bytes, and takes it.
-    pub async fn wait_for(&self, holder: Holder, size: usize, deadline: Instant) -> Result<Place> {
+    pub async fn wait_for(&self, holder: Holder, size: usize, deadline: Instant) -> Result<PlaceGuard> {
         timeout_at(deadline, self.0.wait(holder, size)).await.map_err(|_| self.0.exhausted(holder, size))?
     }
 
@@ -97,10 +97,16 @@ impl UnreadAnswers {
     }
 
     /// Takes room for `size` bytes, from the share `kept` or else from the common supply.
-    pub fn take(&self, holder: Holder, changes: bool, size: usize, kept: Option<Place>) -> Option<Place> {
+    pub fn take(
+        &self,
+        holder: Holder,
+        changes: bool,
+        size: usize,
+        kept: Option<PlaceGuard>,
+    ) -> Option<PlaceGuard> {
         match kept.filter(|kept| kept.size() >= size) {
             Some(mut kept) => Some(kept.split(size)),
-            None if changes || size <= SMALL_MAX => Some(self.0.take_anyway(holder, size)),
+            None if changes || size <= SMALL_MAX => Some(self.0.take_beyond_limits(holder, size)),
             None => self.0.try_take(holder, size).ok(),
         }
     }

@@ -12,14 +12,14 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
 /// A stream whose writes fail once the peer has read nothing for a while.
-pub(crate) struct Stream<T> {
+pub(crate) struct TimeoutStream<T> {
     inner: T,
     timeout: Duration,
     /// Runs while a write is pending.
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
-impl<T> Stream<T> {
+impl<T> TimeoutStream<T> {
     /// Wraps `inner`; writes fail once the peer has read nothing for `timeout`.
     pub fn new(inner: T, timeout: Duration) -> Self {
         Self { inner, timeout, stalled: None }
@@ -42,7 +42,7 @@ impl<T> Stream<T> {
     }
 }
 
-impl<T: AsyncRead + Unpin> AsyncRead for Stream<T> {
+impl<T: AsyncRead + Unpin> AsyncRead for TimeoutStream<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -52,7 +52,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Stream<T> {
     }
 }
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for Stream<T> {
+impl<T: AsyncWrite + Unpin> AsyncWrite for TimeoutStream<T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.inner).poll_write(cx, bytes);
         self.check_stalled(cx, written)
@@ -93,7 +93,7 @@ mod tests {
     #[tokio::test]
     async fn a_peer_that_reads_nothing_is_disconnected() {
         let (ours, _theirs) = duplex(8);
-        let mut stream = Stream::new(ours, SHORT);
+        let mut stream = TimeoutStream::new(ours, SHORT);
         let refused = stream.write_all(&[0; 9]).await.unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::TimedOut);
     }
@@ -101,7 +101,7 @@ mod tests {
     #[tokio::test]
     async fn a_peer_that_reads_slowly_is_not() {
         let (ours, mut theirs) = duplex(1);
-        let mut stream = Stream::new(ours, SHORT);
+        let mut stream = TimeoutStream::new(ours, SHORT);
         let slow = async {
             for _ in 0..8 {
                 sleep(SHORT / 2).await;

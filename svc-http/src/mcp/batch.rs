@@ -10,17 +10,17 @@ use std::time::Duration;
 use bytes::Bytes;
 use rmcp::model::RequestId;
 use svc_core::limits::WAIT_MAX_SECS;
-use svc_core::share::Scope;
-use svc_core::{Code, Error, Place, Result};
+use svc_core::share::CeilingScope;
+use svc_core::{Code, Error, PlaceGuard, Result};
 use svc_mcp_stdio::notifier::Notifier;
 use svc_mcp_stdio::refusal::Refusal;
 use svc_mcp_stdio::request_context::RequestContext;
 use svc_mcp_stdio::wire::{InvalidMessage, Kind, Message, WAIT_BATCH_MAX};
 use tokio::time::{Instant, sleep};
 
-use super::event_stream::{self, KEEP_ALIVE, Pending};
+use super::event_stream::{self, KEEP_ALIVE, PendingAnswer};
 use super::post::{EARLY, accepted, busy, cancelled};
-use super::{Endpoint, Sender, refuse};
+use super::{Endpoint, PostSender, refusals};
 use crate::encode::{self, Response};
 use crate::limits::body::held;
 use crate::limits::in_flight::in_turns;
@@ -37,25 +37,25 @@ type Item = std::result::Result<Message, InvalidMessage>;
 pub(super) struct BatchPost {
     endpoint: Arc<Endpoint>,
     state: Arc<ServerState>,
-    sender: Sender,
+    sender: PostSender,
     notifier: Notifier,
-    slot: Option<Place>,
+    slot: Option<PlaceGuard>,
     /// The responses, in the order of their messages.
     answers: Vec<Vec<u8>>,
     /// Their share of the unread bytes.
-    share: Option<Place>,
+    share: Option<PlaceGuard>,
 }
 
 /// The response to a whole batch.
 struct BatchResponses {
     /// The array of all responses, if there are any, or why the batch has failed.
     array: Result<Option<Bytes>>,
-    share: Option<Place>,
+    share: Option<PlaceGuard>,
     room_lsn: Option<i64>,
 }
 
 impl BatchPost {
-    pub fn new(endpoint: &Arc<Endpoint>, state: &Arc<ServerState>, sender: Sender) -> Self {
+    pub fn new(endpoint: &Arc<Endpoint>, state: &Arc<ServerState>, sender: PostSender) -> Self {
         let endpoint = Arc::clone(endpoint);
         let state = Arc::clone(state);
         let notifier = Notifier::closed();
@@ -71,7 +71,7 @@ impl BatchPost {
             let detail = format!("a batch with a wait in it is larger than {WAIT_BATCH_MAX} bytes");
             let error = Error::new(Code::BodyTooLarge, detail);
             let error = self.sender.principal.refuse(&self.endpoint.service, error).await;
-            return refuse::refused(None, &error, true);
+            return refusals::refused(None, &error, true);
         }
         let mut said = None;
         if self.sender.takes_events {
@@ -91,7 +91,7 @@ impl BatchPost {
             return answering.await.into_response();
         }
         let answer = Box::pin(async move { answering.await.into_event() });
-        let events = event_stream::of(Pending { answer, said }, first, KEEP_ALIVE);
+        let events = event_stream::of(PendingAnswer { answer, said }, first, KEEP_ALIVE);
         endpoint.streaming(&principal, events).await
     }
 
@@ -161,7 +161,7 @@ impl BatchPost {
                 Code::Overloaded,
                 "the response of the batch is full, so this message and those after it were not run",
             )
-            .with("scope", Scope::Client.name()));
+            .with("scope", CeilingScope::Client.name()));
         }
         let manner = endpoint.router.manner(&message);
         let places = &self.state.in_flight;
@@ -175,7 +175,7 @@ impl BatchPost {
             });
         }
         let busy = busy(places, holder, &message).await?;
-        let Sender { principal, agreed, view, .. } = &self.sender;
+        let PostSender { principal, agreed, view, .. } = &self.sender;
         let context =
             RequestContext::of(&message, agreed, principal.clone(), view.clone()).and_then(|context| {
                 let has_batches = context.revision.has_batches();
@@ -218,7 +218,7 @@ impl BatchResponses {
         let mut response = match self.array {
             Ok(Some(array)) => encode::json(hyper::StatusCode::OK, array),
             Ok(None) => return accepted(),
-            Err(error) => return refuse::refused(None, &error, true),
+            Err(error) => return refusals::refused(None, &error, true),
         };
         encode::insert_lsn(response.headers_mut(), self.room_lsn);
         if let Some(share) = self.share {

@@ -57,7 +57,7 @@ pub(super) fn response(events: impl Stream<Item = Bytes> + Send + 'static) -> Re
 }
 
 /// An answer in progress, with the notifications before it.
-pub(super) struct Pending {
+pub(super) struct PendingAnswer {
     /// Resolves with the event to send, or with `None` if the client has cancelled the request.
     pub answer: Pin<Box<dyn Future<Output = Option<Bytes>> + Send>>,
     /// `None` if the client receives no notifications.
@@ -67,7 +67,7 @@ pub(super) struct Pending {
 /// Returns the stream that sends notifications while an answer is in progress, and then the answer as its
 /// last event.
 pub(super) fn of(
-    pending: Pending,
+    pending: PendingAnswer,
     first: Option<Bytes>,
     keep_alive: Duration,
 ) -> impl Stream<Item = Bytes> + Send {
@@ -140,7 +140,7 @@ mod tests {
             let _ = sender.send(Bytes::from_static(b"2")).await;
             Some(event(None, None, b"3"))
         });
-        let pending = Pending { answer, said: Some(said) };
+        let pending = PendingAnswer { answer, said: Some(said) };
         let mut stream = Box::pin(of(pending, Some(Bytes::from_static(b"1")), Duration::from_millis(1)));
         assert_eq!(stream.next().await.unwrap(), "data: 1\n\n");
         assert_eq!(stream.next().await.unwrap(), COMMENT);

@@ -4,15 +4,15 @@
 //! or if that takes a while as server-sent events. Each request is independent; only revision 2024-11-05 has
 //! sessions, on a separate path.
 
-pub(crate) mod refuse;
+pub(crate) mod refusals;
 mod headers;
 mod event_stream;
-mod cancels;
+mod cancellable;
 pub(crate) mod sessions;
 mod post;
 mod batch;
 pub(crate) mod stream;
-mod narrowing;
+mod tool_selection;
 mod streamable;
 
 use std::sync::Arc;
@@ -23,39 +23,39 @@ use hyper::header::HeaderMap;
 use hyper::http::request::Parts;
 use hyper::{Request, Uri};
 use rmcp::model::RequestId;
-use svc_core::op::{Credential, NotAdmitted};
+use svc_core::op::{AdmissionFailure, Credential};
 use svc_core::{Code, Error, Holder, Peer, Service};
 use svc_mcp_stdio::profiles::Profile;
 use svc_mcp_stdio::refusal::Refusal;
-use svc_mcp_stdio::request_context::{Agreed, stated_revision};
+use svc_mcp_stdio::request_context::{AgreedSettings, stated_revision};
 use svc_mcp_stdio::revision::Revision;
 use svc_mcp_stdio::router::Router;
 use svc_mcp_stdio::tool_filter::ToolFilter;
 use svc_mcp_stdio::wire::{self, InvalidMessage, Message, Payload};
 use svc_mcp_stdio::{Principal, head};
 
-use crate::accept::Accepted;
+use crate::accept::AcceptedTypes;
 use crate::decode;
 use crate::encode::{self, Response};
 use crate::limits::body::{self, OPEN_BODY_MAX};
-use crate::limits::in_flight::Busy;
-use crate::state::{Link, ServerState, Unverified};
+use crate::limits::in_flight::BusySlot;
+use crate::state::{PeerLink, ServerState, UnverifiedRequest};
 use batch::BatchPost;
-use cancels::{Cancels, Scope};
-use post::Post;
-use sessions::{Owner, Session, Sessions};
+use cancellable::{CancellableRequests, RequestScope};
+use post::MessagePost;
+use sessions::{Session, SessionOwner, Sessions};
 
 /// The handler of requests of the protocol, created once.
 pub(crate) struct Endpoint {
     service: Service,
     router: Router,
-    cancels: Arc<Cancels>,
+    cancels: Arc<CancellableRequests>,
     sessions: Arc<Sessions>,
 }
 
 /// The tools that a path shows.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Shown {
+pub(crate) enum ToolSelection {
     /// The tools that the client chooses.
     Chosen,
     /// The same, on the path that has sessions.
@@ -65,11 +65,11 @@ pub(crate) enum Shown {
 }
 
 /// The head of a POST, its authenticated sender and the properties of all its messages.
-struct Sender {
+struct PostSender {
     principal: Principal,
     holder: Holder,
     headers: HeaderMap,
-    agreed: Agreed,
+    agreed: AgreedSettings,
     /// The date of the revision in the message itself.
     stated: Option<String>,
     view: ToolFilter,
@@ -82,14 +82,14 @@ struct Sender {
 
 /// The revision of a message, according to the message itself.
 #[derive(Default)]
-struct Said {
+struct StatedRevision {
     /// The date of the stated revision, which its headers must repeat.
     stated: Option<String>,
     /// Whether it negotiates a revision; its headers are then irrelevant.
     is_handshake: bool,
 }
 
-impl Said {
+impl StatedRevision {
     fn of(message: &Message) -> Self {
         let is_handshake = message.method == HANDSHAKE;
         Self { stated: stated_revision(message).filter(|_| !is_handshake), is_handshake }
@@ -99,16 +99,16 @@ impl Said {
 /// The method by which both sides agree on a revision.
 const HANDSHAKE: &str = "initialize";
 
-impl Sender {
+impl PostSender {
     /// Returns the owner of a session that it begins.
-    fn owner(&self) -> Owner {
-        Owner { mark: self.principal.mark(), holder: self.holder }
+    fn owner(&self) -> SessionOwner {
+        SessionOwner { mark: self.principal.mark(), holder: self.holder }
     }
 
     /// Returns the scope in which the ids of its requests are unique.
-    fn scope(&self) -> Scope {
+    fn scope(&self) -> RequestScope {
         let session = self.session.as_ref().map(|session| session.id.clone());
-        Scope { mark: self.principal.mark(), session }
+        RequestScope { mark: self.principal.mark(), session }
     }
 }
 
@@ -121,21 +121,21 @@ impl Endpoint {
     /// Handles a POST.
     pub async fn post(
         self: &Arc<Self>,
-        shown: Shown,
+        shown: ToolSelection,
         state: &Arc<ServerState>,
-        link: &Link,
+        link: &PeerLink,
         request: Request<Incoming>,
-        unverified: &mut Unverified,
+        unverified: &mut UnverifiedRequest,
     ) -> Response {
         let peer = state.peer(link, request.headers());
-        let has_token = refuse::has_token(request.headers());
+        let has_token = refusals::has_token(request.headers());
         let (head, body) = request.into_parts();
         let principal = match self.admit(state, &head, peer).await {
             Ok(principal) => principal,
             Err(refusal) => {
                 unverified.tell(refusal.standings());
                 let id = id_in(state, Holder::at(peer), &head.headers, body).await;
-                return refuse::refused(id.as_ref(), &refusal.into(), has_token);
+                return refusals::refused(id.as_ref(), &refusal.into(), has_token);
             }
         };
         unverified.end(principal.standings());
@@ -150,7 +150,7 @@ impl Endpoint {
             Ok(body) => body,
             Err(refusal) => {
                 let error = principal.refuse(&self.service, refusal).await;
-                return refuse::refused(None, &error, has_token);
+                return refusals::refused(None, &error, has_token);
             }
         };
         self.payload(shown, state, (principal, holder), head, (&body, busy)).await
@@ -158,11 +158,11 @@ impl Endpoint {
 
     async fn payload(
         self: &Arc<Self>,
-        shown: Shown,
+        shown: ToolSelection,
         state: &Arc<ServerState>,
         (principal, holder): (Principal, Holder),
         head: Parts,
-        (body, busy): (&Bytes, Option<Busy>),
+        (body, busy): (&Bytes, Option<BusySlot>),
     ) -> Response {
         let payload = match wire::read(body) {
             Ok(payload) => payload,
@@ -172,8 +172,8 @@ impl Endpoint {
             }
         };
         let (id, said) = match &payload {
-            Payload::One(message) => (message.id.clone(), Said::of(message)),
-            Payload::Batch(_) => (None, Said::default()),
+            Payload::One(message) => (message.id.clone(), StatedRevision::of(message)),
+            Payload::Batch(_) => (None, StatedRevision::default()),
         };
         let principal = principal.reached_at(&state.own_address(&head.uri, &head.headers));
         let sender = match self.sender(shown, (principal.clone(), holder), head, said) {
@@ -185,7 +185,7 @@ impl Endpoint {
         };
         match payload {
             Payload::One(message) => {
-                Post { endpoint: self, state, sender: &sender }.answer(message, busy).await
+                MessagePost { endpoint: self, state, sender: &sender }.answer(message, busy).await
             }
             Payload::Batch(items) => {
                 // Each item takes its own slots.
@@ -207,7 +207,7 @@ impl Endpoint {
         state: &ServerState,
         parts: &Parts,
         peer: Peer,
-    ) -> std::result::Result<Principal, NotAdmitted> {
+    ) -> std::result::Result<Principal, AdmissionFailure> {
         state.hosts.check_origin(&parts.headers)?;
         let credential = match state.credential(peer, &parts.headers, None).await? {
             Credential::Nothing if state.settings.auth_disabled => Credential::FirstPerson,
@@ -225,37 +225,49 @@ impl Endpoint {
     /// Reads the properties of a POST's messages from its head.
     fn sender(
         &self,
-        shown: Shown,
+        shown: ToolSelection,
         (principal, holder): (Principal, Holder),
         head: Parts,
-        said: Said,
-    ) -> std::result::Result<Sender, Refusal> {
-        let begins_session = matches!(shown, Shown::Streamable);
+        said: StatedRevision,
+    ) -> std::result::Result<PostSender, Refusal> {
+        let begins_session = matches!(shown, ToolSelection::Streamable);
         let query = query(&head.uri)?;
         let named = if begins_session { sessions::named(&head.headers, &query)? } else { None };
         let session = named.map(|id| self.sessions.of(&id, principal.mark())).transpose()?;
         let mut agreed = match &session {
             Some(session) => session.agreed(),
-            None => Agreed::on(match headers::revision(&head.headers) {
+            None => AgreedSettings::on(match headers::revision(&head.headers) {
                 _ if said.is_handshake => Revision::UNSTATED,
                 // The message states it; the header is checked together with the others.
                 Err(_) if said.stated.is_some() => Revision::UNSTATED,
                 named => named?,
             }),
         };
-        let choice = narrowing::choice(&head.headers, &query)?;
+        let choice = tool_selection::choice(&head.headers, &query)?;
         let view = match shown {
-            Shown::Of(profile) => ToolFilter::within(profile, &choice),
-            Shown::Chosen | Shown::Streamable => ToolFilter::chosen(self.service.table(), &choice),
+            ToolSelection::Of(profile) => ToolFilter::within(profile, &choice),
+            ToolSelection::Chosen | ToolSelection::Streamable => {
+                ToolFilter::chosen(self.service.table(), &choice)
+            }
         };
         let view = view.map_err(Refusal::params)?;
         if asks_for_cards(&query) {
             agreed = agreed.showing_cards();
         }
-        let takes_events = Accepted::of(&head.headers).names("text", "event-stream");
+        let takes_events = AcceptedTypes::of(&head.headers).names("text", "event-stream");
         let headers = head.headers;
         let stated = said.stated;
-        Ok(Sender { principal, holder, headers, agreed, stated, view, takes_events, session, begins_session })
+        Ok(PostSender {
+            principal,
+            holder,
+            headers,
+            agreed,
+            stated,
+            view,
+            takes_events,
+            session,
+            begins_session,
+        })
     }
 
     /// Returns the response to an invalid message.
@@ -269,25 +281,25 @@ impl Endpoint {
         let error = own.unwrap_or_else(|| Error::malformed(refusal.message().to_owned()));
         let error = principal.refuse(&self.service, error).await;
         let mut response = if error.code() == Code::Malformed {
-            let status = refuse::status(refusal.fault, Revision::UNSTATED);
+            let status = refusals::status(refusal.fault, Revision::UNSTATED);
             encode::json(status, refusal.response(id).into())
         } else {
-            refuse::refused(id, &error, true)
+            refusals::refused(id, &error, true)
         };
         encode::insert_lsn(response.headers_mut(), principal.room_lsn());
         response
     }
 }
 
-fn query(uri: &Uri) -> std::result::Result<decode::Text, Refusal> {
-    let mut fields = decode::Text::new();
+fn query(uri: &Uri) -> std::result::Result<decode::TextFields, Refusal> {
+    let mut fields = decode::TextFields::new();
     let read = decode::query(uri.query(), &mut fields);
     read.map_err(|error| Refusal::params(error.detail().to_owned()))?;
     Ok(fields)
 }
 
 /// Returns whether a client without a remembered handshake declares that it shows cards.
-fn asks_for_cards(query: &decode::Text) -> bool {
+fn asks_for_cards(query: &decode::TextFields) -> bool {
     let mut extensions = query.iter().filter(|(name, _)| name == "extensions");
     extensions.any(|(_, list)| list.split(',').any(|extension| extension.trim() == "ui"))
 }

@@ -7,23 +7,23 @@ use std::time::Duration;
 use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
-use svc_core::{Code, Error, Holder, Place, Result};
+use svc_core::{Code, Error, Holder, PlaceGuard, Result};
 use svc_mcp_stdio::handler::CallProperties;
 use svc_mcp_stdio::notifier::{Notifier, relaying};
 use svc_mcp_stdio::refusal::Refusal;
-use svc_mcp_stdio::request_context::{Agreement, RequestContext};
+use svc_mcp_stdio::request_context::{RequestContext, SettingsChange};
 use svc_mcp_stdio::router::{Answer, Router};
 use svc_mcp_stdio::wire::{InvalidMessage, Kind, Message};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep};
 
-use super::cancels::Parked;
-use super::event_stream::{self, KEEP_ALIVE, Pending};
+use super::cancellable::CancellableRequest;
+use super::event_stream::{self, KEEP_ALIVE, PendingAnswer};
 use super::sessions::{AnswerPlace, SESSION, Session, ended};
-use super::{Endpoint, Sender, headers, refuse};
+use super::{Endpoint, PostSender, headers, refusals};
 use crate::encode::{self, Response};
 use crate::limits::body::held;
-use crate::limits::in_flight::{Busy, InFlight, in_turns};
+use crate::limits::in_flight::{BusySlot, InFlight, in_turns};
 use crate::limits::unread::{self, UnreadAnswers};
 use crate::phase::{Phase, closing};
 use crate::state::ServerState;
@@ -32,16 +32,16 @@ use crate::state::ServerState;
 pub(super) const EARLY: Duration = Duration::from_secs(2);
 
 /// A POST of one message.
-pub(super) struct Post<'a> {
+pub(super) struct MessagePost<'a> {
     pub endpoint: &'a Endpoint,
     pub state: &'a ServerState,
-    pub sender: &'a Sender,
+    pub sender: &'a PostSender,
 }
 
-impl Post<'_> {
+impl MessagePost<'_> {
     /// Answers the message, which has been read with the slot `busy`.
-    pub async fn answer(&self, message: Message, busy: Option<Busy>) -> Response {
-        let Sender { principal, agreed, view, headers, stated, .. } = self.sender;
+    pub async fn answer(&self, message: Message, busy: Option<BusySlot>) -> Response {
+        let PostSender { principal, agreed, view, headers, stated, .. } = self.sender;
         let endpoint = self.endpoint;
         let id = message.id.clone();
         if message.kind != Kind::Request {
@@ -69,26 +69,26 @@ impl Post<'_> {
         let manner = endpoint.router.manner(&message);
         if let Err(error) = manner.check_size(&message) {
             let error = principal.refuse(&endpoint.service, error).await;
-            return refuse::refused(id.as_ref(), &error, true);
+            return refusals::refused(id.as_ref(), &error, true);
         }
         let context = Arc::new(context);
         let message = Arc::new(message);
         if let Some(place) = self.sender.session.as_deref().and_then(Session::place) {
-            return match self.answer_elsewhere(&context, &message, manner, place).await {
+            return match self.answer_on_session_stream(&context, &message, manner, place).await {
                 Ok(()) => accepted(),
-                Err(error) => refuse::refused(id.as_ref(), &self.unless_asked(error).await, true),
+                Err(error) => refusals::refused(id.as_ref(), &self.unless_asked(error).await, true),
             };
         }
         let make = || self.make(&context, &message, manner);
         match self.state.unread.answer(self.sender.holder, manner.changes, make).await {
             Ok(response) => response,
-            Err(error) => refuse::refused(id.as_ref(), &self.unless_asked(error).await, true),
+            Err(error) => refusals::refused(id.as_ref(), &self.unless_asked(error).await, true),
         }
     }
 
     /// Accepts a notification.
     async fn notified(&self, message: &Message) -> Response {
-        let Sender { principal, agreed, view, headers, .. } = self.sender;
+        let PostSender { principal, agreed, view, headers, .. } = self.sender;
         let context = RequestContext::of(message, agreed, principal.clone(), view.clone());
         // The only error of a notification is that it does not belong here.
         if let Ok(context) = context
@@ -97,7 +97,7 @@ impl Post<'_> {
             return self.endpoint.refused(principal, None, refusal).await;
         }
         if let Err(error) = principal.confirm(&self.endpoint.service).await {
-            return refuse::refused(None, &error, true);
+            return refusals::refused(None, &error, true);
         }
         self.endpoint.cancels.heed(self.sender.scope(), message);
         let mut response = accepted();
@@ -111,7 +111,7 @@ impl Post<'_> {
         context: &Arc<RequestContext>,
         message: &Arc<Message>,
         manner: CallProperties,
-    ) -> Result<Work> {
+    ) -> Result<AnswerWork> {
         let places = &self.state.in_flight;
         let holder = self.sender.holder;
         let slot = match manner.waits {
@@ -122,7 +122,7 @@ impl Post<'_> {
         let stream = listens(message).then(|| self.state.sockets.take(self.sender.holder, 1)).transpose()?;
         let parked = message.id.clone().filter(|_| manner.waits && context.revision.has_handshake());
         let parked = parked.map(|id| self.endpoint.cancels.park(self.sender.scope(), id));
-        Ok(Work {
+        Ok(AnswerWork {
             router: self.endpoint.router.clone(),
             context: Arc::clone(context),
             message: Arc::clone(message),
@@ -137,7 +137,7 @@ impl Post<'_> {
     }
 
     /// Starts a request whose answer goes to its session's stream.
-    async fn answer_elsewhere(
+    async fn answer_on_session_stream(
         &self,
         context: &Arc<RequestContext>,
         message: &Arc<Message>,
@@ -194,7 +194,7 @@ impl Post<'_> {
         let holder = self.sender.holder;
         let answer =
             Box::pin(async move { answering.await.map(|answer| last_event(answer, &unread, holder)) });
-        let events = event_stream::of(Pending { answer, said }, first, KEEP_ALIVE);
+        let events = event_stream::of(PendingAnswer { answer, said }, first, KEEP_ALIVE);
         Ok(self.endpoint.streaming(&context.principal, events).await)
     }
 
@@ -210,7 +210,7 @@ impl Post<'_> {
             (answer, _) => return self.as_json(context, answer).await,
         };
         let event = last_event(answer, &self.state.unread, self.sender.holder);
-        let pending = Pending { answer: Box::pin(std::future::ready(Some(event))), said };
+        let pending = PendingAnswer { answer: Box::pin(std::future::ready(Some(event))), said };
         let events = event_stream::of(pending, Some(first), KEEP_ALIVE);
         Ok(self.endpoint.streaming(&context.principal, events).await)
     }
@@ -224,14 +224,14 @@ impl Post<'_> {
                 session.agree(agreement);
                 None
             }
-            (Some(Agreement::Handshake(agreed)), None)
+            (Some(SettingsChange::Handshake(agreed)), None)
                 if self.sender.begins_session && agreed.revision.has_sessions() =>
             {
                 Some(self.endpoint.sessions.begin(self.sender.owner(), agreed)?)
             }
             _ => None,
         };
-        let mut response = refuse::answered(answer, context.revision);
+        let mut response = refusals::answered(answer, context.revision);
         if let Some(id) = session.and_then(|session| HeaderValue::from_str(&session.id).ok()) {
             response.headers_mut().insert(SESSION, id);
         }
@@ -278,7 +278,7 @@ fn is_told(context: &RequestContext, message: &Message) -> bool {
 ///
 /// A message does so by its size, or by its method: some methods read pages or whole threads and choose from
 /// them.
-pub(super) async fn busy(places: &InFlight, holder: Holder, message: &Message) -> Result<Option<Busy>> {
+pub(super) async fn busy(places: &InFlight, holder: Holder, message: &Message) -> Result<Option<BusySlot>> {
     match message.method.as_str() {
         "completion/complete" | "prompts/get" | "resources/list" | "resources/read" => {
             places.busy(holder).await.map(Some)
@@ -293,23 +293,23 @@ fn listens(message: &Message) -> bool {
 }
 
 /// A request with everything that is needed to answer it, even if the connection ends.
-struct Work {
+struct AnswerWork {
     router: Router,
     context: Arc<RequestContext>,
     message: Arc<Message>,
     waits: bool,
     phase: watch::Receiver<Phase>,
-    slot: Option<Place>,
+    slot: Option<PlaceGuard>,
     /// Its slot among the requests that occupy a thread, if it does.
-    busy: Option<Busy>,
+    busy: Option<BusySlot>,
     /// Its slot among the streams, if it listens.
-    _stream: Option<Place>,
-    parked: Option<Parked>,
+    _stream: Option<PlaceGuard>,
+    parked: Option<CancellableRequest>,
     /// The session that it keeps in use.
     session: Option<Arc<Session>>,
 }
 
-impl Work {
+impl AnswerWork {
     /// Answers the request, or returns `None` if its client has cancelled it.
     async fn answer(mut self, notifier: Notifier) -> Option<Answer> {
         let answer = in_turns(self.busy.take(), self.router.answer(&self.context, &self.message, &notifier));
@@ -332,7 +332,7 @@ impl Work {
 async fn at_the_end(router: &Router, context: &RequestContext, message: &Message) -> Answer {
     let id = message.id.as_ref();
     match id.filter(|_| listens(message)) {
-        Some(id) => router.heard_out(context, id),
+        Some(id) => router.end_of_listening(context, id),
         None => {
             let refusal = Refusal::of(Error::new(Code::Closing, "the server is shutting down"));
             router.refuse(context, id, refusal).await
@@ -347,7 +347,7 @@ async fn over(session: Option<&Session>) {
     }
 }
 
-pub(super) async fn cancelled(parked: &mut Option<Parked>) {
+pub(super) async fn cancelled(parked: &mut Option<CancellableRequest>) {
     match parked {
         Some(parked) => parked.cancelled().await,
         None => std::future::pending().await,

@@ -15,10 +15,10 @@ use bytes::Bytes;
 use futures_util::stream::{self, Stream, StreamExt as _};
 use hyper::header::{HeaderMap, HeaderName};
 use svc_core::entropy::Entropy;
-use svc_core::share::{Quotas, Scope};
-use svc_core::{Ceiling, Code, Error, Holder, Place, Result};
+use svc_core::share::{CeilingScope, Quotas};
+use svc_core::{Ceiling, Code, Error, Holder, PlaceGuard, Result};
 use svc_mcp_stdio::connection::Connection;
-use svc_mcp_stdio::request_context::{Agreed, Agreement};
+use svc_mcp_stdio::request_context::{AgreedSettings, SettingsChange};
 use svc_mcp_stdio::revision::Revision;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
@@ -46,7 +46,7 @@ pub(super) struct Sessions {
 
 /// The owner of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Owner {
+pub(super) struct SessionOwner {
     /// The mark of the credential.
     pub mark: [u8; 32],
     /// The holder of its slot.
@@ -56,8 +56,8 @@ pub(super) struct Owner {
 /// A session.
 pub(super) struct Session {
     pub id: String,
-    owner: Owner,
-    _place: Place,
+    owner: SessionOwner,
+    _place: PlaceGuard,
     state: Mutex<State>,
     /// The stream for its answers, if its client reads them from one.
     stream: Option<AnswerStream>,
@@ -65,7 +65,7 @@ pub(super) struct Session {
 }
 
 struct State {
-    agreed: Agreed,
+    agreed: AgreedSettings,
     used: Instant,
 }
 
@@ -90,7 +90,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Sessions {
     /// Begins a session.
-    pub fn begin(&self, owner: Owner, agreed: Agreed) -> Result<Arc<Session>> {
+    pub fn begin(&self, owner: SessionOwner, agreed: AgreedSettings) -> Result<Arc<Session>> {
         self.add(owner, agreed, None)
     }
 
@@ -100,19 +100,19 @@ impl Sessions {
     /// resolves, and the session ends when the stream is dropped.
     pub fn begin_stream(
         self: &Arc<Self>,
-        owner: Owner,
+        owner: SessionOwner,
         address: impl FnOnce(&str) -> String,
         until: impl Future<Output = ()> + Send + 'static,
     ) -> Result<impl Stream<Item = Bytes> + Send + 'static> {
         let (answers, receiver) = mpsc::channel(ANSWERS_MAX);
         let (connection, told) = Connection::new();
         let stream = AnswerStream { answers, places: Arc::new(Semaphore::new(ANSWERS_MAX)), connection };
-        let session = self.add(owner, Agreed::on(Revision::V20241105), Some(stream))?;
+        let session = self.add(owner, AgreedSettings::on(Revision::V20241105), Some(stream))?;
         let endpoint = event_stream::event(Some("endpoint"), None, address(&session.id).as_bytes());
         let mut ticks = interval_at(Instant::now() + KEEP_ALIVE, KEEP_ALIVE);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let until = Box::pin(futures_util::future::select(Box::pin(session.over()), Box::pin(until)));
-        let guard = Guard { all: Arc::clone(self), session };
+        let guard = SessionGuard { all: Arc::clone(self), session };
         let state = (Some(endpoint), (receiver, told), ticks, until, guard);
         Ok(stream::unfold(
             state,
@@ -139,7 +139,12 @@ impl Sessions {
         .flat_map(|parts| stream::iter(parts.into_iter().filter(|part| !part.is_empty()))))
     }
 
-    fn add(&self, owner: Owner, agreed: Agreed, stream: Option<AnswerStream>) -> Result<Arc<Session>> {
+    fn add(
+        &self,
+        owner: SessionOwner,
+        agreed: AgreedSettings,
+        stream: Option<AnswerStream>,
+    ) -> Result<Arc<Session>> {
         let id = URL_SAFE_NO_PAD.encode(Entropy::default().bytes::<16>()?);
         let now = Instant::now();
         let mut all = locked(&self.all);
@@ -148,7 +153,7 @@ impl Sessions {
         }
         let own = || all.values().filter(|session| session.owner.mark == owner.mark);
         if own().count() >= OF_ONE_MAX {
-            let evicted = idlest(own()).ok_or_else(too_many)?;
+            let evicted = longest_idle(own()).ok_or_else(too_many)?;
             evict(&mut all, &evicted);
         }
         let place = match self.places.try_take(owner.holder, 1) {
@@ -157,7 +162,7 @@ impl Sessions {
                 let evicted = heaviest(&all, owner.holder, scope);
                 evict(&mut all, &evicted.ok_or_else(|| self.places.exhausted(owner.holder, 1))?);
                 // It replaces the evicted one, even if the share has become smaller in between.
-                self.places.take_anyway(owner.holder, 1)
+                self.places.take_beyond_limits(owner.holder, 1)
             }
         };
         let state = Mutex::new(State { agreed, used: now });
@@ -194,7 +199,7 @@ impl Default for Sessions {
 }
 
 /// Returns the id of the least recently used session that is not in use.
-fn idlest<'a>(sessions: impl Iterator<Item = &'a Arc<Session>>) -> Option<String> {
+fn longest_idle<'a>(sessions: impl Iterator<Item = &'a Arc<Session>>) -> Option<String> {
     let unused = sessions.filter(|session| !session.is_in_use());
     unused.min_by_key(|session| session.used()).map(|session| session.id.clone())
 }
@@ -203,7 +208,7 @@ fn idlest<'a>(sessions: impl Iterator<Item = &'a Arc<Session>>) -> Option<String
 /// the workspace with most. If all of them are in use, it is that of the next heaviest.
 ///
 /// It never evicts a holder that has fewer sessions than the newcomer.
-fn heaviest(all: &HashMap<String, Arc<Session>>, newcomer: Holder, wanted: Scope) -> Option<String> {
+fn heaviest(all: &HashMap<String, Arc<Session>>, newcomer: Holder, wanted: CeilingScope) -> Option<String> {
     let mut workspaces = HashMap::new();
     let mut clients = HashMap::new();
     for Holder { client, workspace } in all.values().map(|session| session.owner.holder) {
@@ -216,15 +221,15 @@ fn heaviest(all: &HashMap<String, Arc<Session>>, newcomer: Holder, wanted: Scope
         (of_workspace, clients.get(&(workspace, client)).copied().unwrap_or(0))
     };
     let is_wanted = |holder: Holder| match wanted {
-        Scope::Client => holder == newcomer,
-        Scope::Workspace => holder.workspace == newcomer.workspace,
-        Scope::Server => true,
+        CeilingScope::Client => holder == newcomer,
+        CeilingScope::Workspace => holder.workspace == newcomer.workspace,
+        CeilingScope::Server => true,
     };
     let own = weight(newcomer);
     let unused = all.values().filter(|session| !session.is_in_use());
     let holders = unused.map(|session| session.owner.holder).filter(|holder| is_wanted(*holder));
     let heaviest = holders.max_by_key(|holder| weight(*holder)).filter(|holder| weight(*holder) >= own)?;
-    idlest(all.values().filter(|session| session.owner.holder == heaviest))
+    longest_idle(all.values().filter(|session| session.owner.holder == heaviest))
 }
 
 fn evict(all: &mut HashMap<String, Arc<Session>>, id: &str) {
@@ -236,7 +241,7 @@ fn evict(all: &mut HashMap<String, Arc<Session>>, id: &str) {
 fn too_many() -> Error {
     let detail =
         format!("this credential already has {OF_ONE_MAX} MCP sessions in use: end those not needed");
-    Error::new(Code::Overloaded, detail).with("scope", Scope::Client.name())
+    Error::new(Code::Overloaded, detail).with("scope", CeilingScope::Client.name())
 }
 
 /// Advice for a request without a session.
@@ -271,12 +276,12 @@ impl Session {
     }
 
     /// Returns the result of its handshake.
-    pub fn agreed(&self) -> Agreed {
+    pub fn agreed(&self) -> AgreedSettings {
         locked(&self.state).agreed
     }
 
     /// Stores the agreement of a request.
-    pub fn agree(&self, agreement: Agreement) {
+    pub fn agree(&self, agreement: SettingsChange) {
         let mut state = locked(&self.state);
         state.agreed = agreement.after(state.agreed);
     }
@@ -289,7 +294,7 @@ impl Session {
                 Code::Overloaded,
                 format!("{ANSWERS_MAX} requests of this session are not answered yet"),
             )
-            .with("scope", Scope::Client.name())
+            .with("scope", CeilingScope::Client.name())
         });
         Some(permit.map(|permit| AnswerPlace { answers: stream.answers.clone(), permit }))
     }
@@ -310,12 +315,12 @@ impl Session {
 }
 
 /// Ends a session when its stream is dropped.
-struct Guard {
+struct SessionGuard {
     all: Arc<Sessions>,
     session: Arc<Session>,
 }
 
-impl Drop for Guard {
+impl Drop for SessionGuard {
     fn drop(&mut self) {
         self.all.end(&self.session);
     }
@@ -337,8 +342,8 @@ mod tests {
 
     use super::*;
 
-    fn agreed() -> Agreed {
-        Agreed::on(Revision::V20241105)
+    fn agreed() -> AgreedSettings {
+        AgreedSettings::on(Revision::V20241105)
     }
 
     fn holder(workspace: u128, client: u8) -> Holder {
@@ -350,7 +355,7 @@ mod tests {
     fn begin(all: &Sessions, holder: Holder, first: u8, count: usize) -> Vec<Arc<Session>> {
         let owner = |number: usize| {
             let mark = [first + u8::try_from(number / OF_ONE_MAX).unwrap(); 32];
-            Owner { mark, holder }
+            SessionOwner { mark, holder }
         };
         (0..count).map(|number| all.begin(owner(number), agreed()).unwrap()).collect()
     }
@@ -359,8 +364,8 @@ mod tests {
         locked(&all.all).values().filter(|session| session.owner.holder == holder).count()
     }
 
-    fn owner(number: u8) -> Owner {
-        Owner { mark: [number; 32], holder: holder(number.into(), number) }
+    fn owner(number: u8) -> SessionOwner {
+        SessionOwner { mark: [number; 32], holder: holder(number.into(), number) }
     }
 
     #[tokio::test]
@@ -402,7 +407,7 @@ mod tests {
         in_use.extend(begin(&all, holder(1, 2), 60, SESSIONS_MAX / 4));
         let mut others = begin(&all, holder(2, 1), 120, SESSIONS_MAX / 8);
         others.extend(begin(&all, holder(2, 2), 160, SESSIONS_MAX / 8));
-        let newcomer = || all.begin(Owner { mark: [200; 32], holder: holder(3, 1) }, agreed());
+        let newcomer = || all.begin(SessionOwner { mark: [200; 32], holder: holder(3, 1) }, agreed());
         assert_eq!(newcomer().map(drop).unwrap_err().code(), Code::Overloaded, "all are in use");
         drop(others);
         assert!(newcomer().is_ok());
@@ -441,11 +446,11 @@ mod tests {
         let in_use = begin(&all, holder(1, 1), 0, OF_CLIENT_MAX);
         let lighter = begin(&all, holder(1, 2), 10, 100);
         drop(lighter);
-        let refused = all.begin(Owner { mark: [99; 32], holder: holder(1, 1) }, agreed());
+        let refused = all.begin(SessionOwner { mark: [99; 32], holder: holder(1, 1) }, agreed());
         assert_eq!(refused.map(drop).unwrap_err().code(), Code::Overloaded);
         assert_eq!(count_of(&all, holder(1, 2)), 100);
         drop(in_use);
-        all.begin(Owner { mark: [99; 32], holder: holder(1, 1) }, agreed()).unwrap();
+        all.begin(SessionOwner { mark: [99; 32], holder: holder(1, 1) }, agreed()).unwrap();
         assert_eq!(count_of(&all, holder(1, 1)), OF_CLIENT_MAX);
     }
 

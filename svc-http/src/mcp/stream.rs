@@ -10,32 +10,32 @@ use futures_util::stream::{self, Stream};
 use hyper::body::Incoming;
 use hyper::header::{HeaderMap, HeaderName};
 use hyper::{Method, Request};
-use svc_core::op::{Surface, Takes};
+use svc_core::op::{AcceptedCredentials, Surface};
 use svc_core::ops::{EventBatch, StreamQuery, WAIT_FOR_EVENT};
-use svc_core::{Code, Error, Holder, Place, Result};
+use svc_core::{Code, Error, Holder, PlaceGuard, Result};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::event_stream::{self, COMMENT, KEEP_ALIVE};
 use crate::decode;
-use crate::delivery::{BATCH, Delivery, Frame, must_refetch};
+use crate::delivery::{BATCH, Frame, FrameDelivery, must_refetch};
 use crate::encode::{self, Response};
 use crate::limits::unread::{self, UnreadAnswers};
 use crate::origin::Use;
 use crate::phase::{Phase, closing};
-use crate::state::{Link, ServerState, Unverified};
+use crate::state::{PeerLink, ServerState, UnverifiedRequest};
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// Handles the request.
 pub(crate) async fn handle(
     state: &ServerState,
-    link: &Link,
+    link: &PeerLink,
     request: &Request<Incoming>,
-    unverified: &mut Unverified,
+    unverified: &mut UnverifiedRequest,
 ) -> Result<Response> {
     state.hosts.check_origin(request.headers())?;
-    let head = state.head_for(link, request, Takes::Authorization, Use::Change).await?;
+    let head = state.head_for(link, request, AcceptedCredentials::Authorization, Use::Change).await?;
     state.check_host(&head, request)?;
     let peer = state.peer(link, request.headers());
     let admission =
@@ -61,8 +61,8 @@ pub(crate) async fn handle(
         Err(error) => return Err(error),
     };
     let room_lsn = begun.room_lsn;
-    let (delivery, frames) = Delivery::begin(begun, false)?;
-    let following = Following {
+    let (delivery, frames) = FrameDelivery::begin(begun, false)?;
+    let following = EventSubscription {
         delivery,
         ready: frames.into_iter().map(framed).collect(),
         share: None,
@@ -79,7 +79,7 @@ pub(crate) async fn handle(
 }
 
 fn query(request: &Request<Incoming>) -> Result<svc_core::ops::Subscription> {
-    let mut fields = decode::Text::new();
+    let mut fields = decode::TextFields::new();
     decode::query(request.uri().query(), &mut fields)?;
     StreamQuery::read(fields)?.subscription(last_event_id(request.headers())?)
 }
@@ -97,21 +97,21 @@ fn framed(frame: Frame) -> Bytes {
 }
 
 /// A subscription and its unsent events.
-struct Following {
-    delivery: Delivery,
+struct EventSubscription {
+    delivery: FrameDelivery,
     ready: VecDeque<Bytes>,
     /// The share of the ready bytes in the unread bytes.
-    share: Option<Place>,
+    share: Option<PlaceGuard>,
     /// Room for the next events.
-    kept: Option<Place>,
+    kept: Option<PlaceGuard>,
     has_ended: bool,
     unread: UnreadAnswers,
     holder: Holder,
     phase: watch::Receiver<Phase>,
-    _slot: Place,
+    _slot: PlaceGuard,
 }
 
-impl Following {
+impl EventSubscription {
     fn events(self) -> impl Stream<Item = Bytes> + Send {
         stream::unfold(self, |mut following| async move {
             let event = following.next().await?;

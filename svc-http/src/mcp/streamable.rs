@@ -13,16 +13,16 @@ use svc_core::{Code, Error, Holder, Peer, Result, Service};
 use svc_mcp_stdio::refusal::{Fault, Refusal};
 use svc_mcp_stdio::revision::Revision;
 use svc_mcp_stdio::tool_filter::ToolFilter;
-use svc_mcp_stdio::{Principal, Told};
+use svc_mcp_stdio::{NotificationPart, Principal};
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use super::event_stream::{COMMENT, KEEP_ALIVE};
-use super::sessions::{Owner, Session};
+use super::sessions::{Session, SessionOwner};
 use super::stream::last_event_id;
-use super::{Endpoint, event_stream, headers, narrowing, query, refuse, sessions};
+use super::{Endpoint, event_stream, headers, query, refusals, sessions, tool_selection};
 use crate::encode::{self, Response};
 use crate::phase::closing;
-use crate::state::{Link, ServerState, Unverified};
+use crate::state::{PeerLink, ServerState, UnverifiedRequest};
 
 /// The interval of checks of a session stream's credential: the stream ends within ten seconds after it.
 const CREDENTIAL_EVERY: Duration = Duration::from_secs(5);
@@ -35,9 +35,9 @@ impl Endpoint {
     pub async fn open(
         &self,
         state: &ServerState,
-        link: &Link,
+        link: &PeerLink,
         request: Request<Incoming>,
-        unverified: &mut Unverified,
+        unverified: &mut UnverifiedRequest,
     ) -> Response {
         let peer = state.peer(link, request.headers());
         let (has_token, head) = without_body(request);
@@ -54,7 +54,7 @@ impl Endpoint {
                 return self.notify(state, (&principal, peer), &head, session).await;
             }
             let chosen =
-                query(&head.uri).and_then(|fields| narrowing::choice(&head.headers, &fields)).and_then(
+                query(&head.uri).and_then(|fields| tool_selection::choice(&head.headers, &fields)).and_then(
                     |choice| ToolFilter::chosen(self.service.table(), &choice).map_err(Refusal::params),
                 );
             if let Err(refusal) = chosen {
@@ -64,7 +64,7 @@ impl Endpoint {
             let own = state.own_path(head.uri.path());
             let address = |id: &str| format!("{own}?sessionId={id}{context}");
             let holder = principal.holder().unwrap_or(Holder::at(peer));
-            let owner = Owner { mark: principal.mark(), holder };
+            let owner = SessionOwner { mark: principal.mark(), holder };
             let closing = match held_until_closing(state, holder) {
                 Ok(closing) => closing,
                 Err(refusal) => return Err(principal.refuse(&self.service, refusal).await),
@@ -79,16 +79,16 @@ impl Endpoint {
             };
             Ok(self.streaming(&principal, begun).await)
         };
-        opened.await.unwrap_or_else(|error: Error| refuse::refused(None, &error, has_token))
+        opened.await.unwrap_or_else(|error: Error| refusals::refused(None, &error, has_token))
     }
 
     /// Handles a GET of notifications.
     pub async fn notifications(
         &self,
         state: &ServerState,
-        link: &Link,
+        link: &PeerLink,
         request: Request<Incoming>,
-        unverified: &mut Unverified,
+        unverified: &mut UnverifiedRequest,
     ) -> Response {
         let peer = state.peer(link, request.headers());
         let (has_token, head) = without_body(request);
@@ -96,7 +96,7 @@ impl Endpoint {
             let principal = self.known(state, link, &head, unverified).await?;
             self.notify(state, (&principal, peer), &head, None).await
         };
-        opened.await.unwrap_or_else(|error| refuse::refused(None, &error, has_token))
+        opened.await.unwrap_or_else(|error| refusals::refused(None, &error, has_token))
     }
 
     /// Returns the stream of notifications for the addresses in the query, and for the subscriptions of the
@@ -151,9 +151,9 @@ impl Endpoint {
     pub async fn end(
         &self,
         state: &ServerState,
-        link: &Link,
+        link: &PeerLink,
         request: Request<Incoming>,
-        unverified: &mut Unverified,
+        unverified: &mut UnverifiedRequest,
     ) -> Response {
         let (has_token, head) = without_body(request);
         let ended = async {
@@ -174,7 +174,7 @@ impl Endpoint {
         };
         let ended: Result<Response> = ended.await;
         ended.unwrap_or_else(|error| {
-            let mut response = refuse::refused(None, &error, has_token);
+            let mut response = refusals::refused(None, &error, has_token);
             if error.code() == Code::MethodNotAllowed {
                 response.headers_mut().insert(ALLOW, HeaderValue::from_static("POST, GET"));
             }
@@ -186,9 +186,9 @@ impl Endpoint {
     async fn known(
         &self,
         state: &ServerState,
-        link: &Link,
+        link: &PeerLink,
         head: &Parts,
-        unverified: &mut Unverified,
+        unverified: &mut UnverifiedRequest,
     ) -> Result<Principal> {
         let peer = state.peer(link, &head.headers);
         match self.admit(state, head, peer).await {
@@ -207,7 +207,7 @@ impl Endpoint {
 /// Returns the head of a request whose body is ignored, and whether it has a credential.
 fn without_body(request: Request<Incoming>) -> (bool, Parts) {
     let (head, _) = request.into_parts();
-    (refuse::has_token(&head.headers), head)
+    (refusals::has_token(&head.headers), head)
 }
 
 /// Resolves when a credential has ended.
@@ -241,7 +241,7 @@ fn of_refusal(refusal: &Refusal) -> Error {
 
 /// Returns the events of notifications, with comments in between.
 fn kept_alive(
-    told: impl Stream<Item = Told> + Send + Unpin + 'static,
+    told: impl Stream<Item = NotificationPart> + Send + Unpin + 'static,
     every: Duration,
 ) -> impl Stream<Item = Bytes> + Send {
     let mut ticks = interval(every);
@@ -257,7 +257,7 @@ fn kept_alive(
 }
 
 /// Returns the event of a notification; one with only an id just advances a client's position.
-fn framed(told: &Told) -> Bytes {
+fn framed(told: &NotificationPart) -> Bytes {
     let id = told.position.map(|position| position.to_string());
     match (told.message.is_empty(), &id) {
         (true, Some(id)) => format!("id: {id}\n\n").into(),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use svc_core::ops::ProviderClaims;
 use svc_core::time::Time;
 
-use super::document::{Document, Flag, Texts};
+use super::document::{Document, LenientBool, OneOrMoreTexts};
 
 /// Maximum difference between the provider's clock and this one.
 const SKEW: Duration = Duration::from_secs(60);
@@ -56,7 +56,7 @@ impl Client {
     /// Checks that the token is for this client, and that its authorized party is this client, or every other
     /// audience is trusted.
     fn check_audience(&self, claims: &Document<'_>) -> Result<(), String> {
-        let audiences: Texts = claims.required("aud")?;
+        let audiences: OneOrMoreTexts = claims.required("aud")?;
         if !audiences.as_slice().contains(&self.id) {
             return Err(FOR_OTHERS.to_owned());
         }
@@ -76,7 +76,7 @@ impl Client {
         if claims.deciding::<String>("iss")?.is_some() {
             self.check_source(claims)?;
         }
-        let audiences: Option<Texts> = claims.deciding("aud")?;
+        let audiences: Option<OneOrMoreTexts> = claims.deciding("aud")?;
         if audiences.is_none_or(|all| all.as_slice().contains(&self.id)) {
             Ok(())
         } else {
@@ -110,7 +110,7 @@ struct Email {
 impl Email {
     fn of(claims: &Document<'_>) -> Option<Self> {
         let address = claims.decorating::<String>("email").filter(|address| !address.is_empty())?;
-        let verified: Option<Flag> = claims.decorating("email_verified");
+        let verified: Option<LenientBool> = claims.decorating("email_verified");
         Some(Self { address, is_verified: verified.is_some_and(|verified| verified.is_true()) })
     }
 }

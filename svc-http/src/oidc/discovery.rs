@@ -2,7 +2,7 @@
 
 use reqwest::Url;
 
-use super::document::{Document, Flag, Texts};
+use super::document::{Document, LenientBool, OneOrMoreTexts};
 
 /// Maximum characters of a foreign issuer in the log.
 const SHOWN: usize = 200;
@@ -34,11 +34,12 @@ impl Discovery {
             let text: String = document.required(name)?;
             Url::parse(&text).map_err(|_| format!("its `{name}` is not an address"))
         };
-        let methods: Option<Texts> = document.decorating("token_endpoint_auth_methods_supported");
-        let takes =
-            |method: &str| methods.iter().flat_map(Texts::as_slice).any(|taken| taken.as_str() == method);
+        let methods: Option<OneOrMoreTexts> = document.decorating("token_endpoint_auth_methods_supported");
+        let takes = |method: &str| {
+            methods.iter().flat_map(OneOrMoreTexts::as_slice).any(|taken| taken.as_str() == method)
+        };
         let userinfo: Option<String> = document.decorating("userinfo_endpoint");
-        let names_itself: Option<Flag> =
+        let names_itself: Option<LenientBool> =
             document.decorating("authorization_response_iss_parameter_supported");
         Ok(Self {
             authorization_endpoint: address("authorization_endpoint")?,

@@ -15,7 +15,7 @@ use svc_core::mark::without_mark_bytes;
 
 /// A kind of document, with its name in the log.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Kind {
+pub(super) enum DocumentKind {
     /// The query with which the browser returns.
     Callback,
     Discovery,
@@ -25,7 +25,7 @@ pub(super) enum Kind {
     UserInfo,
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for DocumentKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Callback => "authorization response",
@@ -74,12 +74,12 @@ impl<'a> Document<'a> {
 /// A boolean, or the text "true" or "false", as some providers write it.
 #[derive(Deserialize)]
 #[serde(untagged)]
-pub(super) enum Flag {
+pub(super) enum LenientBool {
     Boolean(bool),
     Text(String),
 }
 
-impl Flag {
+impl LenientBool {
     pub fn is_true(&self) -> bool {
         match self {
             Self::Boolean(is_true) => *is_true,
@@ -91,12 +91,12 @@ impl Flag {
 /// One text, or a list of texts.
 #[derive(Deserialize)]
 #[serde(untagged)]
-pub(super) enum Texts {
+pub(super) enum OneOrMoreTexts {
     One(String),
     Many(Vec<String>),
 }
 
-impl Texts {
+impl OneOrMoreTexts {
     pub fn as_slice(&self) -> &[String] {
         match self {
             Self::One(text) => std::slice::from_ref(text),

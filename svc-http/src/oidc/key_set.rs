@@ -14,7 +14,7 @@ use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, URL_
 use jsonwebtoken::{Algorithm, DecodingKey, crypto};
 use serde_json::value::RawValue;
 
-use super::document::{Document, Kind};
+use super::document::{Document, DocumentKind};
 
 /// The algorithms with keys that only the provider has.
 const ALGORITHMS: [Algorithm; 9] = [
@@ -139,7 +139,7 @@ impl KeySet {
             }
         }
         if !skipped.is_empty() {
-            tracing::info!(document = %Kind::Keys, used = keys.len(), ?skipped, "keys are skipped");
+            tracing::info!(document = %DocumentKind::Keys, used = keys.len(), ?skipped, "keys are skipped");
         }
         Ok(Self(keys))
     }

@@ -13,9 +13,9 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::discovery::Discovery;
-use super::document::Kind;
+use super::document::DocumentKind;
 use super::key_set::KeySet;
-use crate::outbound::Outbound;
+use crate::outbound::OutboundClient;
 
 /// How long the document and the keys are used.
 const USED_FOR: Duration = Duration::from_secs(3600);
@@ -24,7 +24,7 @@ const BETWEEN_KEYS: Duration = Duration::from_secs(60);
 
 /// The provider's document with its keys.
 #[derive(Clone)]
-pub(super) struct Known {
+pub(super) struct ProviderKeys {
     pub discovery: Arc<Discovery>,
     pub keys: Arc<KeySet>,
     found_at: Time,
@@ -32,20 +32,20 @@ pub(super) struct Known {
 }
 
 /// The current document and keys; one request at a time fetches them.
-pub(super) struct Keys {
+pub(super) struct ProviderCache {
     issuer: String,
-    last: Mutex<Last>,
+    last: Mutex<LastFetch>,
 }
 
 /// The outcome of the last fetch.
 #[derive(Default)]
-struct Last {
-    known: Option<Known>,
+struct LastFetch {
+    known: Option<ProviderKeys>,
     /// The last failure, and its time.
     failed: Option<(Instant, Error)>,
 }
 
-impl Keys {
+impl ProviderCache {
     pub fn new(issuer: String) -> Self {
         Self { issuer, last: Mutex::default() }
     }
@@ -53,7 +53,7 @@ impl Keys {
     /// Returns the document and keys, and fetches them if they are missing or old.
     ///
     /// Requests that wait for a fetch share its failure.
-    pub async fn known(&self, outbound: &Outbound, now: Time) -> Result<Known> {
+    pub async fn known(&self, outbound: &OutboundClient, now: Time) -> Result<ProviderKeys> {
         let begun = Instant::now();
         let mut last = self.last.lock().await;
         if let Some(known) = last.known.as_ref().filter(|known| now.since(known.found_at) < USED_FOR) {
@@ -64,14 +64,19 @@ impl Keys {
         }
         let found = self.discover(outbound, now).await;
         match &found {
-            Ok(known) => *last = Last { known: Some(known.clone()), failed: None },
+            Ok(known) => *last = LastFetch { known: Some(known.clone()), failed: None },
             Err(error) => last.failed = Some((Instant::now(), error.clone())),
         }
         found
     }
 
     /// Returns newer keys than `seen`, or `None` if they were fetched less than a minute ago.
-    pub async fn newer(&self, outbound: &Outbound, seen: &Known, now: Time) -> Result<Option<Known>> {
+    pub async fn newer(
+        &self,
+        outbound: &OutboundClient,
+        seen: &ProviderKeys,
+        now: Time,
+    ) -> Result<Option<ProviderKeys>> {
         let mut last = self.last.lock().await;
         let held = last.known.as_ref().unwrap_or(seen).clone();
         if held.keys_at != seen.keys_at {
@@ -80,7 +85,7 @@ impl Keys {
         if now.since(held.keys_at) < BETWEEN_KEYS {
             return Ok(None);
         }
-        let mut newer = Known { keys_at: now, ..held };
+        let mut newer = ProviderKeys { keys_at: now, ..held };
         // Set before the fetch, so that a failing provider is not queried more often.
         last.known = Some(newer.clone());
         newer.keys = keys_at(outbound, &newer.discovery.jwks_uri).await?;
@@ -88,25 +93,30 @@ impl Keys {
         Ok(Some(newer))
     }
 
-    async fn discover(&self, outbound: &Outbound, now: Time) -> Result<Known> {
+    async fn discover(&self, outbound: &OutboundClient, now: Time) -> Result<ProviderKeys> {
         let address = format!("{}/.well-known/openid-configuration", self.issuer.trim_end_matches('/'));
-        let json = outbound.get(&address).await.map_err(|failed| unusable(Kind::Discovery, failed))?;
-        let discovery = Discovery::read(&json, &self.issuer).map_err(|why| unusable(Kind::Discovery, why))?;
+        let json =
+            outbound.get(&address).await.map_err(|failed| unusable(DocumentKind::Discovery, failed))?;
+        let discovery =
+            Discovery::read(&json, &self.issuer).map_err(|why| unusable(DocumentKind::Discovery, why))?;
         // The browser goes to this address, where the person types a password.
         let checked = outbound.check(&discovery.authorization_endpoint);
-        checked.map_err(|failed| unusable(Kind::Discovery, failed))?;
+        checked.map_err(|failed| unusable(DocumentKind::Discovery, failed))?;
         let keys = keys_at(outbound, &discovery.jwks_uri).await?;
-        Ok(Known { discovery: Arc::new(discovery), keys, found_at: now, keys_at: now })
+        Ok(ProviderKeys { discovery: Arc::new(discovery), keys, found_at: now, keys_at: now })
     }
 }
 
-async fn keys_at(outbound: &Outbound, address: &Url) -> Result<Arc<KeySet>> {
-    let json = outbound.get(address.as_str()).await.map_err(|failed| unusable(Kind::Keys, failed))?;
-    KeySet::read(&json).map(Arc::new).map_err(|why| unusable(Kind::Keys, why))
+async fn keys_at(outbound: &OutboundClient, address: &Url) -> Result<Arc<KeySet>> {
+    let json = outbound.get(address.as_str()).await.map_err(|failed| unusable(DocumentKind::Keys, failed))?;
+    KeySet::read(&json).map(Arc::new).map_err(|why| unusable(DocumentKind::Keys, why))
 }
 
 /// Returns the error for a document of the provider that is missing or invalid.
-pub(super) fn unusable(document: Kind, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+pub(super) fn unusable(
+    document: DocumentKind,
+    cause: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+) -> Error {
     let error = Error::new(Code::ProviderUnavailable, "the identity provider does not respond as it should");
     let error = error.caused_by(cause);
     tracing::warn!(%document, cause = ?error.cause(), "the identity provider cannot be used");

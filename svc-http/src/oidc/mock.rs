@@ -14,21 +14,21 @@ use super::{owned, refused};
 const ISSUER: &str = "urn:svc:oidc-mock";
 
 /// The mock.
-pub(super) struct Mock {
+pub(super) struct MockProvider {
     /// The callback, on the same server unless an address was configured.
     callback: String,
 }
 
 /// The content of the code; a real provider stores it.
 #[derive(Serialize, Deserialize)]
-struct Coded {
+struct CodeContent {
     subject: String,
     email: Option<String>,
     name: Option<String>,
     nonce: String,
 }
 
-impl Mock {
+impl MockProvider {
     pub fn new(redirect_uri: Option<String>) -> Self {
         Self { callback: redirect_uri.unwrap_or_else(|| "/auth/oidc/callback".to_owned()) }
     }
@@ -36,7 +36,7 @@ impl Mock {
     /// Returns the address of the callback to which the provider would redirect the browser.
     pub fn address(&self, person: &MockPerson, login: &BegunLogin) -> Result<String> {
         let MockPerson { subject, email, name } = person.clone();
-        let coded = Coded { subject, email, name, nonce: owned(&login.secrets.nonce) };
+        let coded = CodeContent { subject, email, name, nonce: owned(&login.secrets.nonce) };
         let code = URL_SAFE_NO_PAD.encode(serde_json::to_vec(&coded).map_err(Error::internal)?);
         let separator = if self.callback.contains('?') { '&' } else { '?' };
         Ok(format!("{}{separator}code={code}&state={}&iss={ISSUER}", self.callback, owned(&login.state)))
@@ -49,7 +49,8 @@ impl Mock {
         secrets: &LoginSecrets,
     ) -> Result<ProviderClaims> {
         let bytes = URL_SAFE_NO_PAD.decode(code).map_err(|_| refused())?;
-        let Coded { subject, email, name, nonce } = serde_json::from_slice(&bytes).map_err(|_| refused())?;
+        let CodeContent { subject, email, name, nonce } =
+            serde_json::from_slice(&bytes).map_err(|_| refused())?;
         if nonce != owned(&secrets.nonce) || issuer.is_some_and(|issuer| issuer != ISSUER) {
             return Err(refused());
         }

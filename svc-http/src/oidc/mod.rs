@@ -22,35 +22,35 @@ use svc_core::time::Time;
 use svc_core::{Ceiling, Code, Error, Holder, Result};
 
 use crate::limits::PROVIDER_CALLS_MAX;
-use document::Kind as DocumentKind;
-use mock::Mock;
-use remote::{Known, Remote, Vouched};
+use document::DocumentKind;
+use mock::MockProvider;
+use remote::{ProviderKeys, RemoteProvider, VerifiedPerson};
 
 /// The identity provider at which people sign in.
 pub(crate) struct Provider {
-    kind: Kind,
+    kind: ProviderKind,
     /// Limits the requests that wait for the provider at the same time.
     calls: Ceiling,
 }
 
-enum Kind {
-    Remote(Box<Remote>),
-    Mock(Mock),
+enum ProviderKind {
+    Remote(Box<RemoteProvider>),
+    Mock(MockProvider),
 }
 
 /// The route to the provider for one sign-in, which is checked before the sign-in begins.
-pub(crate) struct Way<'a>(To<'a>);
+pub(crate) struct SignInRoute<'a>(RouteTarget<'a>);
 
-enum To<'a> {
-    Remote(&'a Remote, Known),
-    Mock(&'a Mock, MockPerson),
+enum RouteTarget<'a> {
+    Remote(&'a RemoteProvider, ProviderKeys),
+    Mock(&'a MockProvider, MockPerson),
 }
 
 /// A person for whom the provider vouches.
-pub(crate) struct Identified<'a>(By<'a>);
+pub(crate) struct IdentifiedPerson<'a>(IdentitySource<'a>);
 
-enum By<'a> {
-    Remote(&'a Remote, Box<Vouched>),
+enum IdentitySource<'a> {
+    Remote(&'a RemoteProvider, Box<VerifiedPerson>),
     Mock(ProviderClaims),
 }
 
@@ -60,9 +60,9 @@ impl Provider {
         let kind = match &config.provider {
             OidcProvider::Mock => {
                 tracing::warn!("SVC_OIDC_MOCK is on: anybody can sign in as anybody");
-                Kind::Mock(Mock::new(config.redirect_uri.clone()))
+                ProviderKind::Mock(MockProvider::new(config.redirect_uri.clone()))
             }
-            OidcProvider::At { .. } => Kind::Remote(Box::new(Remote::new(config)?)),
+            OidcProvider::At { .. } => ProviderKind::Remote(Box::new(RemoteProvider::new(config)?)),
         };
         let calls =
             Ceiling::by_client("sign-ins at the provider", PROVIDER_CALLS_MAX, PROVIDER_CALLS_MAX / 2);
@@ -70,12 +70,12 @@ impl Provider {
     }
 
     /// Finds the route to the provider. Fails with 503 if the provider does not return its address.
-    pub async fn way(&self, holder: Holder, login: &OidcLogin, now: Time) -> Result<Way<'_>> {
+    pub async fn way(&self, holder: Holder, login: &OidcLogin, now: Time) -> Result<SignInRoute<'_>> {
         match &self.kind {
-            Kind::Mock(mock) => Ok(Way(To::Mock(mock, login.mock_person()?))),
-            Kind::Remote(remote) => {
+            ProviderKind::Mock(mock) => Ok(SignInRoute(RouteTarget::Mock(mock, login.mock_person()?))),
+            ProviderKind::Remote(remote) => {
                 let _call = self.calls.take(holder, 1)?;
-                Ok(Way(To::Remote(remote, remote.known(now).await?)))
+                Ok(SignInRoute(RouteTarget::Remote(remote, remote.known(now).await?)))
             }
         }
     }
@@ -87,14 +87,16 @@ impl Provider {
         callback: &OidcCallback,
         secrets: &LoginSecrets,
         now: Time,
-    ) -> Result<Identified<'_>> {
+    ) -> Result<IdentifiedPerson<'_>> {
         let code = callback.code().ok_or_else(refused)?;
         match &self.kind {
-            Kind::Mock(mock) => Ok(Identified(By::Mock(mock.identify(code, callback.issuer(), secrets)?))),
-            Kind::Remote(remote) => {
+            ProviderKind::Mock(mock) => {
+                Ok(IdentifiedPerson(IdentitySource::Mock(mock.identify(code, callback.issuer(), secrets)?)))
+            }
+            ProviderKind::Remote(remote) => {
                 let _call = self.calls.take(holder, 1)?;
                 let vouched = remote.identify(code, callback.issuer(), secrets, now).await?;
-                Ok(Identified(By::Remote(remote, Box::new(vouched))))
+                Ok(IdentifiedPerson(IdentitySource::Remote(remote, Box::new(vouched))))
             }
         }
     }
@@ -105,36 +107,36 @@ impl Provider {
     pub async fn complete(
         &self,
         holder: Holder,
-        identified: Identified<'_>,
+        identified: IdentifiedPerson<'_>,
         now: Time,
     ) -> Result<ProviderClaims> {
         match identified.0 {
-            By::Remote(remote, vouched) if vouched.claims.email.is_none() => {
+            IdentitySource::Remote(remote, vouched) if vouched.claims.email.is_none() => {
                 let _call = self.calls.take(holder, 1)?;
                 remote.complete(*vouched, now).await
             }
-            By::Remote(_, vouched) => Ok(vouched.claims),
-            By::Mock(claims) => Ok(claims),
+            IdentitySource::Remote(_, vouched) => Ok(vouched.claims),
+            IdentitySource::Mock(claims) => Ok(claims),
         }
     }
 }
 
-impl Identified<'_> {
+impl IdentifiedPerson<'_> {
     /// Returns the claims of the ID token.
     pub fn claims(&self) -> &ProviderClaims {
         match &self.0 {
-            By::Remote(_, vouched) => &vouched.claims,
-            By::Mock(claims) => claims,
+            IdentitySource::Remote(_, vouched) => &vouched.claims,
+            IdentitySource::Mock(claims) => claims,
         }
     }
 }
 
-impl Way<'_> {
+impl SignInRoute<'_> {
     /// Returns the address for the browser.
     pub fn address(&self, login: &BegunLogin) -> Result<String> {
         match &self.0 {
-            To::Mock(mock, person) => mock.address(person, login),
-            To::Remote(remote, known) => Ok(remote.address(known, login)),
+            RouteTarget::Mock(mock, person) => mock.address(person, login),
+            RouteTarget::Remote(remote, known) => Ok(remote.address(known, login)),
         }
     }
 }
@@ -148,7 +150,7 @@ fn refused() -> Error {
 }
 
 /// Logs why a sign-in is refused, which the response omits.
-fn turned_away(document: DocumentKind, why: &str) -> Error {
+fn sign_in_refused(document: DocumentKind, why: &str) -> Error {
     tracing::warn!(%document, why, "a sign-in was refused");
     refused()
 }

@@ -13,36 +13,36 @@ use svc_core::time::Time;
 use svc_core::{Error, Result};
 
 use super::claims::{Client, add_user_info};
-use super::document::{Document, Kind};
+use super::document::{Document, DocumentKind};
 use super::key_set::Token;
-use super::keys::{Keys, unusable};
-use super::tokens::{Exchange, Tokens};
-use super::turned_away;
-use crate::outbound::{Outbound, Reach};
+use super::keys::{ProviderCache, unusable};
+use super::sign_in_refused;
+use super::tokens::{CodeExchange, TokenAnswer};
+use crate::outbound::{AllowedServers, OutboundClient};
 
-pub(super) use super::keys::Known;
+pub(super) use super::keys::ProviderKeys;
 
 /// The media type of a signed UserInfo answer (OpenID Connect Core, 5.3.2).
 const SIGNED: &[u8] = b"application/jwt";
 
 /// A provider, and this service as its client.
-pub(super) struct Remote {
+pub(super) struct RemoteProvider {
     client: Client,
     client_secret: SecretString,
     redirect_uri: String,
     scopes: String,
-    outbound: Outbound,
-    keys: Keys,
+    outbound: OutboundClient,
+    keys: ProviderCache,
 }
 
 /// A person for whom the ID token vouches, and the credentials for UserInfo.
-pub(super) struct Vouched {
+pub(super) struct VerifiedPerson {
     pub claims: ProviderClaims,
-    known: Known,
+    known: ProviderKeys,
     access_token: Option<SecretString>,
 }
 
-impl Remote {
+impl RemoteProvider {
     pub fn new(config: &OidcConfig) -> Result<Self> {
         let OidcProvider::At {
             issuer,
@@ -60,7 +60,8 @@ impl Remote {
         let private_host = Some(host.ok_or_else(|| wrong("SVC_OIDC_ISSUER"))?);
         let redirect_uri = config.redirect_uri.clone().filter(|uri| Url::parse(uri).is_ok());
         let loopback_http = *allow_loopback_http;
-        let outbound = Outbound::new(Reach { private_host, loopback_http, ..Reach::default() });
+        let outbound =
+            OutboundClient::new(AllowedServers { private_host, loopback_http, ..AllowedServers::default() });
         Ok(Self {
             client: Client {
                 issuer: issuer.clone(),
@@ -71,16 +72,16 @@ impl Remote {
             redirect_uri: redirect_uri.ok_or_else(|| wrong("SVC_OIDC_REDIRECT_URI"))?,
             scopes: scopes.clone(),
             outbound: outbound.map_err(Error::internal)?,
-            keys: Keys::new(issuer.clone()),
+            keys: ProviderCache::new(issuer.clone()),
         })
     }
 
-    pub async fn known(&self, now: Time) -> Result<Known> {
+    pub async fn known(&self, now: Time) -> Result<ProviderKeys> {
         self.keys.known(&self.outbound, now).await
     }
 
     /// Returns the address where the person signs in.
-    pub fn address(&self, known: &Known, login: &BegunLogin) -> String {
+    pub fn address(&self, known: &ProviderKeys, login: &BegunLogin) -> String {
         let secrets = &login.secrets;
         let challenge = sha256(secrets.verifier.expose_secret().as_bytes());
         let mut url = known.discovery.authorization_endpoint.clone();
@@ -103,25 +104,30 @@ impl Remote {
         issuer: Option<&str>,
         secrets: &LoginSecrets,
         now: Time,
-    ) -> Result<Vouched> {
+    ) -> Result<VerifiedPerson> {
         let known = self.known(now).await?;
         let names_itself = known.discovery.names_itself;
         if !issuer.map_or(!names_itself, |issuer| issuer == self.client.issuer) {
-            return Err(turned_away(
-                Kind::Callback,
+            return Err(sign_in_refused(
+                DocumentKind::Callback,
                 "its `iss` is not SVC_OIDC_ISSUER, or is missing (RFC 9207)",
             ));
         }
         let tokens = self.exchange(&known, code, secrets).await?;
         let id_token = tokens.id_token.expose_secret();
-        let payload = self.verified(&known, Kind::IdToken, id_token, now).await?;
+        let payload = self.verified(&known, DocumentKind::IdToken, id_token, now).await?;
         let claims = self.client.check_id_token(&payload, secrets.nonce.expose_secret(), now);
-        let claims = claims.map_err(|why| turned_away(Kind::IdToken, &why))?;
-        Ok(Vouched { claims, known, access_token: tokens.access_token })
+        let claims = claims.map_err(|why| sign_in_refused(DocumentKind::IdToken, &why))?;
+        Ok(VerifiedPerson { claims, known, access_token: tokens.access_token })
     }
 
-    async fn exchange(&self, known: &Known, code: &str, secrets: &LoginSecrets) -> Result<Tokens> {
-        let exchange = Exchange {
+    async fn exchange(
+        &self,
+        known: &ProviderKeys,
+        code: &str,
+        secrets: &LoginSecrets,
+    ) -> Result<TokenAnswer> {
+        let exchange = CodeExchange {
             endpoint: &known.discovery.token_endpoint,
             client_id: &self.client.id,
             client_secret: &self.client_secret,
@@ -131,44 +137,50 @@ impl Remote {
             verifier: &secrets.verifier,
         };
         let response = self.outbound.send(exchange.request()?).await;
-        let response = response.map_err(|failed| unusable(Kind::Tokens, failed))?;
-        Tokens::read(response.status(), response.body())
+        let response = response.map_err(|failed| unusable(DocumentKind::Tokens, failed))?;
+        TokenAnswer::read(response.status(), response.body())
     }
 
     /// Returns the payload of a token that a key of the provider verifies; fetches newer keys if necessary.
-    async fn verified(&self, known: &Known, kind: Kind, token: &str, now: Time) -> Result<Vec<u8>> {
-        let token = Token::read(token).map_err(|why| turned_away(kind, &why))?;
+    async fn verified(
+        &self,
+        known: &ProviderKeys,
+        kind: DocumentKind,
+        token: &str,
+        now: Time,
+    ) -> Result<Vec<u8>> {
+        let token = Token::read(token).map_err(|why| sign_in_refused(kind, &why))?;
         if let Some(payload) = token.verified(&known.keys) {
             return Ok(payload.to_vec());
         }
         let newer = self.keys.newer(&self.outbound, known, now).await?;
         let payload = newer.as_ref().and_then(|newer| token.verified(&newer.keys));
-        payload.map(<[u8]>::to_vec).ok_or_else(|| turned_away(kind, "no key of the provider verifies it"))
+        payload.map(<[u8]>::to_vec).ok_or_else(|| sign_in_refused(kind, "no key of the provider verifies it"))
     }
 
     /// Returns the claims of a person, with those that UserInfo adds.
     ///
     /// Fails if UserInfo does not respond, so that no person joins without the email that it would have
     /// returned.
-    pub async fn complete(&self, vouched: Vouched, now: Time) -> Result<ProviderClaims> {
-        let Vouched { mut claims, known, access_token } = vouched;
+    pub async fn complete(&self, vouched: VerifiedPerson, now: Time) -> Result<ProviderClaims> {
+        let VerifiedPerson { mut claims, known, access_token } = vouched;
         let (Some(endpoint), Some(token)) = (&known.discovery.userinfo_endpoint, access_token) else {
             tracing::info!("the ID token has no email, and there is no UserInfo to ask for it");
             return Ok(claims);
         };
         let Ok(mut bearer) = HeaderValue::from_str(&format!("Bearer {}", token.expose_secret())) else {
-            tracing::warn!(document = %Kind::Tokens, "its `access_token` cannot be sent to UserInfo");
+            tracing::warn!(document = %DocumentKind::Tokens, "its `access_token` cannot be sent to UserInfo");
             return Ok(claims);
         };
         bearer.set_sensitive(true);
-        let broken = |why: String| unusable(Kind::UserInfo, why);
+        let broken = |why: String| unusable(DocumentKind::UserInfo, why);
         let request = Request::get(endpoint.as_str())
             .header(ACCEPT, "application/json, application/jwt;q=0.5")
             .header(AUTHORIZATION, bearer)
             .body(Vec::new())
-            .map_err(|error| unusable(Kind::Discovery, error))?;
+            .map_err(|error| unusable(DocumentKind::Discovery, error))?;
         let response = self.outbound.send(request).await;
-        let response = response.map_err(|failed| unusable(Kind::UserInfo, failed))?;
+        let response = response.map_err(|failed| unusable(DocumentKind::UserInfo, failed))?;
         if response.status() != StatusCode::OK {
             return Err(broken(format!("its status is {}", response.status())));
         }
@@ -177,12 +189,12 @@ impl Remote {
         let mut body = response.into_body();
         if is_signed {
             let token = std::str::from_utf8(&body).map_err(|_| broken("it is not UTF-8".to_owned()))?;
-            body = self.verified(&known, Kind::UserInfo, token.trim(), now).await?;
+            body = self.verified(&known, DocumentKind::UserInfo, token.trim(), now).await?;
         }
         let answer = Document::read(&body).map_err(broken)?;
         let checked = if is_signed { self.client.check_user_info(&answer) } else { Ok(()) };
         let added = checked.and_then(|()| add_user_info(&mut claims, &answer));
-        added.map_err(|why| turned_away(Kind::UserInfo, &why))?;
+        added.map_err(|why| sign_in_refused(DocumentKind::UserInfo, &why))?;
         Ok(claims)
     }
 }

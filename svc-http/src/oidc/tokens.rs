@@ -9,9 +9,9 @@ use secrecy::{ExposeSecret, SecretString};
 use svc_core::{Error, Result};
 use url::form_urlencoded::{Serializer, byte_serialize};
 
-use super::document::{Document, Kind};
+use super::document::{Document, DocumentKind};
 use super::keys::unusable;
-use super::turned_away;
+use super::sign_in_refused;
 
 /// The errors of a token endpoint (RFC 6749, 5.2). The log shows only these, since others might contain
 /// anything.
@@ -26,7 +26,7 @@ const ERRORS: [&str; 6] = [
 const INVALID_GRANT: &str = "invalid_grant";
 
 /// The data with which the code is exchanged.
-pub(super) struct Exchange<'e> {
+pub(super) struct CodeExchange<'e> {
     pub endpoint: &'e Url,
     pub client_id: &'e str,
     pub client_secret: &'e SecretString,
@@ -36,7 +36,7 @@ pub(super) struct Exchange<'e> {
     pub verifier: &'e SecretString,
 }
 
-impl Exchange<'_> {
+impl CodeExchange<'_> {
     pub fn request(&self) -> Result<Request<Vec<u8>>> {
         let secret = self.client_secret.expose_secret();
         let mut form = Serializer::new(String::new());
@@ -58,25 +58,25 @@ impl Exchange<'_> {
             basic.set_sensitive(true);
             request = request.header(AUTHORIZATION, basic);
         }
-        request.body(form.finish().into_bytes()).map_err(|error| unusable(Kind::Discovery, error))
+        request.body(form.finish().into_bytes()).map_err(|error| unusable(DocumentKind::Discovery, error))
     }
 }
 
 /// The tokens of an answer that are used.
-pub(super) struct Tokens {
+pub(super) struct TokenAnswer {
     pub id_token: SecretString,
     /// The token for UserInfo, if it is a bearer token (RFC 6750).
     pub access_token: Option<SecretString>,
 }
 
-impl Tokens {
+impl TokenAnswer {
     /// Reads the answer of the token endpoint.
     ///
     /// If the provider does not know the code, or returns no ID token, it does not vouch for the person. All
     /// other errors are the provider's fault, or the operator's.
     pub fn read(status: StatusCode, body: &[u8]) -> Result<Self> {
-        let broken = |why: String| unusable(Kind::Tokens, why);
-        let away = |why: &str| turned_away(Kind::Tokens, why);
+        let broken = |why: String| unusable(DocumentKind::Tokens, why);
+        let away = |why: &str| sign_in_refused(DocumentKind::Tokens, why);
         let answer = Document::read(body).map_err(|why| broken(format!("its status is {status}; {why}")))?;
         let id_token = answer.deciding::<String>("id_token").map_err(|why| away(&why))?;
         let id_token = id_token.filter(|_| status.is_success());

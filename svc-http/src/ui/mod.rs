@@ -47,7 +47,7 @@ const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
 
 /// The target of an address of the board.
 #[derive(Debug, PartialEq, Eq)]
-enum Place<'a> {
+enum BoardTarget<'a> {
     /// The page for a screen that is `depth` folders below the board's.
     Screen { depth: usize },
     /// A file with a fixed address.
@@ -56,7 +56,7 @@ enum Place<'a> {
     File { digest: &'a str, name: &'a str },
 }
 
-impl<'a> Place<'a> {
+impl<'a> BoardTarget<'a> {
     /// Reads a path as it was sent.
     fn of(path: &'a str) -> Option<Self> {
         let rest = path.strip_prefix(FOLDER)?;
@@ -91,27 +91,29 @@ impl Board {
 
     /// Returns whether a path may be a screen's.
     pub fn has_screen(path: &str) -> bool {
-        matches!(Place::of(path), Some(Place::Screen { .. }))
+        matches!(BoardTarget::of(path), Some(BoardTarget::Screen { .. }))
     }
 
     /// Returns the response of a path, to a request with these headers.
     pub async fn response(&self, path: &str, asked: &HeaderMap) -> Result<Response> {
         let missing = || Error::not_found("page or file");
-        let place = Place::of(path).ok_or_else(missing)?;
+        let place = BoardTarget::of(path).ok_or_else(missing)?;
         let assets = self.assets(&place)?;
         let (asset, cached) = match place {
-            Place::Screen { depth } => (assets.page(depth), ASK_AGAIN),
-            Place::Own { name } => (assets.own(name), ASK_AGAIN),
-            Place::File { digest, name } if digest == assets.digest() => (assets.file(name), FOR_A_YEAR),
+            BoardTarget::Screen { depth } => (assets.page(depth), ASK_AGAIN),
+            BoardTarget::Own { name } => (assets.own(name), ASK_AGAIN),
+            BoardTarget::File { digest, name } if digest == assets.digest() => {
+                (assets.file(name), FOR_A_YEAR)
+            }
             // Another version of the service may have a different file.
-            Place::File { .. } => (None, ASK_AGAIN),
+            BoardTarget::File { .. } => (None, ASK_AGAIN),
         };
         Ok(response(asset.ok_or_else(missing)?, cached, asked).await)
     }
 
     /// Puts the page into the response of a path that may be a screen's: its status and its `no-store` stay.
     pub fn page_in(&self, path: &str, mut response: Response) -> Result<Response> {
-        if let Some(place @ Place::Screen { depth }) = Place::of(path) {
+        if let Some(place @ BoardTarget::Screen { depth }) = BoardTarget::of(path) {
             let assets = self.assets(&place)?;
             let page = assets.page(depth).ok_or_else(|| Error::internal("the board has no page"))?;
             *response.body_mut() = page.plain().clone().into();
@@ -121,10 +123,10 @@ impl Board {
     }
 
     /// Returns the files; in a debug build as they are on disk whenever a page is opened.
-    fn assets(&self, place: &Place<'_>) -> Result<Arc<Assets>> {
+    fn assets(&self, place: &BoardTarget<'_>) -> Result<Arc<Assets>> {
         let current = || self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let known = Arc::clone(&current());
-        if !cfg!(debug_assertions) || !matches!(place, Place::Screen { .. }) {
+        if !cfg!(debug_assertions) || !matches!(place, BoardTarget::Screen { .. }) {
             return Ok(known);
         }
         let Some(changed) = known.read_if_changed(&self.made)? else { return Ok(known) };
@@ -223,7 +225,7 @@ mod tests {
 
     #[test]
     fn an_address_is_a_screen_or_a_file() {
-        let screen = |depth| Some(Place::Screen { depth });
+        let screen = |depth| Some(BoardTarget::Screen { depth });
         for (path, wanted) in [
             ("/ui/", screen(0)),
             ("/ui/board", screen(0)),
@@ -239,12 +241,12 @@ mod tests {
             ("/ui//t", None),
             ("/ui/t//x", None),
             ("/ui", None),
-            ("/ui/push.js", Some(Place::Own { name: "push.js" })),
-            ("/ui/manifest.webmanifest", Some(Place::Own { name: "manifest.webmanifest" })),
-            ("/ui/f/0123/css/base.css", Some(Place::File { digest: "0123", name: "css/base.css" })),
-            ("/ui/f/0123/../x", Some(Place::File { digest: "0123", name: "../x" })),
+            ("/ui/push.js", Some(BoardTarget::Own { name: "push.js" })),
+            ("/ui/manifest.webmanifest", Some(BoardTarget::Own { name: "manifest.webmanifest" })),
+            ("/ui/f/0123/css/base.css", Some(BoardTarget::File { digest: "0123", name: "css/base.css" })),
+            ("/ui/f/0123/../x", Some(BoardTarget::File { digest: "0123", name: "../x" })),
         ] {
-            assert_eq!(Place::of(path), wanted, "{path}");
+            assert_eq!(BoardTarget::of(path), wanted, "{path}");
         }
     }
 

@@ -31,7 +31,7 @@ pub(super) fn packed(sources: &BTreeMap<String, String>) -> Result<BTreeMap<Stri
     for (name, source) in sources.iter().filter(|(name, _)| !ALONE.contains(&name.as_str())) {
         modules.insert(name.as_str(), Module::read(name, source)?);
     }
-    let graph = Graph::of(&modules)?;
+    let graph = ModuleGraph::of(&modules)?;
     let in_app = graph.needed_by(&[APP])?;
     let mut in_main = graph.needed_by(&FIRST)?;
     in_main.retain(|name| !in_app.contains(name));
@@ -90,13 +90,13 @@ fn needs_none(name: &str, module: &Module) -> Result<()> {
 }
 
 /// All modules, with their dependencies.
-struct Graph<'a> {
+struct ModuleGraph<'a> {
     modules: &'a BTreeMap<&'a str, Module>,
     /// The modules that must be made before a module.
     needs: BTreeMap<&'a str, BTreeSet<&'a str>>,
 }
 
-impl<'a> Graph<'a> {
+impl<'a> ModuleGraph<'a> {
     fn of(modules: &'a BTreeMap<&'a str, Module>) -> Result<Self> {
         let mut graph = Self { modules, needs: BTreeMap::new() };
         for (&name, module) in modules {
@@ -216,18 +216,18 @@ impl<'a> Graph<'a> {
     fn body(&self, name: &str) -> Result<String> {
         let (_, module) = self.module(name)?;
         // In the order in which the source names them, in which they are made.
-        let mut taken: Vec<Taken<'_>> = Vec::new();
+        let mut taken: Vec<PackedImport<'_>> = Vec::new();
         for import in &module.imports {
             let local = &import.local;
             match &import.name {
-                None => taken.push(Taken::All { from: &import.from, local }),
+                None => taken.push(PackedImport::All { from: &import.from, local }),
                 Some(wanted) => {
                     let (module, name) = self.origin(&import.from, wanted)?;
                     let as_local = if name == local { local.clone() } else { format!("{name}:{local}") };
                     let known = taken.iter_mut().find_map(|taken| taken.names_of(module));
                     match known {
                         Some(names) => names.push(as_local),
-                        None => taken.push(Taken::Names { from: module, names: vec![as_local] }),
+                        None => taken.push(PackedImport::Names { from: module, names: vec![as_local] }),
                     }
                 }
             }
@@ -243,19 +243,19 @@ impl<'a> Graph<'a> {
                 }
             });
         }
-        let taken: Vec<String> = taken.iter().map(Taken::declared).collect();
+        let taken: Vec<String> = taken.iter().map(PackedImport::declared).collect();
         let takes = if taken.is_empty() { String::new() } else { format!("let{};", declared(&taken)) };
         Ok(format!("{takes}{}\nreturn{{{}}}", module.code, given.join(",")))
     }
 }
 
 /// An import of a module from another.
-enum Taken<'a> {
+enum PackedImport<'a> {
     All { from: &'a str, local: &'a str },
     Names { from: &'a str, names: Vec<String> },
 }
 
-impl Taken<'_> {
+impl PackedImport<'_> {
     fn names_of(&mut self, module: &str) -> Option<&mut Vec<String>> {
         match self {
             Self::Names { from, names } if *from == module => Some(names),

@@ -15,20 +15,20 @@ use hyper::header::{HeaderName, SEC_WEBSOCKET_VERSION};
 use hyper::upgrade::OnUpgrade;
 use hyper::{HeaderMap, Method, Request, StatusCode, Version};
 use secrecy::SecretString;
-use svc_core::op::{self, Admission, SESSION_COOKIE, Takes};
-use svc_core::ops::{Asked, EventBatch, FirstFrame, WAIT_FOR_EVENT};
-use svc_core::{Ceiling, Code, Error, Holder, Place, Result, Service};
+use svc_core::op::{self, AcceptedCredentials, Admission, SESSION_COOKIE};
+use svc_core::ops::{EventBatch, FirstFrame, StartRequest, WAIT_FOR_EVENT};
+use svc_core::{Ceiling, Code, Error, Holder, PlaceGuard, Result, Service};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
-use crate::delivery::{BATCH, Delivery, Frame, must_refetch};
+use crate::delivery::{BATCH, Frame, FrameDelivery, must_refetch};
 use crate::encode::{self, Response};
 use crate::limits::unread::{self, UnreadAnswers};
 use crate::origin::Use;
 use crate::phase::Phase;
-use crate::state::{Link, ServerState};
-use socket::{End, Socket};
+use crate::state::{PeerLink, ServerState};
+use socket::{ConnectionEnd, Socket};
 
 /// Maximum time until the first frame.
 const FIRST_FRAME_TIMEOUT: Duration = Duration::from_secs(10);
@@ -40,10 +40,10 @@ const FIRST_FRAME_TIMEOUT: Duration = Duration::from_secs(10);
 /// since a page cannot read the status.
 pub(crate) async fn upgrade(
     state: &ServerState,
-    link: &Link,
+    link: &PeerLink,
     mut request: Request<Incoming>,
 ) -> Result<Response> {
-    let head = state.head_for(link, &request, Takes::All, Use::Change).await?;
+    let head = state.head_for(link, &request, AcceptedCredentials::All, Use::Change).await?;
     // A token may follow in the first frame.
     let checked = match head.credential.is_nothing() {
         true => state.hosts.check_before_token(request.uri(), request.headers()),
@@ -81,7 +81,7 @@ pub(crate) async fn upgrade(
     };
     let slot = Arc::clone(&link.slot);
     let upgraded = hyper::upgrade::on(&mut request);
-    let client = Client {
+    let client = SocketClient {
         service: state.service.clone(),
         unread: state.unread.clone(),
         head,
@@ -143,7 +143,7 @@ fn has_session_cookie(headers: &HeaderMap) -> bool {
 }
 
 /// One subscription: its handshake, and its unread responses.
-struct Client {
+struct SocketClient {
     service: Service,
     unread: UnreadAnswers,
     /// The head of the handshake.
@@ -155,49 +155,50 @@ struct Client {
     phase: watch::Receiver<Phase>,
     sockets: Ceiling,
     /// Its slot among the sockets, or among the handshakes until a credential is admitted.
-    place: Place,
+    place: PlaceGuard,
 }
 
 /// The slot of a page among the unread bytes, held until it is sent.
-type Unread = Place;
+type UnreadSlot = PlaceGuard;
 
-impl Client {
+impl SocketClient {
     async fn serve(mut self, upgraded: OnUpgrade) {
         let Ok(upgraded) = upgraded.await else { return };
         let mut socket = Socket::open(upgraded, self.phase.clone()).await;
-        if let End::Close(code, reason) = self.subscribe(&mut socket).await {
+        if let ConnectionEnd::Close(code, reason) = self.subscribe(&mut socket).await {
             socket.close(code, &reason).await;
         }
     }
 
     /// Delivers events until the connection ends, and returns why it ended.
-    async fn subscribe(&mut self, socket: &mut Socket) -> End {
+    async fn subscribe(&mut self, socket: &mut Socket) -> ConnectionEnd {
         match self.deliver(socket).await {
             Ok(never) => match never {},
             Err(end) => end,
         }
     }
 
-    async fn deliver(&mut self, socket: &mut Socket) -> Result<std::convert::Infallible, End> {
+    async fn deliver(&mut self, socket: &mut Socket) -> Result<std::convert::Infallible, ConnectionEnd> {
         let mut frame = self.first_frame(socket).await?;
         // Counted and audited once for the whole subscription.
         let admission = self.admit(socket, frame.credential()).await?;
-        let holder =
-            admission.holder().ok_or_else(|| End::refused(&Error::internal("a socket has no peer")))?;
+        let holder = admission
+            .holder()
+            .ok_or_else(|| ConnectionEnd::refused(&Error::internal("a socket has no peer")))?;
         if self.admission.is_none() {
             match self.sockets.take(holder, 1) {
                 Ok(place) => self.place = place,
                 Err(refusal) => {
                     let refused = WAIT_FOR_EVENT.refuse(&self.service, admission, refusal);
-                    return Err(End::refused(&socket.keep_alive_during(refused).await?));
+                    return Err(ConnectionEnd::refused(&socket.keep_alive_during(refused).await?));
                 }
             }
         }
-        let Asked { subscription, positions } = match frame.asked() {
+        let StartRequest { subscription, positions } = match frame.asked() {
             Ok(asked) => asked,
             Err(refusal) => {
                 let refused = WAIT_FOR_EVENT.refuse(&self.service, admission, refusal);
-                return Err(End::refused(&socket.keep_alive_during(refused).await?));
+                return Err(ConnectionEnd::refused(&socket.keep_alive_during(refused).await?));
             }
         };
         // It is not retried: a subscription that cannot begin has missed nothing, and its client may go to
@@ -208,14 +209,14 @@ impl Client {
             Err(error) => return Err(ended(socket, &error).await?),
         };
         let (mut delivery, frames) =
-            Delivery::begin(begun, positions).map_err(|error| End::refused(&error))?;
+            FrameDelivery::begin(begun, positions).map_err(|error| ConnectionEnd::refused(&error))?;
         send(socket, frames).await?;
         loop {
-            delivery.heed(socket.take_said()).map_err(|error| End::refused(&error))?;
+            delivery.heed(socket.take_requests()).map_err(|error| ConnectionEnd::refused(&error))?;
             match self.next_batch(socket, &mut delivery, holder).await? {
                 None => {}
                 Some(Ok((batch, share))) => {
-                    let frames = delivery.frames(batch).map_err(|error| End::refused(&error))?;
+                    let frames = delivery.frames(batch).map_err(|error| ConnectionEnd::refused(&error))?;
                     send(socket, frames).await?;
                     drop(share);
                 }
@@ -225,7 +226,7 @@ impl Client {
     }
 
     /// Reads the first frame. Without one the handshake is the whole request, and is recorded as refused.
-    async fn first_frame(&self, socket: &mut Socket) -> Result<FirstFrame, End> {
+    async fn first_frame(&self, socket: &mut Socket) -> Result<FirstFrame, ConnectionEnd> {
         let late = || Error::new(Code::Unauthenticated, "the first frame did not arrive in time");
         let (refusal, end) = match timeout(FIRST_FRAME_TIMEOUT, socket.first_frame()).await {
             Ok(Ok(text)) => match FirstFrame::read(&text) {
@@ -239,7 +240,7 @@ impl Client {
             Some(admission) => WAIT_FOR_EVENT.refuse(&self.service, admission, refusal).await,
             None => refusal,
         };
-        Err(end.unwrap_or_else(|| End::refused(&refusal)))
+        Err(end.unwrap_or_else(|| ConnectionEnd::refused(&refusal)))
     }
 
     /// Takes the next events once there is room for them among the unread bytes.
@@ -248,9 +249,9 @@ impl Client {
     async fn next_batch(
         &self,
         socket: &mut Socket,
-        delivery: &mut Delivery,
+        delivery: &mut FrameDelivery,
         holder: Holder,
-    ) -> Result<Option<Result<(EventBatch, Unread)>>, End> {
+    ) -> Result<Option<Result<(EventBatch, UnreadSlot)>>, ConnectionEnd> {
         let wait = delivery.wait();
         let subscriber = &mut delivery.subscriber;
         let batch = match socket.keep_alive_until_said(subscriber.next(BATCH, wait)).await? {
@@ -286,7 +287,11 @@ impl Client {
     ///
     /// As on any request, the token comes beside a session of the handshake: both must belong to the same
     /// member.
-    async fn admit(&self, socket: &mut Socket, token: Option<SecretString>) -> Result<Admission, End> {
+    async fn admit(
+        &self,
+        socket: &mut Socket,
+        token: Option<SecretString>,
+    ) -> Result<Admission, ConnectionEnd> {
         let admitted = match (token, &self.admission) {
             _ if self.is_foreign => {
                 Err(Error::new(Code::Unauthenticated, "a cookie counts only from a page of this service"))
@@ -299,11 +304,11 @@ impl Client {
             (None, Some(admission)) => Ok(admission.clone()),
             (None, None) => Err(Error::new(Code::Unauthenticated, "the first frame has no token")),
         };
-        admitted.map_err(|error| End::refused(&error))
+        admitted.map_err(|error| ConnectionEnd::refused(&error))
     }
 }
 
-async fn send(socket: &mut Socket, frames: Vec<Frame>) -> Result<(), End> {
+async fn send(socket: &mut Socket, frames: Vec<Frame>) -> Result<(), ConnectionEnd> {
     for frame in frames {
         socket.send(frame.text).await?;
     }
@@ -311,11 +316,11 @@ async fn send(socket: &mut Socket, frames: Vec<Frame>) -> Result<(), End> {
 }
 
 /// Notifies a client that its position is not in the log, if that is why it ends, and returns why it ends.
-async fn ended(socket: &mut Socket, error: &Error) -> Result<End, End> {
+async fn ended(socket: &mut Socket, error: &Error) -> Result<ConnectionEnd, ConnectionEnd> {
     if error.code() == Code::MustRefetch {
-        socket.send(must_refetch(error).map_err(|error| End::refused(&error))?).await?;
+        socket.send(must_refetch(error).map_err(|error| ConnectionEnd::refused(&error))?).await?;
     }
-    Ok(End::refused(error))
+    Ok(ConnectionEnd::refused(error))
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use svc_core::Error;
 use svc_core::limits::WS_FRAME_MAX_BYTES;
-use svc_core::ops::Said;
+use svc_core::ops::ClientRequests;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf, ReadHalf, WriteHalf, split};
 use tokio::sync::watch;
 use tokio::time::{Instant, Interval, interval, timeout};
@@ -54,22 +54,22 @@ pub(super) struct Socket {
     ping_timer: Interval,
     last_received: Instant,
     last_pong: Option<Instant>,
-    controls: Controls,
+    controls: ControlCounts,
     /// Frames of the client that were not processed yet.
-    said: Said,
+    said: ClientRequests,
     phase: watch::Receiver<Phase>,
 }
 
 /// Why a connection ends.
 #[derive(Debug)]
-pub(super) enum End {
+pub(super) enum ConnectionEnd {
     /// The server closes it, with a code and a reason.
     Close(CloseCode, String),
     /// The client has closed it or is gone.
     Disconnected,
 }
 
-impl End {
+impl ConnectionEnd {
     pub fn policy(reason: impl Into<String>) -> Self {
         Self::Close(CloseCode::Policy, reason.into())
     }
@@ -100,7 +100,7 @@ impl End {
 }
 
 /// The first event: the work finished, or a frame arrived.
-enum Next<T> {
+enum SocketEvent<T> {
     Done(T),
     Frame(Message),
 }
@@ -118,29 +118,29 @@ impl Socket {
         let mut ping_timer = interval(PING_INTERVAL);
         ping_timer.reset();
         let last_received = Instant::now();
-        let controls = Controls { since: last_received, count: 0 };
-        let said = Said::default();
+        let controls = ControlCounts { since: last_received, count: 0 };
+        let said = ClientRequests::default();
         Self { frames, out, ping_timer, last_received, last_pong: None, controls, said, phase }
     }
 
     /// Reads the first frame. A client may send nothing else before it.
-    pub async fn first_frame(&mut self) -> Result<String, End> {
+    pub async fn first_frame(&mut self) -> Result<String, ConnectionEnd> {
         let first = tokio::select! {
             read = self.frames.next() => read,
             () = closing(&mut self.phase) => return Err(going_away()),
         };
         self.last_received = Instant::now();
-        match first.ok_or(End::Disconnected)?.map_err(|error| End::unreadable(&error))? {
+        match first.ok_or(ConnectionEnd::Disconnected)?.map_err(|error| ConnectionEnd::unreadable(&error))? {
             Message::Text(text) => Ok(text.as_str().to_owned()),
             Message::Close(_) => Err(self.closed().await),
-            _ => Err(End::policy("malformed-request: the first frame must be JSON text")),
+            _ => Err(ConnectionEnd::policy("malformed-request: the first frame must be JSON text")),
         }
     }
 
     /// Returns the outcome of `work`, and keeps the connection alive until then.
     ///
     /// It sends and answers pings, and keeps the client's frames.
-    pub async fn keep_alive_during<T>(&mut self, work: impl Future<Output = T>) -> Result<T, End> {
+    pub async fn keep_alive_during<T>(&mut self, work: impl Future<Output = T>) -> Result<T, ConnectionEnd> {
         let mut work = std::pin::pin!(work);
         loop {
             if let Some(outcome) = self.keep_alive_until_said(work.as_mut()).await? {
@@ -150,7 +150,7 @@ impl Socket {
     }
 
     /// Takes the client's frames since the last call.
-    pub fn take_said(&mut self) -> Said {
+    pub fn take_requests(&mut self) -> ClientRequests {
         std::mem::take(&mut self.said)
     }
 
@@ -159,17 +159,18 @@ impl Socket {
     pub async fn keep_alive_until_said<T>(
         &mut self,
         work: impl Future<Output = T>,
-    ) -> Result<Option<T>, End> {
+    ) -> Result<Option<T>, ConnectionEnd> {
         let mut work = std::pin::pin!(work);
         loop {
             let next = tokio::select! {
-                outcome = &mut work => Next::Done(outcome),
+                outcome = &mut work => SocketEvent::Done(outcome),
                 read = self.frames.next() => {
-                    Next::Frame(read.ok_or(End::Disconnected)?.map_err(|error| End::unreadable(&error))?)
+                    let frame = read.ok_or(ConnectionEnd::Disconnected)?;
+                    SocketEvent::Frame(frame.map_err(|error| ConnectionEnd::unreadable(&error))?)
                 }
                 _ = self.ping_timer.tick() => {
                     if self.last_received.elapsed() > IDLE_TIMEOUT {
-                        return Err(End::Disconnected);
+                        return Err(ConnectionEnd::Disconnected);
                     }
                     self.write(Control::Ping, Bytes::new()).await?;
                     continue;
@@ -177,19 +178,19 @@ impl Socket {
                 () = closing(&mut self.phase) => return Err(going_away()),
             };
             match next {
-                Next::Done(outcome) => return Ok(Some(outcome)),
-                Next::Frame(Message::Text(text)) => {
+                SocketEvent::Done(outcome) => return Ok(Some(outcome)),
+                SocketEvent::Frame(Message::Text(text)) => {
                     self.last_received = Instant::now();
-                    self.said.add(text.as_str()).map_err(|error| End::refused(&error))?;
+                    self.said.add(text.as_str()).map_err(|error| ConnectionEnd::refused(&error))?;
                     return Ok(None);
                 }
-                Next::Frame(frame) => self.received(frame).await?,
+                SocketEvent::Frame(frame) => self.received(frame).await?,
             }
         }
     }
 
     /// Handles a frame without text after the first frame.
-    async fn received(&mut self, frame: Message) -> Result<(), End> {
+    async fn received(&mut self, frame: Message) -> Result<(), ConnectionEnd> {
         self.last_received = Instant::now();
         match frame {
             Message::Close(_) => Err(self.closed().await),
@@ -198,17 +199,17 @@ impl Socket {
                 self.pong(payload).await
             }
             Message::Pong(_) => self.controls.count(self.last_received),
-            _ => Err(End::policy("malformed-request: only text frames may be sent")),
+            _ => Err(ConnectionEnd::policy("malformed-request: only text frames may be sent")),
         }
     }
 
     /// Completes the closing handshake of a client that has closed.
-    async fn closed(&mut self) -> End {
-        self.write(Control::Close, Bytes::new()).await.err().unwrap_or(End::Disconnected)
+    async fn closed(&mut self) -> ConnectionEnd {
+        self.write(Control::Close, Bytes::new()).await.err().unwrap_or(ConnectionEnd::Disconnected)
     }
 
     /// Sends a pong, unless one was sent within [`PONG_INTERVAL`].
-    async fn pong(&mut self, payload: Bytes) -> Result<(), End> {
+    async fn pong(&mut self, payload: Bytes) -> Result<(), ConnectionEnd> {
         if self.last_pong.is_some_and(|last| last.elapsed() < PONG_INTERVAL) {
             return Ok(());
         }
@@ -217,7 +218,7 @@ impl Socket {
     }
 
     /// Sends a text frame, and waits until it is written to the connection.
-    pub async fn send(&mut self, text: Bytes) -> Result<(), End> {
+    pub async fn send(&mut self, text: Bytes) -> Result<(), ConnectionEnd> {
         let began = Instant::now();
         self.write(Data::Text, text).await?;
         // Nothing was read in the meantime, so it does not count as silence.
@@ -225,14 +226,17 @@ impl Socket {
         Ok(())
     }
 
-    async fn write(&mut self, kind: impl Into<Kind>, payload: Bytes) -> Result<(), End> {
+    async fn write(&mut self, kind: impl Into<FrameKind>, payload: Bytes) -> Result<(), ConnectionEnd> {
         let header = FrameHeader { opcode: kind.into().0, ..FrameHeader::default() };
         let mut head = Vec::with_capacity(HEADER_MAX);
         let length = u64::try_from(payload.len()).unwrap_or(u64::MAX);
-        header.format(length, &mut head).map_err(|_| End::Disconnected)?;
+        header.format(length, &mut head).map_err(|_| ConnectionEnd::Disconnected)?;
         // The underlying stream has the timeout for writes.
-        self.out.write_all_buf(&mut head.as_slice().chain(payload)).await.map_err(|_| End::Disconnected)?;
-        self.out.flush().await.map_err(|_| End::Disconnected)
+        self.out
+            .write_all_buf(&mut head.as_slice().chain(payload))
+            .await
+            .map_err(|_| ConnectionEnd::Disconnected)?;
+        self.out.flush().await.map_err(|_| ConnectionEnd::Disconnected)
     }
 
     /// Sends a close frame with the reason, and waits for the client to respond.
@@ -255,39 +259,41 @@ impl Socket {
 /// Maximum header of a frame that a server sends, in bytes.
 const HEADER_MAX: usize = 10;
 
-fn going_away() -> End {
-    End::Close(CloseCode::Away, "the server is shutting down".to_owned())
+fn going_away() -> ConnectionEnd {
+    ConnectionEnd::Close(CloseCode::Away, "the server is shutting down".to_owned())
 }
 
-struct Kind(OpCode);
+struct FrameKind(OpCode);
 
-impl From<Control> for Kind {
+impl From<Control> for FrameKind {
     fn from(control: Control) -> Self {
         Self(OpCode::Control(control))
     }
 }
 
-impl From<Data> for Kind {
+impl From<Data> for FrameKind {
     fn from(data: Data) -> Self {
         Self(OpCode::Data(data))
     }
 }
 
 /// The number of pings and pongs received in the current second.
-struct Controls {
+struct ControlCounts {
     since: Instant,
     count: u32,
 }
 
-impl Controls {
+impl ControlCounts {
     /// Counts one more, or fails if there are too many.
-    fn count(&mut self, now: Instant) -> Result<(), End> {
+    fn count(&mut self, now: Instant) -> Result<(), ConnectionEnd> {
         if now.duration_since(self.since) >= Duration::from_secs(1) {
             *self = Self { since: now, count: 0 };
         }
         self.count = self.count.saturating_add(1);
         if self.count > CONTROLS_MAX {
-            return Err(End::policy(format!("rate-limited: more than {CONTROLS_MAX} pings in a second")));
+            return Err(ConnectionEnd::policy(format!(
+                "rate-limited: more than {CONTROLS_MAX} pings in a second"
+            )));
         }
         Ok(())
     }
@@ -327,7 +333,7 @@ mod tests {
     #[test]
     fn a_flood_of_pings_is_rejected_and_a_few_are_not() {
         let start = Instant::now();
-        let mut controls = Controls { since: start, count: 0 };
+        let mut controls = ControlCounts { since: start, count: 0 };
         for second in 0..5 {
             let now = start + Duration::from_secs(second);
             assert!((0..CONTROLS_MAX).all(|_| controls.count(now).is_ok()), "second {second}");

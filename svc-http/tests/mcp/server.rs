@@ -6,7 +6,7 @@ use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
-use svc_core::{Database, OpenMode, Options, RateSettings, Service};
+use svc_core::{Database, OpenMode, RateSettings, Service, ServiceOptions};
 use svc_http::HttpSettings;
 use tokio::net::{TcpListener, TcpStream};
 
@@ -34,11 +34,11 @@ impl Server {
 
     pub async fn with(settings: HttpSettings, rates: RateSettings) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let options = Options {
+        let options = ServiceOptions {
             reap_tick: None,
             mode: OpenMode::Create,
             rates,
-            ..Options::new(Database::Sqlite(folder.path().join("svc.db")), [7; 32])
+            ..ServiceOptions::new(Database::Sqlite(folder.path().join("svc.db")), [7; 32])
         };
         let service = Service::open(options).unwrap();
         let made = service.establish("home", "ada").unwrap();

@@ -13,8 +13,8 @@ use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
-use svc_core::setup::Established;
-use svc_core::{Database, OpenMode, Options, Service};
+use svc_core::setup::SetupResult;
+use svc_core::{Database, OpenMode, Service, ServiceOptions};
 use svc_http::HttpSettings;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
@@ -23,7 +23,7 @@ use tokio::task::JoinHandle;
 /// A server with a workspace.
 struct Server {
     address: SocketAddr,
-    made: Established,
+    made: SetupResult,
     stop: Option<oneshot::Sender<()>>,
     serving: JoinHandle<std::io::Result<()>>,
     _folder: tempfile::TempDir,
@@ -39,12 +39,12 @@ impl Server {
     async fn start(settings: HttpSettings) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let database = Database::Sqlite(folder.path().join("svc.db"));
-        let service = Service::open(Options {
+        let service = Service::open(ServiceOptions {
             mode: OpenMode::Create,
             reap_tick: None,
             // Large pages take their time in a debug build, beside other tests.
             read_budget: None,
-            ..Options::new(database, [7; 32])
+            ..ServiceOptions::new(database, [7; 32])
         })
         .unwrap();
         let made = service.establish("home", "ada").unwrap();

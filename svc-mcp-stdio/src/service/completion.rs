@@ -7,8 +7,8 @@ use svc_core::Result;
 use svc_core::text::echo;
 
 use super::ServiceHandler;
-use super::asking::{Listed, Takes};
-use super::prompts::Template;
+use super::operation_calls::{ArgumentKind, ListStart};
+use super::prompts::PromptTemplate;
 use super::resources::KINDS;
 use crate::handler::Outcome;
 use crate::principal::Principal;
@@ -31,23 +31,23 @@ struct Candidate {
 
 /// How well a candidate matches the typed text, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Fit {
+enum MatchQuality {
     Begins,
     Contains,
 }
 
 impl Candidate {
     /// Returns how well it matches the typed text, in lower case.
-    fn fit(&self, typed: &str) -> Option<Fit> {
+    fn fit(&self, typed: &str) -> Option<MatchQuality> {
         if self.id.starts_with(typed) {
-            return Some(Fit::Begins);
+            return Some(MatchQuality::Begins);
         }
         let names = [&self.name, &self.title, &self.handle, &self.display_name];
         let fit = |name: &String| {
             let name = name.to_lowercase();
             match name.find(typed)? {
-                0 => Some(Fit::Begins),
-                _ => Some(Fit::Contains),
+                0 => Some(MatchQuality::Begins),
+                _ => Some(MatchQuality::Contains),
             }
         };
         names.into_iter().flatten().filter_map(fit).min()
@@ -68,18 +68,18 @@ impl ServiceHandler {
         Ok(Response::of(&json!({"completion": completion(&listed, &typed)})))
     }
 
-    async fn candidates(&self, caller: &Principal, takes: Takes) -> Result<Listed<Candidate>> {
+    async fn candidates(&self, caller: &Principal, takes: ArgumentKind) -> Result<ListStart<Candidate>> {
         let (operation, more) = match takes {
-            Takes::Words => return Ok(Listed { items: Vec::new(), has_more: false }),
-            Takes::Workspace => ("get_workspace", json!({})),
-            Takes::Channel => ("list_channels", json!({"archived": false})),
-            Takes::Thread(state) => ("list_workspace_threads", json!({"state": state})),
-            Takes::Member => ("list_members", json!({})),
+            ArgumentKind::Words => return Ok(ListStart { items: Vec::new(), has_more: false }),
+            ArgumentKind::Workspace => ("get_workspace", json!({})),
+            ArgumentKind::Channel => ("list_channels", json!({"archived": false})),
+            ArgumentKind::Thread(state) => ("list_workspace_threads", json!({"state": state})),
+            ArgumentKind::Member => ("list_members", json!({})),
         };
         let mut input = json!({"workspace_id": self.workspace_of(caller).await?});
-        if takes == Takes::Workspace {
+        if takes == ArgumentKind::Workspace {
             let own = self.read(caller, operation, &input).await?;
-            return Ok(Listed { items: vec![own], has_more: false });
+            return Ok(ListStart { items: vec![own], has_more: false });
         }
         if let (Value::Object(input), Value::Object(more)) = (&mut input, more) {
             input.extend(more);
@@ -89,11 +89,11 @@ impl ServiceHandler {
 }
 
 /// Returns the kind of an argument of a prompt or a template.
-fn completed(of: &Reference, argument: &str) -> Result<Takes, Refusal> {
+fn completed(of: &Reference, argument: &str) -> Result<ArgumentKind, Refusal> {
     let unknown = |of: &str| Refusal::params(format!("{} has no argument {}", echo(of), echo(argument)));
     match of {
         Reference::Prompt(prompt) => {
-            let template = Template::called(&prompt.name)?;
+            let template = PromptTemplate::called(&prompt.name)?;
             let found = template.arguments.iter().find(|known| known.name == argument);
             found.map(|found| found.takes).ok_or_else(|| unknown(&prompt.name))
         }
@@ -110,9 +110,9 @@ fn completed(of: &Reference, argument: &str) -> Result<Takes, Refusal> {
 }
 
 /// Returns the matches, best first and otherwise in the order of the list.
-fn completion(listed: &Listed<Candidate>, typed: &str) -> CompletionInfo {
+fn completion(listed: &ListStart<Candidate>, typed: &str) -> CompletionInfo {
     let fits = |candidate| Candidate::fit(candidate, typed).map(|fit| (fit, &candidate.id));
-    let mut fitting: Vec<(Fit, &String)> = listed.items.iter().filter_map(fits).collect();
+    let mut fitting: Vec<(MatchQuality, &String)> = listed.items.iter().filter_map(fits).collect();
     fitting.sort_by_key(|(fit, _)| *fit);
     let total = fitting.len();
     let mut completion = CompletionInfo::default();
@@ -128,13 +128,13 @@ fn completion(listed: &Listed<Candidate>, typed: &str) -> CompletionInfo {
 mod tests {
     use super::*;
 
-    fn listed(has_more: bool) -> Listed<Candidate> {
+    fn listed(has_more: bool) -> ListStart<Candidate> {
         let items = json!([
             {"id": "01-a", "title": "Port the parser"},
             {"id": "01-b", "title": "parser tests", "name": null},
             {"id": "02-c", "handle": "PARvati", "display_name": "Devi"},
         ]);
-        Listed { items: serde_json::from_value(items).unwrap(), has_more }
+        ListStart { items: serde_json::from_value(items).unwrap(), has_more }
     }
 
     #[test]
@@ -155,16 +155,16 @@ mod tests {
         assert_eq!((some.total, some.has_more), (None, Some(true)));
         let items = (0..150).map(|n| json!({"id": format!("{n}"), "name": "x"})).collect::<Vec<_>>();
         let items = serde_json::from_value(json!(items)).unwrap();
-        let many = completion(&Listed { items, has_more: false }, "x");
+        let many = completion(&ListStart { items, has_more: false }, "x");
         assert_eq!((many.values.len(), many.total, many.has_more), (100, Some(150), Some(true)));
     }
 
     #[test]
     fn arguments_are_those_of_prompts_and_templates() {
         let prompt = Reference::for_prompt("review_thread");
-        assert_eq!(completed(&prompt, "thread_id").unwrap(), Takes::Thread(Some("in_review")));
+        assert_eq!(completed(&prompt, "thread_id").unwrap(), ArgumentKind::Thread(Some("in_review")));
         let boots = Reference::for_resource("svc://boots/{channel_id}");
-        assert_eq!(completed(&boots, "channel_id").unwrap(), Takes::Channel);
+        assert_eq!(completed(&boots, "channel_id").unwrap(), ArgumentKind::Channel);
         for (of, argument) in [
             (&prompt, "id"),
             (&boots, "id"),

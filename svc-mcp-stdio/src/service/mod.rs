@@ -6,7 +6,7 @@
 mod tool_result;
 mod approvals;
 mod tools;
-mod asking;
+mod operation_calls;
 mod resources;
 mod prompts;
 mod completion;
@@ -23,15 +23,15 @@ use serde_json::{Map, Value};
 use svc_core::op::mcp;
 use svc_core::{Code, Error, Service};
 
-use crate::catalogue::{Audience, Catalogue, Entry, Shape};
+use crate::catalogue::{Catalogue, CatalogueEntry, ToolAudience, ToolShape};
 use crate::handler::{Call, CallProperties, Handler, Outcome};
 use crate::notifier::Notifier;
 use crate::refusal::Refusal;
 use crate::request_context::RequestContext;
-use crate::response::{LONG_TTL_MS, Response, Scope};
+use crate::response::{CacheScope, LONG_TTL_MS, Response};
 use crate::tool_filter::INSTRUCTIONS_OF_SOME;
 use approvals::Approvals;
-pub use subscriptions::Told;
+pub use subscriptions::NotificationPart;
 
 /// The handler of one service.
 pub(crate) struct ServiceHandler {
@@ -62,15 +62,15 @@ impl ServiceHandler {
             true => None,
             false => Some(context.principal.capabilities(&self.service).await?),
         };
-        let audience = Audience {
+        let audience = ToolAudience {
             held,
             is_anonymous: context.principal.is_anonymous(),
             view: context.view.clone(),
-            shape: Shape::for_client(context.revision, context.declared.cards),
+            shape: ToolShape::for_client(context.revision, context.declared.cards),
         };
         let list = self.catalogue().list(audience);
         let is_for_all = is_profile && context.view.is_of_path() && !context.principal.is_anonymous();
-        let scope = if is_for_all { Scope::Public } else { Scope::Private };
+        let scope = if is_for_all { CacheScope::Public } else { CacheScope::Private };
         Ok(Response::shared(list).cached(LONG_TTL_MS, scope))
     }
 }
@@ -195,7 +195,7 @@ impl Handler for ServiceHandler {
 }
 
 /// Returns how to treat a call of a tool.
-fn manner_of(entry: &Entry) -> CallProperties {
+fn manner_of(entry: &CatalogueEntry) -> CallProperties {
     CallProperties { waits: entry.waits(), changes: entry.changes() }
 }
 

@@ -6,12 +6,12 @@ use svc_core::op::Table;
 use svc_core::text::echo;
 
 use super::ServiceHandler;
-use super::asking::Takes;
+use super::operation_calls::ArgumentKind;
 use crate::address::Address;
 use crate::handler::Outcome;
 use crate::refusal::Refusal;
 use crate::request_context::RequestContext;
-use crate::response::{LONG_TTL_MS, Response, Scope, push_as_string};
+use crate::response::{CacheScope, LONG_TTL_MS, Response, push_as_string};
 use crate::tool_filter::ToolFilter;
 
 /// An argument of a prompt.
@@ -20,12 +20,12 @@ pub(super) struct Argument {
     pub name: &'static str,
     description: &'static str,
     required: bool,
-    pub takes: Takes,
+    pub takes: ArgumentKind,
 }
 
 /// A prompt. In its text, an argument's name in braces stands for its value.
 #[derive(Debug)]
-pub(super) struct Template {
+pub(super) struct PromptTemplate {
     pub name: &'static str,
     description: &'static str,
     text: &'static str,
@@ -36,13 +36,13 @@ pub(super) struct Template {
 
 const THREAD_ID: &str = "thread_id";
 
-const fn thread(takes: Takes) -> Argument {
+const fn thread(takes: ArgumentKind) -> Argument {
     Argument { name: THREAD_ID, description: "The id of the thread", required: true, takes }
 }
 
 /// All prompts.
-pub(super) const TEMPLATES: [Template; 6] = [
-    Template {
+pub(super) const TEMPLATES: [PromptTemplate; 6] = [
+    PromptTemplate {
         name: "catch_up",
         description: "Say where a thread stands, and what is to be done next",
         text: "\
@@ -51,9 +51,9 @@ decided, what is in dispute, and what keeps it from being closed. `list_messages
 before the messages below. Then say what has to be done next, and by whom.\n\
 Once you have read it, `get_thread_context` with its `lsn` as `since` returns only what is new.",
         more: None,
-        arguments: &[thread(Takes::Thread(None))],
+        arguments: &[thread(ArgumentKind::Thread(None))],
     },
-    Template {
+    PromptTemplate {
         name: "finish_work",
         description: "Hand in the result of a thread that you have claimed",
         text: "\
@@ -65,9 +65,9 @@ Finish your work on the thread {thread_id}, which is below.\n\
 do what it says, and call it again.\n\
 If you cannot finish, say why with `post_message`, and call `release_claim`.",
         more: None,
-        arguments: &[thread(Takes::Thread(Some("open")))],
+        arguments: &[thread(ArgumentKind::Thread(Some("open")))],
     },
-    Template {
+    PromptTemplate {
         name: "hand_over",
         description: "Hand a thread that you have claimed over to somebody else",
         text: "\
@@ -78,16 +78,16 @@ on. Its `checkpoint` says in short how far the work has come.\n\
 If nobody in particular is to go on, call `release_claim` instead: whoever can do it next takes it up.",
         more: Some(("to_member_id", "Hand it to the member {to_member_id}.")),
         arguments: &[
-            thread(Takes::Thread(Some("open"))),
+            thread(ArgumentKind::Thread(Some("open"))),
             Argument {
                 name: "to_member_id",
                 description: "The id of the member who goes on",
                 required: false,
-                takes: Takes::Member,
+                takes: ArgumentKind::Member,
             },
         ],
     },
-    Template {
+    PromptTemplate {
         name: "plan_work",
         description: "Split a thread up into threads that others can take up",
         text: "\
@@ -99,16 +99,16 @@ that its worker has to know, `required_skills` who can do it, `footprint` what i
 3. Say with `post_message` in the thread {thread_id} what the plan is, and why.",
         more: Some(("goal", "What is wanted: {goal}")),
         arguments: &[
-            thread(Takes::Thread(None)),
+            thread(ArgumentKind::Thread(None)),
             Argument {
                 name: "goal",
                 description: "What is wanted, if the thread does not say it",
                 required: false,
-                takes: Takes::Words,
+                takes: ArgumentKind::Words,
             },
         ],
     },
-    Template {
+    PromptTemplate {
         name: "review_thread",
         description: "Look over what was done in a thread, and give a verdict",
         text: "\
@@ -120,9 +120,9 @@ is, where it is, and what would be right. `get_review_status` tells which findin
 `resolve_finding` settles one that was dealt with.\n\
 3. If the work is a change of code, `set_land_gate` says whether it may land.",
         more: None,
-        arguments: &[thread(Takes::Thread(Some("in_review")))],
+        arguments: &[thread(ArgumentKind::Thread(Some("in_review")))],
     },
-    Template {
+    PromptTemplate {
         name: "start_work",
         description: "Take up a thread and work on it",
         text: "\
@@ -135,11 +135,11 @@ know.\n\
 5. Hand in the outcome with `set_thread_result`. If you cannot finish, call `release_claim` or \
 `hand_off_claim`.",
         more: None,
-        arguments: &[thread(Takes::Thread(Some("open")))],
+        arguments: &[thread(ArgumentKind::Thread(Some("open")))],
     },
 ];
 
-impl Template {
+impl PromptTemplate {
     /// Returns the prompt of this name.
     pub fn called(name: &str) -> Result<&'static Self, Refusal> {
         let found = TEMPLATES.iter().find(|template| template.name == name);
@@ -201,8 +201,8 @@ impl ServiceHandler {
     pub(super) fn list_prompts(&self, view: &ToolFilter) -> Response {
         let table = self.service.table();
         let shown = TEMPLATES.iter().filter(|template| template.is_for(view, table));
-        let prompts: Vec<Prompt> = shown.map(Template::shown).collect();
-        let scope = if view.is_of_path() { Scope::Public } else { Scope::Private };
+        let prompts: Vec<Prompt> = shown.map(PromptTemplate::shown).collect();
+        let scope = if view.is_of_path() { CacheScope::Public } else { CacheScope::Private };
         Response::of(&json!({"prompts": prompts})).cached(LONG_TTL_MS, scope)
     }
 
@@ -212,7 +212,7 @@ impl ServiceHandler {
         context: &RequestContext,
         params: &GetPromptRequestParams,
     ) -> Outcome {
-        let template = Template::called(&params.name)?;
+        let template = PromptTemplate::called(&params.name)?;
         if !template.is_for(&context.view, self.service.table()) {
             return Err(Refusal::params(format!(
                 "the prompt {} takes tools that were not chosen here; see prompts/list",
@@ -305,7 +305,7 @@ mod tests {
     fn arguments_are_filled_in_or_refused() {
         let filled = |name: &str, arguments: Value| {
             let given: JsonObject = serde_json::from_value(arguments).unwrap();
-            let template = Template::called(name).unwrap();
+            let template = PromptTemplate::called(name).unwrap();
             template.read(&given).map(|given| template.filled(&given)).map_err(|refusal| {
                 assert_eq!(refusal.code(), -32_602);
                 refusal.message().to_owned()
@@ -324,7 +324,7 @@ mod tests {
         ] {
             assert!(filled("hand_over", arguments).unwrap_err().contains(wanted), "{wanted}");
         }
-        let unknown = Template::called("no").unwrap_err();
+        let unknown = PromptTemplate::called("no").unwrap_err();
         assert!(unknown.message().contains("catch_up, finish_work"), "{}", unknown.message());
     }
 }

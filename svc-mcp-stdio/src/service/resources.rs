@@ -11,7 +11,7 @@ use svc_core::limits::ANSWER_MCP_BYTES;
 use svc_core::{Code, Error, Result};
 
 use super::ServiceHandler;
-use super::asking::Takes;
+use super::operation_calls::ArgumentKind;
 use crate::address::Address;
 use crate::card;
 use crate::catalogue::CARD_URI;
@@ -19,7 +19,7 @@ use crate::handler::Outcome;
 use crate::principal::Principal;
 use crate::refusal::Refusal;
 use crate::request_context::RequestContext;
-use crate::response::{LONG_TTL_MS, Response, Scope, push_as_string};
+use crate::response::{CacheScope, LONG_TTL_MS, Response, push_as_string};
 use crate::revision::Revision;
 
 const JSON: &str = "application/json";
@@ -38,48 +38,48 @@ const OPEN_THREADS: i64 = 20;
 const CHANNEL_PAGES: usize = 2;
 
 /// A kind of resource.
-pub(super) struct Kind {
+pub(super) struct ResourceKind {
     pub template: &'static str,
     name: &'static str,
     description: &'static str,
     mime_type: &'static str,
     /// The kind of value with which its template is completed.
-    pub takes: Takes,
+    pub takes: ArgumentKind,
 }
 
-const WORKSPACE: Kind = Kind {
+const WORKSPACE: ResourceKind = ResourceKind {
     template: "svc://workspaces/{id}",
     name: "workspace",
     description: "What awaits you in the workspace: your claims, the next thread, reviews and approvals",
     mime_type: JSON,
-    takes: Takes::Workspace,
+    takes: ArgumentKind::Workspace,
 };
-const CHANNEL: Kind = Kind {
+const CHANNEL: ResourceKind = ResourceKind {
     template: "svc://channels/{id}",
     name: "channel",
     description: "A channel, and its 20 newest open threads",
     mime_type: JSON,
-    takes: Takes::Channel,
+    takes: ArgumentKind::Channel,
 };
-const THREAD: Kind = Kind {
+const THREAD: ResourceKind = ResourceKind {
     template: "svc://threads/{id}",
     name: "thread",
     description: "What is needed to take up a thread: the task, its state, and what was said about it",
     mime_type: JSON,
-    takes: Takes::Thread(None),
+    takes: ArgumentKind::Thread(None),
 };
-const BOOT: Kind = Kind {
+const BOOT: ResourceKind = ResourceKind {
     template: "svc://boots/{channel_id}",
     name: "boot",
     description: "What to know on arrival in a channel",
     mime_type: MARKDOWN,
-    takes: Takes::Channel,
+    takes: ArgumentKind::Channel,
 };
 
 /// All kinds.
-pub(super) const KINDS: [Kind; 4] = [WORKSPACE, CHANNEL, THREAD, BOOT];
+pub(super) const KINDS: [ResourceKind; 4] = [WORKSPACE, CHANNEL, THREAD, BOOT];
 
-impl Kind {
+impl ResourceKind {
     fn of(address: Address) -> Self {
         match address {
             Address::Workspace(_) => WORKSPACE,
@@ -121,7 +121,7 @@ struct Workspace {
 }
 
 #[derive(Deserialize)]
-struct Named {
+struct NamedChannel {
     id: ChannelId,
     name: String,
     topic: Option<String>,
@@ -130,7 +130,7 @@ struct Named {
 
 /// The text that agents read when they enter a channel.
 #[derive(Deserialize)]
-struct Boot {
+struct ChannelBoot {
     #[serde(default)]
     text: String,
     next_offset: Option<u64>,
@@ -144,20 +144,20 @@ impl ServiceHandler {
         let input = json!({"workspace_id": workspace});
         let Workspace { name } = self.read(caller, "get_workspace", &input).await?;
         let mut resources = vec![resource(Address::Workspace(workspace), name)];
-        let channels: Vec<Named> = self.listed_channels(caller, workspace).await?;
-        for Named { id, name, topic, .. } in &channels {
+        let channels: Vec<NamedChannel> = self.listed_channels(caller, workspace).await?;
+        for NamedChannel { id, name, topic, .. } in &channels {
             let listed = resource(Address::Channel(*id), name);
             resources.push(match topic {
                 Some(topic) => listed.with_description(topic),
                 None => listed,
             });
         }
-        for Named { id, name, .. } in channels.iter().filter(|channel| channel.has_boot) {
+        for NamedChannel { id, name, .. } in channels.iter().filter(|channel| channel.has_boot) {
             resources.push(resource(Address::Boot(*id), format!("{name} boot")));
         }
         let mut resources: Vec<Value> = resources.iter().map(|resource| json!(resource)).collect();
         resources.extend(context.declared.cards.then(|| card::approval().item));
-        Ok(Response::of(&json!({"resources": resources})).cached(LONG_TTL_MS, Scope::Private))
+        Ok(Response::of(&json!({"resources": resources})).cached(LONG_TTL_MS, CacheScope::Private))
     }
 
     /// Returns the channels of the list.
@@ -174,7 +174,7 @@ impl ServiceHandler {
     pub(super) async fn read_resource(&self, context: &RequestContext, uri: &str) -> Outcome {
         if uri == CARD_URI && context.declared.cards {
             let contents = json!({"contents": [card::approval().contents]});
-            return Ok(Response::of(&contents).cached(LONG_TTL_MS, Scope::Public));
+            return Ok(Response::of(&contents).cached(LONG_TTL_MS, CacheScope::Public));
         }
         let address = Address::of(uri).ok_or_else(|| Refusal::resource(uri, context.revision))?;
         let caller = &context.principal.once(&self.service).await?;
@@ -182,7 +182,7 @@ impl ServiceHandler {
         members.extend_from_slice(&self.content(caller, address, context.revision).await?);
         members.push(b']');
         let ttl_ms = if matches!(address, Address::Thread(_)) { 0 } else { SHORT_TTL_MS };
-        Ok(Response::raw(members).cached(ttl_ms, Scope::Private))
+        Ok(Response::raw(members).cached(ttl_ms, CacheScope::Private))
     }
 
     /// Returns the content of a resource for the caller, in the form of the protocol and within the bytes of
@@ -229,9 +229,12 @@ impl ServiceHandler {
         };
         let uri = address.to_string();
         match text {
-            Ok(text) => {
-                Ok(Content { mime_type: Kind::of(address).mime_type, text: text.into(), next_offset, uri })
-            }
+            Ok(text) => Ok(Content {
+                mime_type: ResourceKind::of(address).mime_type,
+                text: text.into(),
+                next_offset,
+                uri,
+            }),
             Err(error) => Err(refusal(error, &uri, revision)),
         }
     }
@@ -246,7 +249,7 @@ impl ServiceHandler {
         self.ask(caller, operation, &input).await.map(drop)
     }
 
-    async fn boot(&self, caller: &Principal, channel: ChannelId, max_bytes: usize) -> Result<Boot> {
+    async fn boot(&self, caller: &Principal, channel: ChannelId, max_bytes: usize) -> Result<ChannelBoot> {
         let input = json!({"channel_id": channel, "max_bytes": max_bytes});
         self.read(caller, "get_channel_boot", &input).await
     }
@@ -284,11 +287,11 @@ pub(super) fn templates() -> Response {
             .with_description(kind.description)
             .with_mime_type(kind.mime_type)
     });
-    Response::of(&json!({"resourceTemplates": templates})).cached(LONG_TTL_MS, Scope::Public)
+    Response::of(&json!({"resourceTemplates": templates})).cached(LONG_TTL_MS, CacheScope::Public)
 }
 
 fn resource(address: Address, name: impl Into<String>) -> Resource {
-    let kind = Kind::of(address);
+    let kind = ResourceKind::of(address);
     Resource::new(address.to_string(), name).with_description(kind.description).with_mime_type(kind.mime_type)
 }
 

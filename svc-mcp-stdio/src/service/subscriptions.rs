@@ -11,7 +11,7 @@ use svc_core::{Code, Result};
 
 use super::ServiceHandler;
 use super::resources;
-use super::watch::{Changes, Interest, Watch};
+use super::watch::{PendingChanges, Watch, WatchSubject};
 use crate::address::Address;
 use crate::connection::{Connection, SUBSCRIBED_MAX};
 use crate::handler::Outcome;
@@ -28,7 +28,7 @@ const LIST_CHANGED: &str = "notifications/resources/list_changed";
 
 /// A part of a stream of notifications.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct NotificationPart {
     /// The position up to which the log was read, if a stream that begins after it misses nothing.
     pub position: Option<i64>,
     /// A message; empty if there is only a position to report.
@@ -49,8 +49,8 @@ impl ServiceHandler {
         let wants_resources = filter.resource_subscriptions.is_some();
         let addresses = Arc::new(Mutex::new(BTreeSet::new()));
         let interest =
-            Interest { addresses: Arc::clone(&addresses), with_stored: false, with_list: wants_list };
-        // The watch begins before the check of the caller's sight, so that nothing is missed in between.
+            WatchSubject { addresses: Arc::clone(&addresses), with_stored: false, with_list: wants_list };
+        // The watch begins before the check of the caller's visibility, so that nothing is missed in between.
         let mut watch = Watch::begin(&self.service, caller, interest, None).await?;
         let visible = self.visible(caller, filter.resource_subscriptions.unwrap_or_default()).await?;
         let mut accepted = SubscriptionFilter::new();
@@ -114,8 +114,11 @@ impl ServiceHandler {
 
     /// Starts the notifications of a connection, unless it already has them.
     pub(super) async fn watch_for(&self, connection: &Connection, caller: &Principal) -> Result<()> {
-        let interest =
-            Interest { addresses: Arc::clone(connection.addresses()), with_stored: false, with_list: true };
+        let interest = WatchSubject {
+            addresses: Arc::clone(connection.addresses()),
+            with_stored: false,
+            with_list: true,
+        };
         let start = async {
             let mut watch = Watch::begin(&self.service, caller, interest, None).await?;
             let notifier = connection.notifier().clone();
@@ -145,7 +148,7 @@ impl ServiceHandler {
         revision: Revision,
         uris: Vec<String>,
         after: Option<i64>,
-    ) -> Result<BoxStream<'static, Told>, Refusal> {
+    ) -> Result<BoxStream<'static, NotificationPart>, Refusal> {
         let caller = caller.once(&self.service).await?;
         let mut addresses = BTreeSet::new();
         for uri in &uris {
@@ -158,15 +161,15 @@ impl ServiceHandler {
             }
         }
         let interest =
-            Interest { addresses: Arc::new(Mutex::new(addresses)), with_stored: true, with_list: true };
+            WatchSubject { addresses: Arc::new(Mutex::new(addresses)), with_stored: true, with_list: true };
         let after = match after {
             Some(after) => Some((self.workspace_of(&caller).await?, after)),
             None => None,
         };
         let watch = Watch::begin(&self.service, &caller, interest, after).await?;
-        let begins = Told { position: Some(watch.position()), message: Bytes::new() };
+        let begins = NotificationPart { position: Some(watch.position()), message: Bytes::new() };
         // A client that has missed changes is notified of them at once, without an earlier position.
-        let first: VecDeque<Told> = (!watch.has_missed()).then_some(begins).into_iter().collect();
+        let first: VecDeque<NotificationPart> = (!watch.has_missed()).then_some(begins).into_iter().collect();
         let told = stream::unfold((watch, first), |(mut watch, mut left)| async move {
             if left.is_empty() {
                 left = watch.next().await.ok()?.told();
@@ -177,7 +180,7 @@ impl ServiceHandler {
     }
 }
 
-impl Changes {
+impl PendingChanges {
     /// Returns the methods and the parameters of the notifications about the changes.
     fn notifications(&self, with_list: bool, meta: Option<&Value>) -> Vec<(&'static str, Value)> {
         let with_meta = |mut params: Value| {
@@ -194,10 +197,13 @@ impl Changes {
 
     /// Returns the changes as parts of a stream. Only the last part has the position, so that a client which
     /// misses it gets all of them again.
-    fn told(&self) -> VecDeque<Told> {
+    fn told(&self) -> VecDeque<NotificationPart> {
         let messages = self.notifications(true, None).into_iter();
-        let mut told: VecDeque<Told> = messages
-            .map(|(method, params)| Told { position: None, message: notification(method, &params) })
+        let mut told: VecDeque<NotificationPart> = messages
+            .map(|(method, params)| NotificationPart {
+                position: None,
+                message: notification(method, &params),
+            })
             .collect();
         if let Some(last) = told.back_mut() {
             last.position = Some(self.position);
@@ -214,7 +220,7 @@ mod tests {
     fn the_last_of_several_notifications_has_the_position() {
         let uri = "svc://threads/01990000-0000-7000-8000-000000000001";
         let addresses = BTreeSet::from([Address::of(uri).unwrap()]);
-        let changes = Changes { addresses, list: true, position: 7 };
+        let changes = PendingChanges { addresses, list: true, position: 7 };
         let told: Vec<(Option<i64>, Value)> = changes
             .told()
             .iter()
@@ -228,6 +234,6 @@ mod tests {
         let meta = json!({SUBSCRIPTION_ID: 5});
         let listened = changes.notifications(false, Some(&meta));
         assert_eq!(listened, [(UPDATED, json!({"uri": uri, "_meta": meta}))]);
-        assert!(Changes::default().told().is_empty());
+        assert!(PendingChanges::default().told().is_empty());
     }
 }

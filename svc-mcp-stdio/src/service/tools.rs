@@ -12,7 +12,7 @@ use svc_core::{Code, Error, Result};
 use tokio::time::sleep;
 
 use super::{ServiceHandler, approvals, manner_of, refused, tool_result};
-use crate::catalogue::Entry;
+use crate::catalogue::CatalogueEntry;
 use crate::handler::{Call, Outcome};
 use crate::log_level::LogLevel;
 use crate::notifier::Notifier;
@@ -53,7 +53,7 @@ impl ServiceHandler {
                 Err(error) => return refused(tool, error),
             }
         }
-        let key = if entry.operation.heeds_keys() { context.idempotency_key()? } else { None };
+        let key = if entry.operation.accepts_idempotency_keys() { context.idempotency_key()? } else { None };
         let begun = Instant::now();
         let run = self.run(context, entry, &call, key);
         let outcome = match context.progress.as_ref().filter(|_| entry.waits()) {
@@ -90,7 +90,7 @@ impl ServiceHandler {
     async fn run(
         &self,
         context: &RequestContext,
-        entry: &Entry,
+        entry: &CatalogueEntry,
         call: &Call,
         key: Option<IdempotencyKey>,
     ) -> Result<(Vec<u8>, bool)> {

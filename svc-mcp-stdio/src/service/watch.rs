@@ -2,7 +2,7 @@
 //!
 //! The core delivers the events that the caller may see at that moment, so callers do not learn of changes
 //! that they do not see. The kind of an event and its place determine which resources change. A change of the
-//! caller's own sight has no visible event, so the list is compared when that may have happened.
+//! caller's own visibility has no visible event, so the list is compared when that may have happened.
 
 use std::collections::BTreeSet;
 use std::sync::PoisonError;
@@ -11,7 +11,8 @@ use std::time::Duration;
 use serde::Deserialize;
 use svc_core::id::{ChannelId, ThreadId, WorkspaceId};
 use svc_core::ops::{
-    BatchBounds, Begin, FeedState, FrameForm, Subscribed, Subscriber, Subscription, WantedEvents,
+    BatchBounds, BegunSubscription, FeedState, FrameForm, StartPosition, Subscriber, Subscription,
+    WantedEvents,
 };
 use svc_core::{Code, Error, Result, Service};
 use tokio::time::{Instant, sleep, sleep_until};
@@ -25,7 +26,7 @@ use crate::principal::Principal;
 const PAUSE: Duration = Duration::from_millis(250);
 /// Maximum events and bytes of a batch.
 const BATCH: BatchBounds = BatchBounds { events: 256, bytes: 256 << 10 };
-/// Minimum time between two checks of the caller's sight.
+/// Minimum time between two checks of the caller's visibility.
 const LOOK: Duration = Duration::from_secs(1);
 /// Time until the retry of a read that failed because of the database or the load.
 const RETRY: Duration = Duration::from_secs(1);
@@ -48,7 +49,7 @@ const LIST_KINDS: [&str; 8] = [
 const TALK: [&str; 5] = ["BallotCast", "Message", "Reaction", "Relation", "Vote"];
 
 /// The subject of a watch.
-pub(super) struct Interest {
+pub(super) struct WatchSubject {
     pub addresses: Addresses,
     /// Whether the subscriptions of the token count too.
     pub with_stored: bool,
@@ -58,7 +59,7 @@ pub(super) struct Interest {
 
 /// The changes since the last notification.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Changes {
+pub(super) struct PendingChanges {
     pub addresses: BTreeSet<Address>,
     /// Whether the list of resources has changed.
     pub list: bool,
@@ -68,7 +69,7 @@ pub(super) struct Changes {
 
 /// The relevant members of an event.
 #[derive(Debug, Deserialize)]
-struct Happened {
+struct EventMembers {
     kind: String,
     channel_id: Option<ChannelId>,
     thread_id: Option<ThreadId>,
@@ -76,7 +77,7 @@ struct Happened {
 
 /// A channel of the list.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
-struct Listed {
+struct ListedChannel {
     id: ChannelId,
 }
 
@@ -84,13 +85,13 @@ struct Listed {
 pub(super) struct Watch {
     offer: ServiceHandler,
     caller: Principal,
-    interest: Interest,
+    interest: WatchSubject,
     subscriber: Subscriber,
     workspace: WorkspaceId,
     /// Whether the log no longer has all events after the start position.
     has_missed: bool,
     /// The channels that the caller sees, their epoch, and the time of the last check.
-    listed: Vec<Listed>,
+    listed: Vec<ListedChannel>,
     epoch: i64,
     looked: Instant,
     /// Whether the list may have changed before the watch began.
@@ -103,21 +104,21 @@ impl Watch {
     pub async fn begin(
         service: &Service,
         caller: &Principal,
-        interest: Interest,
+        interest: WatchSubject,
         after: Option<(WorkspaceId, i64)>,
     ) -> Result<Self> {
         let resumed = match after {
             Some((workspace, position)) => {
-                Some(subscribe(service, caller, Begin::After(position), Some(workspace)).await)
+                Some(subscribe(service, caller, StartPosition::After(position), Some(workspace)).await)
             }
             None => None,
         };
         let (begun, has_missed) = match resumed {
             Some(Err(error)) if error.code() == Code::MustRefetch => {
-                (subscribe(service, caller, Begin::Default, None).await?, true)
+                (subscribe(service, caller, StartPosition::Default, None).await?, true)
             }
             Some(resumed) => (resumed?, false),
-            None => (subscribe(service, caller, Begin::Default, None).await?, false),
+            None => (subscribe(service, caller, StartPosition::Default, None).await?, false),
         };
         let mut watch = Self {
             offer: ServiceHandler::new(service.clone()),
@@ -129,7 +130,7 @@ impl Watch {
             has_missed,
             listed: Vec::new(),
             looked: Instant::now(),
-            // The caller's sight at that position is not known.
+            // The caller's visibility at that position is not known.
             is_list_unsure: after.is_some(),
             free_at: Instant::now(),
         };
@@ -151,9 +152,10 @@ impl Watch {
     ///
     /// It starts over if the log no longer has the next events. Fails with the current error of the
     /// credential.
-    pub async fn next(&mut self) -> Result<Changes> {
+    pub async fn next(&mut self) -> Result<PendingChanges> {
         sleep_until(self.free_at).await;
-        let mut changes = Changes { list: std::mem::take(&mut self.is_list_unsure), ..Changes::default() };
+        let mut changes =
+            PendingChanges { list: std::mem::take(&mut self.is_list_unsure), ..PendingChanges::default() };
         let begun = Instant::now();
         loop {
             if self.has_missed {
@@ -168,7 +170,7 @@ impl Watch {
             let batch = match self.subscriber.next_within(BATCH, wait, self.epoch).await {
                 Err(error) if error.code() == Code::MustRefetch => {
                     let service = &self.offer.service;
-                    let again = || subscribe(service, &self.caller, Begin::Default, None);
+                    let again = || subscribe(service, &self.caller, StartPosition::Default, None);
                     (self.subscriber, self.has_missed) = (patiently(again).await?.subscriber, true);
                     continue;
                 }
@@ -183,10 +185,10 @@ impl Watch {
             }
             changes.position = batch.after_id;
             if batch.state == FeedState::Truncated {
-                self.subscriber.go_on(batch.after_id)?;
+                self.subscriber.continue_from(batch.after_id)?;
             }
             if self.subscriber.epoch() > self.epoch {
-                // Many watches check when any sight changes, so each does that rarely.
+                // Many watches check when any visibility changes, so each does that rarely.
                 sleep_until(self.looked + LOOK).await;
                 (self.epoch, self.looked) = (self.subscriber.epoch(), Instant::now());
                 let listed = patiently(|| self.listed()).await?;
@@ -200,7 +202,7 @@ impl Watch {
         }
     }
 
-    fn pausing(&mut self, changes: Changes) -> Changes {
+    fn pausing(&mut self, changes: PendingChanges) -> PendingChanges {
         self.free_at = Instant::now() + PAUSE;
         changes
     }
@@ -216,7 +218,7 @@ impl Watch {
     }
 
     /// Returns the channels that the caller sees; empty if they are not watched, or it may not read them.
-    async fn listed(&self) -> Result<Vec<Listed>> {
+    async fn listed(&self) -> Result<Vec<ListedChannel>> {
         if !self.interest.with_list {
             return Ok(Vec::new());
         }
@@ -242,28 +244,28 @@ async fn patiently<T, F: Future<Output = Result<T>>>(read: impl Fn() -> F) -> Re
 async fn subscribe(
     service: &Service,
     caller: &Principal,
-    begin: Begin,
+    begin: StartPosition,
     workspace: Option<WorkspaceId>,
-) -> Result<Subscribed> {
+) -> Result<BegunSubscription> {
     let mut wanted = WantedEvents::default();
     wanted.workspace_id = workspace;
     let wanted = Subscription { wanted: Some(wanted), begin, form: FrameForm::Lean, consumer: None };
     caller.subscribe(service, wanted).await
 }
 
-impl Changes {
+impl PendingChanges {
     fn are_none(&self) -> bool {
         !self.list && self.addresses.is_empty()
     }
 
-    fn add(&mut self, wanted: &BTreeSet<Address>, workspace: WorkspaceId, happened: &Happened) {
+    fn add(&mut self, wanted: &BTreeSet<Address>, workspace: WorkspaceId, happened: &EventMembers) {
         self.list |= LIST_KINDS.contains(&&*happened.kind);
         let changed = |address: &&Address| happened.changes(**address, workspace);
         self.addresses.extend(wanted.iter().filter(changed));
     }
 }
 
-impl Happened {
+impl EventMembers {
     fn changes(&self, address: Address, own: WorkspaceId) -> bool {
         let is_talk = || TALK.iter().any(|talk| self.kind.starts_with(talk));
         match address {
@@ -316,10 +318,10 @@ mod tests {
             (json!({"kind": "VoteOpened", "channel_id": id(2)}), vec![], false),
         ];
         for (event, addresses, list) in cases {
-            let mut changes = Changes::default();
+            let mut changes = PendingChanges::default();
             let happened = serde_json::from_value(event.clone()).unwrap();
             changes.add(&wanted, id(1).parse().unwrap(), &happened);
-            let expected = Changes { addresses: addresses.into_iter().collect(), list, position: 0 };
+            let expected = PendingChanges { addresses: addresses.into_iter().collect(), list, position: 0 };
             assert_eq!(changes, expected, "{event}");
         }
     }

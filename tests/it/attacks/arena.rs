@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use svc_http::HttpSettings;
-use svc_tests::attacks::ground::{Ground, Size, Tally};
-use svc_tests::attacks::{Attacking, Begun, Needs, prepare};
+use svc_tests::attacks::ground::{AttackGround, AttackSize, OutcomeTally};
+use svc_tests::attacks::{AttackHandle, AttackNeeds, RunningAttack, prepare};
 use svc_tests::client::Answer;
 use svc_tests::database::engines;
 use svc_tests::process::until;
@@ -16,12 +16,12 @@ const SETTLED: usize = 60;
 
 /// A world under attack.
 pub struct Arena {
-    pub ground: Arc<Ground>,
+    pub ground: Arc<AttackGround>,
     pub world: World,
 }
 
 /// Runs `test` on each engine, with these settings of the server.
-pub fn on_each_engine(needs: Needs, size: Size, http: &HttpSettings, test: impl Fn(&Arena)) {
+pub fn on_each_engine(needs: AttackNeeds, size: AttackSize, http: &HttpSettings, test: impl Fn(&Arena)) {
     svc_http::raise_descriptors();
     for engine in engines() {
         let world = World::with(engine, Setup { http: http.clone(), ..Setup::default() });
@@ -33,8 +33,11 @@ pub fn on_each_engine(needs: Needs, size: Size, http: &HttpSettings, test: impl 
 
 impl Arena {
     /// Starts an attack, which ends when the returned value is dropped.
-    pub fn attack(&self, run: impl FnOnce(Arc<Ground>, Arc<Tally>) -> Attacking) -> Begun {
-        Begun::new(run, &self.ground)
+    pub fn attack(
+        &self,
+        run: impl FnOnce(Arc<AttackGround>, Arc<OutcomeTally>) -> RunningAttack,
+    ) -> AttackHandle {
+        AttackHandle::new(run, &self.ground)
     }
 
     /// Makes each of the victim's requests, and checks the health of the service.

@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use serde_json::json;
 use svc_core::Engine;
-use svc_tests::attacks::ground::Size;
+use svc_tests::attacks::ground::AttackSize;
 use svc_tests::attacks::places::{HEADS, asking_to_go_on, stopped_bodies};
 use svc_tests::attacks::wire::{head, head_of_json};
-use svc_tests::attacks::{Begun, Needs, prepare};
+use svc_tests::attacks::{AttackHandle, AttackNeeds, prepare};
 use svc_tests::database::{TestDatabase, engines};
 use svc_tests::process::{TEST_TIMEOUT, until};
 use svc_tests::site::Site;
@@ -31,13 +31,13 @@ fn bodies_count_from_their_first_byte() {
     svc_http::raise_descriptors();
     for engine in engines() {
         let site = Site::found(engine);
-        let size = Size { tasks: 20, ..Size::SMALL };
-        let mut ground = prepare(&site.open(), &site.founders.admin, Needs::Nothing, size);
+        let size = AttackSize { tasks: 20, ..AttackSize::SMALL };
+        let mut ground = prepare(&site.open(), &site.founders.admin, AttackNeeds::Nothing, size);
         let server = site.serve(&[("SVC_MAX_CONNECTIONS", "0")]);
         ground.addresses.push(server.address());
         let ground = Arc::new(ground);
         let idle = memory(server.running.id(), "VmRSS:");
-        let attack = Begun::new(|ground, tally| Box::pin(stopped_bodies(ground, tally)), &ground);
+        let attack = AttackHandle::new(|ground, tally| Box::pin(stopped_bodies(ground, tally)), &ground);
         until("bodies have stopped", || attack.tally.all() >= 60);
         for _ in 0..3 {
             for wanted in ground.victim.requests() {
@@ -52,12 +52,12 @@ fn bodies_count_from_their_first_byte() {
 }
 
 /// A lock that blocks all commits of a site.
-enum Lock<'a> {
+enum CommitLock<'a> {
     Sqlite(rusqlite::Connection),
     Postgres(&'a TestDatabase),
 }
 
-impl<'a> Lock<'a> {
+impl<'a> CommitLock<'a> {
     fn take(database: &'a TestDatabase) -> Self {
         match (database.engine(), database.file()) {
             (Engine::Sqlite, Some(file)) => {
@@ -121,7 +121,7 @@ fn heads_that_are_not_whole_end_with_the_listener() {
                 stream
             })
             .collect();
-        let lock = Lock::take(&site.database);
+        let lock = CommitLock::take(&site.database);
         let mut change = begin_change(&site, &server);
         server.running.signal("TERM");
         for mut head in heads {
@@ -160,8 +160,12 @@ fn a_process_ends_although_its_readers_are_busy() {
     for engine in engines() {
         let site = Site::found(engine);
         let service = site.open();
-        let ground =
-            prepare(&service, &site.founders.admin, Needs::Nothing, Size { tasks: 1, ..Size::SMALL });
+        let ground = prepare(
+            &service,
+            &site.founders.admin,
+            AttackNeeds::Nothing,
+            AttackSize { tasks: 1, ..AttackSize::SMALL },
+        );
         let attacker = &ground.attacker;
         let term =
             json!({"workspace_id": attacker.workspace_id, "term": "end", "definition": "there is none"});
@@ -182,7 +186,7 @@ fn a_process_ends_although_its_readers_are_busy() {
             let count = |name: &str| depths[name]["count"].as_u64().unwrap();
             count("requests_in_flight") >= READS && count("queued_reads") > 0
         });
-        let lock = Lock::take(&site.database);
+        let lock = CommitLock::take(&site.database);
         let mut change = begin_change(&site, &server);
         server.running.signal("TERM");
         lock.release();

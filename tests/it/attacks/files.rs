@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use svc_http::HttpSettings;
-use svc_tests::attacks::Needs;
-use svc_tests::attacks::ground::Size;
+use svc_tests::attacks::AttackNeeds;
+use svc_tests::attacks::ground::AttackSize;
 use svc_tests::attacks::places::{JUNK_BYTES, junk_file, stopped_files};
 use svc_tests::attacks::streams::exports;
 use svc_tests::attacks::wire::{connect, source};
@@ -26,7 +26,7 @@ fn verify(arena: &Arena) {
 
 #[test]
 fn files_that_stop_leave_places_for_others() {
-    on_each_engine(Needs::Export, Size::SMALL, &HttpSettings::default(), |arena| {
+    on_each_engine(AttackNeeds::Export, AttackSize::SMALL, &HttpSettings::default(), |arena| {
         let attack = arena.attack(|ground, tally| Box::pin(stopped_files(ground, tally)));
         let held = settled("the attacker gets no more places", || attack.tally.count(100));
         verify(arena);
@@ -37,7 +37,7 @@ fn files_that_stop_leave_places_for_others() {
 
 #[test]
 fn a_file_that_is_no_export_is_rejected_before_it_has_arrived() {
-    on_each_engine(Needs::Export, Size::SMALL, &HttpSettings::default(), |arena| {
+    on_each_engine(AttackNeeds::Export, AttackSize::SMALL, &HttpSettings::default(), |arena| {
         let (answered, sent) = runtime().block_on(async {
             let mut stream = connect(arena.world.address(), source(0)).await.unwrap();
             junk_file(&mut stream, &arena.ground.arms.admins[0]).await.expect("a response")
@@ -51,7 +51,7 @@ fn a_file_that_is_no_export_is_rejected_before_it_has_arrived() {
 
 #[test]
 fn an_export_that_is_not_read_keeps_its_place() {
-    on_each_engine(Needs::Export, Size::SMALL, &HttpSettings::default(), |arena| {
+    on_each_engine(AttackNeeds::Export, AttackSize::SMALL, &HttpSettings::default(), |arena| {
         let attack = arena.attack(|ground, tally| Box::pin(exports(ground, tally)));
         let held = settled("the attacker gets no more files", || attack.tally.count(200));
         let target = format!("/workspaces/{}/export", arena.ground.victim.workspace_id);
@@ -64,7 +64,7 @@ fn an_export_that_is_not_read_keeps_its_place() {
 
 #[test]
 fn a_workspace_makes_so_many_copies_a_day() {
-    on_each_engine(Needs::Export, Size::SMALL, &HttpSettings::default(), |arena| {
+    on_each_engine(AttackNeeds::Export, AttackSize::SMALL, &HttpSettings::default(), |arena| {
         let import = |token: &str, file: &[u8], more: &str| {
             let (file, target): (Value, _) =
                 (serde_json::from_slice(file).unwrap(), format!("/workspaces/import?mode=new{more}"));

@@ -1,9 +1,9 @@
 //! Places that are occupied for long: one workspace may have up to three quarters of them.
 
 use svc_http::HttpSettings;
-use svc_tests::attacks::Needs;
+use svc_tests::attacks::AttackNeeds;
 use svc_tests::attacks::callers::{initialize, sessions};
-use svc_tests::attacks::ground::Size;
+use svc_tests::attacks::ground::AttackSize;
 use svc_tests::attacks::places::{handshakes, sockets};
 use svc_tests::attacks::streams::pages;
 use svc_tests::client::ws::{Received, Ws, first_frame};
@@ -32,7 +32,7 @@ fn subscribe(arena: &Arena) {
 
 #[test]
 fn unread_responses_of_one_workspace_leave_room_for_others() {
-    on_each_engine(Needs::LargeThread, Size::SMALL, &HttpSettings::default(), |arena| {
+    on_each_engine(AttackNeeds::LargeThread, AttackSize::SMALL, &HttpSettings::default(), |arena| {
         let target = format!("/threads/{}/messages?limit=500", arena.ground.arms.large_thread);
         let agent = &arena.ground.attacker.agents[0];
         let page = arena.world.rest().send(Some(agent), "GET", &target, &[], None).output().to_string().len();
@@ -48,7 +48,7 @@ fn unread_responses_of_one_workspace_leave_room_for_others() {
 
 #[test]
 fn handshakes_without_a_credential_take_no_place_of_members() {
-    on_each_engine(Needs::Nothing, Size::SMALL, &few_sockets(), |arena| {
+    on_each_engine(AttackNeeds::Nothing, AttackSize::SMALL, &few_sockets(), |arena| {
         let attack = arena.attack(|ground, tally| Box::pin(handshakes(ground, tally)));
         settled("the attacker gets no more sockets", || attack.tally.count(101));
         subscribe(arena);
@@ -58,7 +58,7 @@ fn handshakes_without_a_credential_take_no_place_of_members() {
 
 #[test]
 fn sockets_of_one_worker_leave_places_for_others() {
-    on_each_engine(Needs::Nothing, Size::SMALL, &few_sockets(), |arena| {
+    on_each_engine(AttackNeeds::Nothing, AttackSize::SMALL, &few_sockets(), |arena| {
         let attack = arena.attack(|ground, tally| Box::pin(sockets(ground, tally)));
         let held = settled("the attacker gets no more sockets", || attack.tally.count(101));
         subscribe(arena);
@@ -70,7 +70,7 @@ fn sockets_of_one_worker_leave_places_for_others() {
 
 #[test]
 fn sessions_of_one_workspace_leave_places_for_others() {
-    on_each_engine(Needs::Nothing, Size::SMALL, &HttpSettings::default(), |arena| {
+    on_each_engine(AttackNeeds::Nothing, AttackSize::SMALL, &HttpSettings::default(), |arena| {
         let attack = arena.attack(|ground, tally| Box::pin(sessions(ground, tally)));
         let begun = || attack.tally.count(200) >= 1000 || attack.tally.count(503) > 0;
         until("it has what it can get", begun);

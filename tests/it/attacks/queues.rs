@@ -9,18 +9,18 @@ use svc_core::Service;
 use svc_core::op::{Request, Surface};
 use svc_http::HttpSettings;
 use svc_tests::attacks::callers::{expensive_reads, in_flight};
-use svc_tests::attacks::ground::{Ground, Size, Tally};
-use svc_tests::attacks::{Begun, Needs};
+use svc_tests::attacks::ground::{AttackGround, AttackSize, OutcomeTally};
+use svc_tests::attacks::{AttackHandle, AttackNeeds};
 use svc_tests::process::until;
 use svc_tests::site::done;
 use tokio::task::JoinSet;
 
 use super::arena::{Arena, on_each_engine};
 
-const FEW: Size = Size { threads: 60, claimed: 6, messages: 20, large: 0, tasks: 40 };
+const FEW: AttackSize = AttackSize { threads: 60, claimed: 6, messages: 20, large: 0, tasks: 40 };
 
 /// Returns how many requests of an attack were done for each request of the victim.
-fn done_meanwhile(arena: &Arena, attack: &Begun, rounds: usize) -> usize {
+fn done_meanwhile(arena: &Arena, attack: &AttackHandle, rounds: usize) -> usize {
     until("the attack is in full swing", || attack.tally.all() > 0);
     let before = attack.tally.all();
     (0..rounds).for_each(|_| arena.serves_the_victim());
@@ -29,7 +29,7 @@ fn done_meanwhile(arena: &Arena, attack: &Begun, rounds: usize) -> usize {
 
 #[test]
 fn a_read_waits_for_a_few_of_another_workspace() {
-    on_each_engine(Needs::Footprints, FEW, &HttpSettings::default(), |arena| {
+    on_each_engine(AttackNeeds::Footprints, FEW, &HttpSettings::default(), |arena| {
         let attack = arena.attack(|ground, tally| Box::pin(expensive_reads(ground, tally)));
         // There are 128 in progress at any moment.
         let done = done_meanwhile(arena, &attack, 2);
@@ -40,7 +40,7 @@ fn a_read_waits_for_a_few_of_another_workspace() {
 #[test]
 fn a_change_waits_for_two_batches_of_another_workspace_at_most() {
     const POSTS: usize = 4;
-    on_each_engine(Needs::Nothing, FEW, &HttpSettings::default(), |arena| {
+    on_each_engine(AttackNeeds::Nothing, FEW, &HttpSettings::default(), |arena| {
         let service = &arena.world.service;
         let victim = &arena.ground.victim;
         let attack = arena.attack({
@@ -63,7 +63,7 @@ fn a_change_waits_for_two_batches_of_another_workspace_at_most() {
 const CHANGES: usize = 1500;
 
 /// Posts from many callers in this process, so that only the queue is between them and the writer.
-async fn post_in_process(service: Service, ground: Arc<Ground>, tally: Arc<Tally>) {
+async fn post_in_process(service: Service, ground: Arc<AttackGround>, tally: Arc<OutcomeTally>) {
     let mut callers = JoinSet::new();
     for number in 0..CHANGES {
         let token = SecretString::from(ground.attacker.agents[number % 10].as_str());
@@ -86,7 +86,7 @@ fn a_workspace_with_more_requests_than_there_are_places_leaves_some() {
     const PLACES: u32 = 32;
     const ALONE: u32 = PLACES / 4 * 3;
     let http = HttpSettings { concurrent_requests: NonZeroU32::new(PLACES), ..HttpSettings::default() };
-    on_each_engine(Needs::Footprints, FEW, &http, |arena| {
+    on_each_engine(AttackNeeds::Footprints, FEW, &http, |arena| {
         let attack = arena.attack(|ground, tally| Box::pin(in_flight(ground, tally)));
         until("the attacker has all places that it gets", || {
             // This request takes no place in the queue.

@@ -11,13 +11,13 @@ use svc_tests::process::until;
 use svc_tests::{Setup, World, answer_of, call};
 
 /// A service on the world's database whose statements are observed.
-struct Watched<'w> {
+struct WatchedService<'w> {
     world: &'w World,
     service: Service,
     proxy: Proxy,
 }
 
-impl<'w> Watched<'w> {
+impl<'w> WatchedService<'w> {
     fn start(world: &'w World) -> Self {
         let proxy = Proxy::start(&world.database.url());
         let rates = RateSettings { per_client: 0, per_workspace: 0, window: Duration::from_secs(86_400) };
@@ -70,7 +70,7 @@ fn who_addresses_nobody_and_reads_what_nobody_marked_pays_for_no_more_than_the_r
     for engine in engines().into_iter().filter(|engine| *engine == Engine::Postgres) {
         let world = World::with(engine, Setup { seed: 93, ..Setup::default() });
         world.new_agent("bob");
-        let watched = Watched::start(&world);
+        let watched = WatchedService::start(&world);
         let thread = world.new_thread(&world.new_channel("plain"), "Plain");
         let post =
             |body: &str| watched.statements("post_message", &json!({"thread_id": thread, "body": body}));

@@ -356,7 +356,8 @@ fn preferences_are_set_as_a_whole_and_checked() {
 fn cost_of_mentions(engine: svc_core::Engine, items: i64) -> Vec<(&'static str, u64)> {
     let seen = std::sync::Arc::new(std::sync::Mutex::new(0_u64));
     let sum = std::sync::Arc::clone(&seen);
-    let watcher = std::sync::Arc::new(move |ran: &svc_core::Ran| *sum.lock().unwrap() += ran.cost);
+    let watcher =
+        std::sync::Arc::new(move |ran: &svc_core::ExecutedStatement| *sum.lock().unwrap() += ran.cost);
     let postgres_options = Some("-c enable_seqscan=off -c enable_bitmapscan=off");
     let setup = svc_tests::Setup { watcher: Some(watcher), postgres_options, ..svc_tests::Setup::default() };
     let world = World::with(engine, setup);

@@ -29,14 +29,14 @@ pub fn message_row(database: &TestDatabase, message: &str, columns: &str) -> Vec
 }
 
 /// The row of the key segment of a message's key.
-pub struct Shelf {
+pub struct KeySegmentRow {
     pub workspace: uuid::Uuid,
     pub number: i64,
     version: i64,
     pub sealed: Vec<u8>,
 }
 
-pub fn shelf(database: &TestDatabase, message: &str) -> Shelf {
+pub fn shelf(database: &TestDatabase, message: &str) -> KeySegmentRow {
     let row = message_row(database, message, "lsn, workspace_id");
     let number = row[0].as_i64().unwrap() / SHELF;
     let workspace = text(&row[1]).parse().unwrap();
@@ -44,7 +44,7 @@ pub fn shelf(database: &TestDatabase, message: &str) -> Shelf {
         "select version, sealed from shelves where workspace_id = {} and shelf = {number}",
         database.id(workspace)
     ));
-    Shelf { workspace, number, version: found[0][0].as_i64().unwrap(), sealed: bytes(&found[0][1]) }
+    KeySegmentRow { workspace, number, version: found[0][0].as_i64().unwrap(), sealed: bytes(&found[0][1]) }
 }
 
 fn decrypt(key: &[u8], aad: &[u8], sealed: &[u8]) -> Vec<u8> {
@@ -55,7 +55,7 @@ fn decrypt(key: &[u8], aad: &[u8], sealed: &[u8]) -> Vec<u8> {
     Aes256Gcm::new(&Key::<Aes256Gcm>::from(key)).decrypt(&Nonce::from(nonce), payload).unwrap()
 }
 
-impl Shelf {
+impl KeySegmentRow {
     /// Returns the remaining nodes by number, opened with only the key-encryption key.
     pub fn nodes(&self, kek: [u8; 32]) -> BTreeMap<u16, Vec<u8>> {
         let numbers = [self.number.to_be_bytes(), self.version.to_be_bytes()].concat();

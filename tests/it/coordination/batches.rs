@@ -80,7 +80,7 @@ fn features() -> Vec<Feature> {
 }
 
 /// A function that runs jobs in one world, and returns their answers.
-type Run = fn(&World, &[Job]) -> Vec<(u16, Value)>;
+type RunJobs = fn(&World, &[Job]) -> Vec<(u16, Value)>;
 
 fn one_by_one(world: &World, jobs: &[Job]) -> Vec<(u16, Value)> {
     let call = |(token, operation, input): &Job| {
@@ -118,7 +118,7 @@ fn submitted(world: &World, jobs: &[Job]) -> Vec<(usize, Answer)> {
 ///
 /// None of the jobs posts a message: its content is sealed when the call arrives, before the jobs ahead of
 /// it, so one of the worlds would draw random bytes in another order.
-struct Drawn {
+struct RandomJobs {
     random: Random,
     members: [String; 3],
     ids: [String; 3],
@@ -142,7 +142,7 @@ fn kinds(engine: Engine) -> Vec<usize> {
     }
 }
 
-impl Drawn {
+impl RandomJobs {
     fn begin(world: &World, seed: u64) -> Self {
         let channels = [world.new_channel("one"), world.new_private_channel("two")];
         let (skilled_id, skilled) = world.new_agent("skilled");
@@ -287,9 +287,9 @@ fn merged(mut input: Value, more: Value) -> Value {
 
 /// Runs the rounds of a seed. Returns the jobs, their answers, and the end of the log with its hash, followed
 /// by the contents of the inboxes.
-fn course(engine: Engine, seed: u64, run: Run) -> (Vec<Job>, Vec<(u16, Value)>, [Vec<Vec<Value>>; 2]) {
+fn course(engine: Engine, seed: u64, run: RunJobs) -> (Vec<Job>, Vec<(u16, Value)>, [Vec<Vec<Value>>; 2]) {
     let world = World::with(engine, Setup { features, ..Setup::default() });
-    let mut drawn = Drawn::begin(&world, seed);
+    let mut drawn = RandomJobs::begin(&world, seed);
     let mut all = Vec::new();
     let mut answered = Vec::new();
     for _ in 0..ROUNDS {

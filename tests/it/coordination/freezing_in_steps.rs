@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 use serde_json::{Value, json};
-use svc_core::op::{Feature, GuardedCall, IdempotencyKey, Operation, Read, Reply, Request, Surface, Ticket};
+use svc_core::op::{
+    Feature, GuardedCall, IdempotencyKey, Operation, Read, Reply, Request, RequestHandle, Surface,
+};
 use svc_core::{Code, Error, Result, Service};
 use svc_tests::database::engines;
 use svc_tests::{Setup, World, answer_of, text};
@@ -33,7 +35,7 @@ fn on_each_engine(test: impl Fn(&World)) {
     }
 }
 
-fn submit(service: &Service, token: &str, operation: &str, input: &Value) -> Ticket {
+fn submit(service: &Service, token: &str, operation: &str, input: &Value) -> RequestHandle {
     let request = Request::json(Surface::Rest, Some(SecretString::from(token)), input.to_string());
     service.submit(service.operation(operation).unwrap(), request, |_| {})
 }

@@ -5,8 +5,8 @@
 use svc_core::Engine;
 use svc_tests::database::engines;
 use svc_tests::in_parallel;
-use svc_tests::simulation::{Course, courses};
-use svc_tests::witness::{Clocks, assert_kept};
+use svc_tests::simulation::{SimulationRun, courses};
+use svc_tests::witness::{ClockHistory, assert_kept};
 
 const STEPS: &str = "SVC_TEST_SIM_STEPS";
 const SEED: &str = "SVC_TEST_SIM_SEED";
@@ -17,11 +17,11 @@ fn number<T: std::str::FromStr>(name: &str, default: T) -> T {
 }
 
 /// Runs the courses, two at the same time.
-fn simulate(courses: &[Course]) {
+fn simulate(courses: &[SimulationRun]) {
     in_parallel(2, |part| {
         for course in courses.iter().skip(part).step_by(2) {
             let events = course.run().unwrap_or_else(|found| panic!("{course:?}, {found}"));
-            assert_kept(&format!("{course:?}"), &events, Clocks::SetBack, 1);
+            assert_kept(&format!("{course:?}"), &events, ClockHistory::SetBack, 1);
         }
     });
 }

@@ -18,10 +18,10 @@ fn thread(world: &World, channel: &str, title: &str, items: &[(&str, &str)]) -> 
 }
 
 /// A function that frees the resources of a claim.
-type Frees = fn(&World, &Value);
+type FreeResources = fn(&World, &Value);
 
 /// The ways to free resources, each with its name.
-const WAYS: [(&str, Frees); 7] = [
+const WAYS: [(&str, FreeResources); 7] = [
     ("release", |world, claim| {
         let input = json!({"thread_id": claim["id"], "claim_lease_id": claim["claim_lease_id"]});
         world.agent("release_claim", input);

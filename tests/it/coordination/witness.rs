@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use svc_core::Engine;
-use svc_tests::witness::{Clocks, events, testimony};
+use svc_tests::witness::{ClockHistory, events, testimony};
 use svc_tests::{World, text};
 
 /// Returns the events of a workspace with every kind of event that the witness follows.
@@ -51,7 +51,7 @@ fn good_run() -> Vec<Value> {
 }
 
 /// A change of the log, and the finding that the witness must report.
-struct Plant {
+struct PlantedChange {
     name: &'static str,
     change: fn(&mut Vec<Value>),
     says: &'static str,
@@ -73,8 +73,8 @@ fn forget(event: &mut Value) {
     event["kind"] = json!("Forgotten");
 }
 
-const PLANTS: [Plant; 9] = [
-    Plant {
+const PLANTS: [PlantedChange; 9] = [
+    PlantedChange {
         name: "a second holder",
         change: |events| {
             let released = |event: &&mut Value| event["payload"]["reason"] == "released";
@@ -82,7 +82,7 @@ const PLANTS: [Plant; 9] = [
         },
         says: "holds it",
     },
-    Plant {
+    PlantedChange {
         name: "a lease that is used again",
         change: |events| {
             let first = last(events, "ThreadAssignmentChanged", "one")["lsn"].clone();
@@ -94,7 +94,7 @@ const PLANTS: [Plant; 9] = [
         },
         says: "was used before",
     },
-    Plant {
+    PlantedChange {
         name: "an overlap",
         change: |events| {
             let created = last(events, "ThreadCreated", "two");
@@ -102,7 +102,7 @@ const PLANTS: [Plant; 9] = [
         },
         says: "both touch glob src/*",
     },
-    Plant {
+    PlantedChange {
         name: "a full slot",
         change: |events| {
             let set = last(events, "SlotCapacitySet", "");
@@ -111,12 +111,12 @@ const PLANTS: [Plant; 9] = [
         },
         says: "with the slot gpu",
     },
-    Plant {
+    PlantedChange {
         name: "a paused repository",
         change: |events| forget(last(events, "RepoResumed", "")),
         says: "which is paused",
     },
-    Plant {
+    PlantedChange {
         name: "a claim that lapses early",
         change: |events| {
             let expired = last(events, "ClaimExpired", "two");
@@ -124,7 +124,7 @@ const PLANTS: [Plant; 9] = [
         },
         says: "before its lease has ended",
     },
-    Plant {
+    PlantedChange {
         name: "a result of somebody else",
         change: |events| {
             let result = last(events, "ThreadResultSet", "two");
@@ -132,7 +132,7 @@ const PLANTS: [Plant; 9] = [
         },
         says: "somebody acts on",
     },
-    Plant {
+    PlantedChange {
         name: "a result after the lease",
         change: |events| {
             let result = last(events, "ThreadResultSet", "two");
@@ -141,19 +141,23 @@ const PLANTS: [Plant; 9] = [
         },
         says: "under a lease that has ended",
     },
-    Plant { name: "an event that is missing", change: |events| drop(events.remove(10)), says: "are missing" },
+    PlantedChange {
+        name: "an event that is missing",
+        change: |events| drop(events.remove(10)),
+        says: "are missing",
+    },
 ];
 
 #[test]
 fn the_witness_finds_every_planted_fault_and_none_in_a_good_log() {
     let good = good_run();
-    let Some(said) = testimony(&good, Clocks::Steady) else { return };
+    let Some(said) = testimony(&good, ClockHistory::Steady) else { return };
     assert_eq!(said["faults"], json!([]), "{said:#}");
     assert!(said["claims"].as_u64() >= Some(6), "{said:#}");
-    for Plant { name, change, says } in PLANTS {
+    for PlantedChange { name, change, says } in PLANTS {
         let mut planted = good.clone();
         change(&mut planted);
-        let said = testimony(&planted, Clocks::Steady).unwrap();
+        let said = testimony(&planted, ClockHistory::Steady).unwrap();
         let faults = said["faults"].as_array().unwrap();
         let is_named = faults.iter().any(|fault| text(&fault["fault"]).contains(says));
         assert!(is_named, "{name}: {said:#}");

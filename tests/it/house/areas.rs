@@ -50,10 +50,10 @@ macro_rules! by_area {
 pub(crate) use by_area;
 
 /// A filter of operations.
-pub type Wanted<'a> = &'a (dyn Fn(&Operation) -> bool + Sync);
+pub type OperationFilter<'a> = &'a (dyn Fn(&Operation) -> bool + Sync);
 
 /// Runs the test of one area, if this run can test the engine.
-pub fn run(engine: Engine, area: &str, check: fn(Engine, Wanted<'_>)) {
+pub fn run(engine: Engine, area: &str, check: fn(Engine, OperationFilter<'_>)) {
     if engines().contains(&engine) {
         check(engine, &|operation| operation.docs().area == area);
     }

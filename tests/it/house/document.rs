@@ -16,7 +16,7 @@ use svc_core::op::Fixture;
 use svc_core::time::Clock;
 use svc_http::HttpSettings;
 use svc_tests::database::{engines, skipped};
-use svc_tests::process::{Running, run};
+use svc_tests::process::{RunningProgram, run};
 use svc_tests::{Setup, World, in_parallel, text};
 use tempfile::TempDir;
 
@@ -365,7 +365,7 @@ fn the_document_is_valid_openapi() {
     let world = World::open(Engine::Sqlite);
     let document = world.rest().send(None, "GET", "/openapi.json", &[], None).output();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/py/check_openapi.py");
-    let mut validator = Running::start(Command::new(python).arg(script));
+    let mut validator = RunningProgram::start(Command::new(python).arg(script));
     let mut defects = |document: &Value| -> Vec<String> {
         validator.say(&document.to_string());
         serde_json::from_str(&validator.next_line()).unwrap()

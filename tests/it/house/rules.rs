@@ -10,7 +10,7 @@ use crate::house::source::Source;
 /// The layers of the core, from the top. A module uses only those above it.
 const LAYERS: &[&str] = &[
     "id time mark text token_text ignored json lenient hash schema page error limits spool capability \
-     entropy sync monitor timers rota mailbox egress config data_dir data_access rate share bisect \
+     entropy sync monitor timers round_robin mailbox egress config data_dir data_access rate share bisect \
      strangers",
     "store",
     "log",
@@ -54,7 +54,7 @@ const MAY_QUERY: &[(&str, &str)] = &[
 
 /// The places of statements that decide who is in a channel and whether it is private.
 const MAY_DECIDE_VISIBILITY: &[(&str, &str)] = &[
-    ("svc-core/src/conversation/places.rs", "has the one condition that all others use"),
+    ("svc-core/src/conversation/visibility.rs", "has the one condition that all others use"),
     ("svc-core/src/conversation/channels/mod.rs", "lists channels"),
     ("svc-core/src/conversation/channels/change.rs", "changes whether one is private"),
     ("svc-core/src/conversation/channels/members.rs", "lists and changes who is in one"),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use signed_note::{Note, StandardVerifier, VerifierList};
-use svc_core::note::{NoteSigner, PublicKey, verifier_key};
+use svc_core::signed_note::{NoteSigner, PublicKey, verifier_key};
 use svc_core::verify::{
     Break, ChainReport, Defect, ExpectedFound, SignedCheckpoint, sign_checkpoint, verify_checkpoint,
 };
@@ -135,7 +135,7 @@ fn a_log_that_was_rewritten_does_not_hold_what_was_signed() {
     let error = sign_checkpoint(&copy, Some(world.id("workspace").into()), &signer()).unwrap_err();
     assert_eq!(error.code(), Code::EventLogBroken, "what is broken is not signed");
 
-    let forged = svc_core::note::Checkpoint { root: [3; 32], ..checkpoint.checkpoint.clone() };
+    let forged = svc_core::signed_note::Checkpoint { root: [3; 32], ..checkpoint.checkpoint.clone() };
     let report = verify_checkpoint(&world.database.address(), &forged.sign(&signer()), &keys()).unwrap();
     let lsn = i64::try_from(forged.size).unwrap();
     assert_eq!(report.broken, Some(Break { lsn, defect: Defect::Expected }), "another history was signed");
@@ -149,7 +149,8 @@ fn a_log_that_was_rewritten_does_not_hold_what_was_signed() {
         let refused = verify_checkpoint(&world.database.address(), &note, &keys).unwrap_err();
         assert_eq!(refused.code(), Code::Malformed, "{note}");
     }
-    let elsewhere = svc_core::note::Checkpoint { origin: "elsewhere".to_owned(), ..checkpoint.checkpoint };
+    let elsewhere =
+        svc_core::signed_note::Checkpoint { origin: "elsewhere".to_owned(), ..checkpoint.checkpoint };
     let refused = verify_checkpoint(&world.database.address(), &elsewhere.sign(&signer()), &keys());
     assert_eq!(refused.unwrap_err().code(), Code::Malformed);
 }

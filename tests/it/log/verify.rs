@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use svc_core::Engine;
 use svc_tests::database::{TestDatabase, engines};
-use svc_tests::process::Exited;
+use svc_tests::process::ExitedProgram;
 use svc_tests::site::{Site, done};
 
 /// The exit code for a broken log.
@@ -17,7 +17,7 @@ const BROKEN: Option<i32> = Some(3);
 const FORGED_ID: uuid::Uuid = uuid::Uuid::from_u128(0xbad);
 
 /// A stored event.
-struct Stored {
+struct StoredEventRow {
     lsn: i64,
     prev_hash: String,
     content_hash: String,
@@ -27,7 +27,7 @@ struct Stored {
 /// The log of one workspace.
 struct Log {
     workspace_id: String,
-    events: Vec<Stored>,
+    events: Vec<StoredEventRow>,
 }
 
 impl Log {
@@ -37,7 +37,7 @@ impl Log {
             literal_id(database, workspace_id)
         );
         let text = |value: &Value| value.as_str().unwrap().to_owned();
-        let event = |row: &Vec<Value>| Stored {
+        let event = |row: &Vec<Value>| StoredEventRow {
             lsn: row[0].as_i64().unwrap(),
             prev_hash: text(&row[1]),
             content_hash: text(&row[2]),
@@ -53,7 +53,7 @@ impl Log {
         self.events.last().unwrap().lsn
     }
 
-    fn at(&self, lsn: i64) -> &Stored {
+    fn at(&self, lsn: i64) -> &StoredEventRow {
         self.events.iter().find(|event| event.lsn == lsn).unwrap()
     }
 
@@ -64,7 +64,7 @@ impl Log {
 }
 
 /// Two logs, and their site.
-struct Prepared {
+struct PreparedLogs {
     site: Site,
     logs: [Log; 2],
 }
@@ -94,7 +94,7 @@ fn unchecked(database: &TestDatabase, sql: &str) {
     });
 }
 
-fn prepare(engine: Engine) -> Prepared {
+fn prepare(engine: Engine) -> PreparedLogs {
     let site = Site::found(engine);
     let service = site.open();
     let founders = site.founders.clone();
@@ -108,7 +108,7 @@ fn prepare(engine: Engine) -> Prepared {
     let logs = [Log::read(&site.database, &founders.workspace_id), Log::read(&site.database, &other)];
     assert!(logs.iter().all(|log| log.last() >= 12), "the logs are too short to be tampered with");
     site.database.execute(KEEP);
-    Prepared { site, logs }
+    PreparedLogs { site, logs }
 }
 
 /// Creates events to tamper with.
@@ -136,7 +136,7 @@ fn literal_id(database: &TestDatabase, id: &str) -> String {
 struct Case {
     name: String,
     sql: String,
-    /// The broken workspaces, by their place in [`Prepared::logs`], and the positions.
+    /// The broken workspaces, by their place in [`PreparedLogs::logs`], and the positions.
     broken: Vec<(usize, i64)>,
     /// The expected head of the first workspace; without it, the tampering must pass unnoticed.
     kept_head: Option<String>,
@@ -302,7 +302,7 @@ fn forge(payload: &str) -> String {
 }
 
 /// Returns the payload of an event with another predecessor.
-fn relink(event: &Stored, before: &str) -> String {
+fn relink(event: &StoredEventRow, before: &str) -> String {
     let link = |hash: &str| format!("\"prev_hash\":\"sha256:{hash}\"");
     assert!(event.payload.contains(&link(&event.prev_hash)), "{}", event.payload);
     event.payload.replacen(&link(&event.prev_hash), &link(before), 1)
@@ -322,19 +322,19 @@ fn report_of<'a>(output: &'a Value, workspace_id: &str) -> Option<&'a Value> {
     }
 }
 
-fn json_of(outcome: &Exited) -> Value {
+fn json_of(outcome: &ExitedProgram) -> Value {
     serde_json::from_str(&outcome.out).unwrap_or_else(|error| panic!("{error}: {outcome:?}"))
 }
 
-fn verify(site: &Site) -> Exited {
+fn verify(site: &Site) -> ExitedProgram {
     site.svc(&["verify", "--json"])
 }
 
-fn verify_against(site: &Site, workspace_id: &str, head: &str) -> Exited {
+fn verify_against(site: &Site, workspace_id: &str, head: &str) -> ExitedProgram {
     site.svc(&["verify", "--json", "--workspace", workspace_id, "--expect-head", head])
 }
 
-fn check(prepared: &Prepared, case: &Case) {
+fn check(prepared: &PreparedLogs, case: &Case) {
     let name = &case.name;
     let logs = &prepared.logs;
     let site = &prepared.site;
@@ -396,7 +396,7 @@ fn an_untouched_log_passes_with_its_head_and_with_every_earlier_one() {
 const INSTANCE: &str = "00000000-0000-0000-0000-000000000000";
 
 /// A missing or surplus item: the workspace whose log must be named for it, the position, and the defect.
-struct Gone<'a> {
+struct ExpectedDefect<'a> {
     name: &'a str,
     sql: String,
     workspace_id: &'a str,
@@ -404,9 +404,15 @@ struct Gone<'a> {
     defect: &'a str,
 }
 
-fn gone_cases<'a>(prepared: &'a Prepared, forger: &Forger<'_>) -> Vec<Gone<'a>> {
+fn gone_cases<'a>(prepared: &'a PreparedLogs, forger: &Forger<'_>) -> Vec<ExpectedDefect<'a>> {
     let [one, other] = prepared.logs.each_ref().map(|log| log.workspace_id.as_str());
-    let gone = |name, sql: String, workspace_id, lsn, defect| Gone { name, sql, workspace_id, lsn, defect };
+    let gone = |name, sql: String, workspace_id, lsn, defect| ExpectedDefect {
+        name,
+        sql,
+        workspace_id,
+        lsn,
+        defect,
+    };
     let log_of = |id: &str| {
         let id = forger.id(id);
         format!("delete from events where workspace_id = {id}; delete from heads where workspace_id = {id};")

@@ -13,8 +13,8 @@ use svc_core::op::{Effect, Feature, Frame, Operation};
 use svc_tests::client::Answer;
 use svc_tests::{Setup, World, on_both_engines, session_key};
 
-use crate::house::areas::{Wanted, by_area};
-use crate::op::callers::{self, Kind, Outcome, Way};
+use crate::house::areas::{OperationFilter, by_area};
+use crate::op::callers::{self, CallPath, Kind, Outcome};
 
 /// Operations that do not name an object which another workspace could hide.
 ///
@@ -38,7 +38,7 @@ struct Matrix {
 }
 
 impl Matrix {
-    fn open(engine: Engine, features: fn() -> Vec<Feature>, wanted: Wanted<'_>) -> Self {
+    fn open(engine: Engine, features: fn() -> Vec<Feature>, wanted: OperationFilter<'_>) -> Self {
         let world = World::with(engine, Setup { features, ..Setup::default() });
         let mut lacking = BTreeMap::new();
         for operation in world.service.table().operations().filter(|operation| wanted(operation)) {
@@ -64,7 +64,7 @@ impl Matrix {
         let input = row.docs().example(&self.world.fixture).unwrap();
         let (events, audit) = self.recorded();
         let mut decisions = 0;
-        for way in Way::of(row) {
+        for way in CallPath::of(row) {
             for kind in &self.kinds {
                 decisions += self.check_kind(row, way, &input, kind);
             }
@@ -85,7 +85,7 @@ impl Matrix {
     ///
     /// A caller that must be rejected sends an input that would succeed. Any other sends an invalid input,
     /// which must be rejected as such.
-    fn check_kind(&self, row: &Operation, way: Way, input: &Value, kind: &Kind) -> i64 {
+    fn check_kind(&self, row: &Operation, way: CallPath, input: &Value, kind: &Kind) -> i64 {
         let Kind { who, .. } = kind;
         let broken = json!({"unknown": true});
         match kind.outcome(row, way) {
@@ -119,7 +119,7 @@ impl Matrix {
         kind.decisions()
     }
 
-    fn expect(&self, who: &str, operation: &Operation, way: Way, answer: &Answer, wanted: (u16, &str)) {
+    fn expect(&self, who: &str, operation: &Operation, way: CallPath, answer: &Answer, wanted: (u16, &str)) {
         // The errors of SCIM have no code.
         let has_code = operation.http().frame != Some(Frame::Scim);
         let found = (answer.status, if has_code { answer.code() } else { wanted.1 });
@@ -132,7 +132,7 @@ impl Matrix {
     ///
     /// An operation that was copied with the capability of its neighbour works in every test of its author,
     /// who calls it as an administrator. An agent that was only allowed to read would change others' work.
-    fn check_lacking(&self, operation: &Operation, way: Way, input: &Value) {
+    fn check_lacking(&self, operation: &Operation, way: CallPath, input: &Value) {
         if let Some(token) = self.lacking.get(&operation.access().needs.expression()) {
             let answer = way.call(&self.world, Some(token), operation, input);
             let wanted = (403, "missing-capability");
@@ -144,7 +144,7 @@ impl Matrix {
     ///
     /// A function that selects a row by its id alone, without the loaders, returns it to every caller that
     /// knows the id. Teams that share a server would read and close each other's threads.
-    fn check_outsider(&self, operation: &Operation, way: Way, input: &Value) {
+    fn check_outsider(&self, operation: &Operation, way: CallPath, input: &Value) {
         let names_an_object = input.as_object().unwrap().keys().any(|name| name.ends_with("_id"));
         if !names_an_object || NAMES_NOTHING.iter().any(|(name, _)| *name == operation.name()) {
             return;
@@ -157,7 +157,7 @@ impl Matrix {
     ///
     /// A loader that compares only the workspace is right for everything but private channels. A member who
     /// was excluded on purpose would read its messages and post among them.
-    fn check_bystander(&self, operation: &Operation, way: Way, input: &Value) {
+    fn check_bystander(&self, operation: &Operation, way: CallPath, input: &Value) {
         let people = &self.world.people;
         let private = [
             ("channel_id", self.world.id("private_channel").to_string()),
@@ -182,7 +182,7 @@ impl Matrix {
     /// Lets a frozen member read.
     ///
     /// A read that was added with `write` hides data that a frozen member may still see.
-    fn check_frozen(&self, operation: &Operation, way: Way, input: &Value) {
+    fn check_frozen(&self, operation: &Operation, way: CallPath, input: &Value) {
         if operation.access().needs == Needs::Nothing || !operation.effect().changes_nothing() {
             return;
         }
@@ -196,7 +196,11 @@ impl Matrix {
 }
 
 /// Checks the operations of a table that `wanted` selects.
-pub fn unauthorized_callers_are_rejected(engine: Engine, features: fn() -> Vec<Feature>, wanted: Wanted<'_>) {
+pub fn unauthorized_callers_are_rejected(
+    engine: Engine,
+    features: fn() -> Vec<Feature>,
+    wanted: OperationFilter<'_>,
+) {
     let matrix = Matrix::open(engine, features, wanted);
     let mut operations =
         matrix.world.service.table().operations().filter(|operation| wanted(operation)).peekable();
@@ -208,7 +212,7 @@ pub fn unauthorized_callers_are_rejected(engine: Engine, features: fn() -> Vec<F
 ///
 /// An operation that forgets to check a capability, or the owner of its object, works for its author, who may
 /// do everything.
-fn strangers_are_rejected(engine: Engine, wanted: Wanted<'_>) {
+fn strangers_are_rejected(engine: Engine, wanted: OperationFilter<'_>) {
     unauthorized_callers_are_rejected(engine, Vec::new, wanted);
 }
 
@@ -224,7 +228,7 @@ fn every_framed_row_rejects_unauthorized_callers() {
         assert!(rows.len() > 20);
         rows.iter().for_each(|row| matrix.check(row));
         let row = matrix.world.service.table().rows().find(|row| row.http().frame == Some(Frame::SignIn));
-        let way = Way::of(row.unwrap())[0];
+        let way = CallPath::of(row.unwrap())[0];
         for (kind, token) in matrix.kinds.iter().filter_map(|kind| Some((kind, kind.token()?))) {
             let answer = way.call(&matrix.world, None, row.unwrap(), &json!({"token": token}));
             assert_eq!(answer.status, kind.signs_in(), "{} signs in: {:#}", kind.who, answer.body);

@@ -42,19 +42,19 @@ pub fn with_detail(operation: &Operation, input: &Value, detail: &str, limit: i6
 
 /// A way to call an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Way {
+pub enum CallPath {
     Core,
     Rest,
     Mcp,
 }
 
-impl Way {
-    pub fn over_the_wire(operation: &Operation) -> impl Iterator<Item = Way> {
+impl CallPath {
+    pub fn over_the_wire(operation: &Operation) -> impl Iterator<Item = CallPath> {
         [Self::Rest, Self::Mcp].into_iter().filter(|way| *way != Self::Mcp || !operation.http().rest_only)
     }
 
     /// Returns all ways; in process only where a request costs little.
-    pub fn of(operation: &Operation, engine: Engine) -> impl Iterator<Item = Way> {
+    pub fn of(operation: &Operation, engine: Engine) -> impl Iterator<Item = CallPath> {
         let core = (engine == Engine::Sqlite).then_some(Self::Core);
         core.into_iter().chain(Self::over_the_wire(operation))
     }
@@ -98,7 +98,7 @@ pub fn fewest_filters(operation: &Operation, mut example: Value) -> Value {
 /// Returns all responses of an operation that only reads, on all its pages.
 pub fn all_pages(
     world: &World,
-    way: Way,
+    way: CallPath,
     token: &str,
     operation: &Operation,
     mut input: Value,

@@ -14,8 +14,8 @@ use svc_tests::client::ws::{Ws, first_frame};
 use svc_tests::database::engines;
 use svc_tests::{Setup, World, in_parallel, text};
 
-use crate::house::areas::{Wanted, by_area};
-use crate::op::asking::{Way, all_pages, fewest_filters, with_short_timeout};
+use crate::house::areas::{OperationFilter, by_area};
+use crate::op::asking::{CallPath, all_pages, fewest_filters, with_short_timeout};
 
 /// An id that no object has.
 const RANDOM: &str = "01999999-dead-7bee-8fad-0123456789ab";
@@ -24,7 +24,7 @@ const RANDOM: &str = "01999999-dead-7bee-8fad-0123456789ab";
 const SECRET: &str = "hidden-from-others";
 
 /// A world with objects that the callers may not see.
-struct Border {
+struct BorderWorld {
     world: World,
     /// The secrets of the callers: one with every capability, a worker, and one that only reads.
     callers: Vec<(&'static str, String)>,
@@ -34,7 +34,7 @@ struct Border {
     foreign: Vec<(&'static str, String)>,
 }
 
-impl Border {
+impl BorderWorld {
     fn open(engine: Engine, features: fn() -> Vec<Feature>) -> Self {
         let world = World::with(engine, Setup { features, ..Setup::default() });
         let (_, worker) = world.new_agent("passer-by");
@@ -48,7 +48,7 @@ impl Border {
     }
 
     /// Returns the hidden objects to try in a field; over the wire only those that its name could mean.
-    fn hidden(&self, way: Way, operation: &Operation, field: &str) -> Vec<&(&'static str, String)> {
+    fn hidden(&self, way: CallPath, operation: &Operation, field: &str) -> Vec<&(&'static str, String)> {
         // A reader of the instance's audit rows selects them by workspace and by member.
         let foreign = self.foreign.iter().filter(|_| operation.name() != "list_operator_audit");
         let all: Vec<_> = self.private.iter().chain(foreign).collect();
@@ -56,7 +56,7 @@ impl Border {
             "workspace member token channel thread message lease finding gate vote relation".split(' ');
         let meant = if field.starts_with("depends_on") { "thread" } else { field };
         match kinds.find(|kind| meant.contains(kind)) {
-            Some(kind) if way != Way::Core => {
+            Some(kind) if way != CallPath::Core => {
                 all.into_iter().filter(|(what, _)| what.contains(kind)).collect()
             }
             _ => all,
@@ -214,14 +214,14 @@ fn seen(answer: &Answer, id: &str) -> (u16, BTreeSet<(String, String)>, String) 
 }
 
 /// Returns the differences between the responses to a hidden id and to an id that no object has.
-fn differences(border: &Border, token: &str, wanted: impl Fn(&&Operation) -> bool) -> Vec<String> {
-    let Border { world, .. } = border;
+fn differences(border: &BorderWorld, token: &str, wanted: impl Fn(&&Operation) -> bool) -> Vec<String> {
+    let BorderWorld { world, .. } = border;
     let mut differences = Vec::new();
     for operation in world.service.table().operations().filter(wanted) {
         let example = border.example(operation);
         for (field, way) in id_fields(operation)
             .iter()
-            .flat_map(|field| Way::of(operation, world.engine()).map(move |way| (field, way)))
+            .flat_map(|field| CallPath::of(operation, world.engine()).map(move |way| (field, way)))
         {
             let ask = |id: &str| way.ask(world, token, operation, &with_id(operation, &example, field, id));
             let nothing = ask(RANDOM);
@@ -248,8 +248,12 @@ fn differences(border: &Border, token: &str, wanted: impl Fn(&&Operation) -> boo
 
 /// Checks that callers cannot distinguish a hidden object from a missing one, by any operation that `wanted`
 /// selects.
-pub fn hidden_objects_look_unknown(engine: Engine, features: fn() -> Vec<Feature>, wanted: Wanted<'_>) {
-    let border = Border::open(engine, features);
+pub fn hidden_objects_look_unknown(
+    engine: Engine,
+    features: fn() -> Vec<Feature>,
+    wanted: OperationFilter<'_>,
+) {
+    let border = BorderWorld::open(engine, features);
     let lsn = border.world.lsn();
     let check = |who: &str, found: Vec<String>| {
         assert!(found.is_empty(), "{who} distinguishes hidden from unknown:\n{}", found.join("\n"));
@@ -274,7 +278,7 @@ pub fn hidden_objects_look_unknown(engine: Engine, features: fn() -> Vec<Feature
 ///
 /// If a single field or header differs, a caller that tries ids learns which of them exist in a private
 /// channel or in another workspace.
-fn hidden_objects_look_unknown_by_area(engine: Engine, wanted: Wanted<'_>) {
+fn hidden_objects_look_unknown_by_area(engine: Engine, wanted: OperationFilter<'_>) {
     hidden_objects_look_unknown(engine, Vec::new, wanted);
 }
 
@@ -286,14 +290,14 @@ by_area!(hidden_and_unknown_ids_are_indistinguishable_in_every_field, hidden_obj
 /// above would hold for an operation that shows everything.
 #[test]
 fn an_insider_distinguishes_them() {
-    let border = Border::open(Engine::Sqlite, Vec::new);
+    let border = BorderWorld::open(Engine::Sqlite, Vec::new);
     let found =
         differences(&border, &border.world.people.admin, |operation| operation.effect() == Effect::Read);
     assert!(found.len() > 40, "the comparison finds too little: {found:#?}");
 }
 
 /// Returns all its answers, with their headers.
-fn everything(border: &Border, way: Way, token: &str, operation: &Operation) -> String {
+fn everything(border: &BorderWorld, way: CallPath, token: &str, operation: &Operation) -> String {
     let input = fewest_filters(operation, border.example(operation));
     let mut all = String::new();
     for answer in all_pages(&border.world, way, token, operation, input) {
@@ -315,14 +319,14 @@ const WHOLE: [&str; 2] = ["catch_up_events", "export_workspace"];
 #[test]
 fn no_list_shows_what_is_hidden() {
     for engine in engines() {
-        let border = Border::open(engine, Vec::new);
+        let border = BorderWorld::open(engine, Vec::new);
         let mut control = BTreeSet::new();
         let mut showing = BTreeSet::new();
         let operations = || {
             border.world.service.table().operations().filter(|operation| operation.effect().changes_nothing())
         };
-        for (operation, way) in
-            operations().flat_map(|operation| Way::over_the_wire(operation).map(move |way| (operation, way)))
+        for (operation, way) in operations()
+            .flat_map(|operation| CallPath::over_the_wire(operation).map(move |way| (operation, way)))
         {
             let shown = everything(&border, way, &border.world.people.admin, operation);
             let found = border.found_in(&shown, border.callers[0].0);
@@ -360,7 +364,7 @@ fn no_list_shows_what_is_hidden() {
 /// Changes something behind the border, and then in public.
 ///
 /// Returns the position of the latter.
-fn act(border: &Border) -> i64 {
+fn act(border: &BorderWorld) -> i64 {
     let world = &border.world;
     let private = border.private.iter().find(|(what, _)| *what == "private blocked thread");
     world.admin("post_message", json!({"thread_id": private.unwrap().1, "body": SECRET}));
@@ -377,7 +381,7 @@ fn act(border: &Border) -> i64 {
 #[test]
 fn no_socket_and_no_wait_shows_what_is_hidden() {
     for engine in engines() {
-        let border = Border::open(engine, Vec::new);
+        let border = BorderWorld::open(engine, Vec::new);
         let world = &border.world;
         let workspace = world.id("workspace");
         let receives = |token: &str| {

@@ -5,7 +5,7 @@ use svc_core::limits::{ANSWER_BYTES, ANSWER_MCP_BYTES, BOOT_MAX, DEFINITION_MAX,
 use svc_core::op::{Effect, Operation};
 use svc_tests::{World, on_both_engines, text};
 
-use crate::op::asking::{Way, all_pages, fewest_filters};
+use crate::op::asking::{CallPath, all_pages, fewest_filters};
 
 /// The bytes that callers request: the minimum, the default, and the maximum.
 const SIZES: [usize; 3] = [4096, ANSWER_MCP_BYTES, 1_048_576];
@@ -189,7 +189,7 @@ fn reads(world: &World) -> Vec<&Operation> {
 /// Reads a list page by page, and checks that it has each item once, however few bytes a page has.
 fn check_list(world: &World, operation: &Operation, input: &Value) {
     let admin = &world.people.admin;
-    let pages = all_pages(world, Way::Rest, admin, operation, input.clone());
+    let pages = all_pages(world, CallPath::Rest, admin, operation, input.clone());
     let all: Vec<Value> = pages.into_iter().flat_map(|page| items(&page.output()).to_vec()).collect();
     for size in SIZES {
         let mut found = Vec::new();
@@ -308,7 +308,7 @@ fn check_wait(world: &World, of: &Long, from: i64) {
         }
         let all = json!({"thread_id": of.thread, "limit": 500});
         let all =
-            all_pages(world, Way::Rest, &world.people.admin, world.operation("list_thread_events"), all);
+            all_pages(world, CallPath::Rest, &world.people.admin, world.operation("list_thread_events"), all);
         let all = all.into_iter().flat_map(|page| items(&page.output()).to_vec());
         let all: Vec<i64> = all.map(|event| event["lsn"].as_i64().unwrap()).collect();
         assert_eq!(found, all, "in {size} bytes");
@@ -373,7 +373,8 @@ fn no_answer_over_rest_is_longer_than_four_mebibytes() {
         let posted = (0..10).map(|_| world.agent("post_message", json!({"thread_id": thread, "body": body})));
         let posted: Vec<String> = posted.map(|posted| text(&posted["id"])).collect();
         let input = json!({"thread_id": thread, "limit": 500});
-        let pages = all_pages(world, Way::Rest, &world.people.admin, world.operation("list_messages"), input);
+        let pages =
+            all_pages(world, CallPath::Rest, &world.people.admin, world.operation("list_messages"), input);
         let mut found = Vec::new();
         for page in pages {
             let page = page.output();

@@ -4,22 +4,22 @@
 
 use serde_json::{Value, json};
 use svc_core::capability::{Capabilities, Capability, CapabilitySet, Needs, Right, Rights};
-use svc_core::op::{Frame, Operation, Takes};
+use svc_core::op::{AcceptedCredentials, Frame, Operation};
 use svc_tests::client::Answer;
 use svc_tests::{World, session_key, text};
 
 /// A way to call a row.
 #[derive(Clone, Copy, Debug)]
-pub enum Way {
+pub enum CallPath {
     Rest(&'static str),
     Mcp,
 }
 
-impl Way {
+impl CallPath {
     /// Returns all ways to call it.
-    pub fn of(row: &Operation) -> Vec<Way> {
-        let mcp = (!row.http().rest_only).then_some(Way::Mcp);
-        row.http().paths().map(Way::Rest).chain(mcp).collect()
+    pub fn of(row: &Operation) -> Vec<CallPath> {
+        let mcp = (!row.http().rest_only).then_some(CallPath::Mcp);
+        row.http().paths().map(CallPath::Rest).chain(mcp).collect()
     }
 
     /// Calls it.
@@ -42,17 +42,17 @@ impl Way {
     }
 
     /// Returns the credentials that are accepted.
-    fn takes(self, row: &Operation) -> Takes {
+    fn takes(self, row: &Operation) -> AcceptedCredentials {
         match self {
-            Self::Rest(_) => row.http().frame.map_or(Takes::All, Frame::takes),
-            Self::Mcp => Takes::Authorization,
+            Self::Rest(_) => row.http().frame.map_or(AcceptedCredentials::All, Frame::takes),
+            Self::Mcp => AcceptedCredentials::Authorization,
         }
     }
 }
 
 /// The credentials of a request.
 #[derive(Clone, Copy)]
-enum Brings {
+enum BroughtCredentials {
     /// No credential, or one that has ended.
     Nothing,
     /// A token with these capabilities.
@@ -71,7 +71,7 @@ pub struct Kind {
     pub who: &'static str,
     token: Option<String>,
     headers: Vec<(&'static str, String)>,
-    brings: Brings,
+    brings: BroughtCredentials,
     is_delegated: bool,
     is_frozen: bool,
 }
@@ -90,20 +90,20 @@ pub enum Outcome {
 const UNAUTHENTICATED: Outcome = Outcome::Refused(401, "unauthenticated");
 
 impl Kind {
-    fn new(who: &'static str, brings: Brings) -> Self {
+    fn new(who: &'static str, brings: BroughtCredentials) -> Self {
         Self { who, token: None, headers: Vec::new(), brings, is_delegated: false, is_frozen: false }
     }
 
     fn bearer(who: &'static str, token: &str, can: Capabilities) -> Self {
-        Self::new(who, Brings::Bearer(can)).with_token(token)
+        Self::new(who, BroughtCredentials::Bearer(can)).with_token(token)
     }
 
     /// Returns a kind with a token that has ended.
     fn ended(who: &'static str, token: &str) -> Self {
-        Self::new(who, Brings::Nothing).with_token(token)
+        Self::new(who, BroughtCredentials::Nothing).with_token(token)
     }
 
-    fn cookie(who: &'static str, value: &str, brings: Brings) -> Self {
+    fn cookie(who: &'static str, value: &str, brings: BroughtCredentials) -> Self {
         Self::new(who, brings).with("cookie", format!("svc_session={value}"))
     }
 
@@ -130,31 +130,36 @@ impl Kind {
     }
 
     /// Calls a row.
-    pub fn call(&self, world: &World, way: Way, row: &Operation, input: &Value) -> Answer {
+    pub fn call(&self, world: &World, way: CallPath, row: &Operation, input: &Value) -> Answer {
         let headers: Vec<(&str, &str)> = self.headers.iter().map(|(name, value)| (*name, &**value)).collect();
         way.call_by(world, self.token(), &headers, row, input)
     }
 
     /// Calls a row from the same page, without a credential.
-    pub fn call_without(&self, world: &World, way: Way, row: &Operation, input: &Value) -> Answer {
+    pub fn call_without(&self, world: &World, way: CallPath, row: &Operation, input: &Value) -> Answer {
         let page = self.headers.iter().filter(|(name, _)| !["cookie", "authorization"].contains(name));
         let page: Vec<(&str, &str)> = page.map(|(name, value)| (*name, &**value)).collect();
         way.call_by(world, None, &page, row, input)
     }
 
     /// Returns the outcome by the declaration of a row.
-    pub fn outcome(&self, row: &Operation, way: Way) -> Outcome {
+    pub fn outcome(&self, row: &Operation, way: CallPath) -> Outcome {
         let access = row.access();
         let takes = way.takes(row);
-        if access.needs == Needs::Nothing || takes == Takes::Nothing {
+        if access.needs == Needs::Nothing || takes == AcceptedCredentials::Nothing {
             return Outcome::Unasked;
         }
         let rights = match (self.brings, takes) {
-            (Brings::Ticket, _) if access.needs.names(Right::Ticket) => return Outcome::Admitted,
-            (Brings::Nothing | Brings::Ticket, _) => return UNAUTHENTICATED,
-            (Brings::Session(can), Takes::All) => Rights::from(can).with(Right::Session),
-            (Brings::Session(_), _) | (Brings::Contradiction(_), Takes::All) => return UNAUTHENTICATED,
-            (Brings::Bearer(can) | Brings::Contradiction(can), _) => Rights::from(can),
+            (BroughtCredentials::Ticket, _) if access.needs.names(Right::Ticket) => return Outcome::Admitted,
+            (BroughtCredentials::Nothing | BroughtCredentials::Ticket, _) => return UNAUTHENTICATED,
+            (BroughtCredentials::Session(can), AcceptedCredentials::All) => {
+                Rights::from(can).with(Right::Session)
+            }
+            (BroughtCredentials::Session(_), _)
+            | (BroughtCredentials::Contradiction(_), AcceptedCredentials::All) => return UNAUTHENTICATED,
+            (BroughtCredentials::Bearer(can) | BroughtCredentials::Contradiction(can), _) => {
+                Rights::from(can)
+            }
         };
         let is_change = !row.effect().changes_nothing();
         if !access.needs.satisfied_by(rights) && !access.needs.names_a_capability() {
@@ -177,7 +182,7 @@ impl Kind {
 
     /// Returns the status of a sign-in with its token.
     pub fn signs_in(&self) -> u16 {
-        if matches!(self.brings, Brings::Nothing) { 401 } else { 200 }
+        if matches!(self.brings, BroughtCredentials::Nothing) { 401 } else { 200 }
     }
 }
 
@@ -210,17 +215,21 @@ fn live(world: &World) -> Vec<Kind> {
         Kind::bearer("a token", &people.bystander, every),
         delegate("a delegate", &admin, &agent),
         Kind::bearer("the token of an app", &app, of_app),
-        Kind::cookie("a session of the provider's", &of_provider, Brings::Session(worker)),
-        Kind::cookie("the session of a token", &own, Brings::Session(every)),
-        Kind::cookie("the session of a token that reads", &reader, Brings::Session(reads)),
-        Kind::cookie("a token beside its member's session", &own, Brings::Bearer(every))
+        Kind::cookie("a session of the provider's", &of_provider, BroughtCredentials::Session(worker)),
+        Kind::cookie("the session of a token", &own, BroughtCredentials::Session(every)),
+        Kind::cookie("the session of a token that reads", &reader, BroughtCredentials::Session(reads)),
+        Kind::cookie("a token beside its member's session", &own, BroughtCredentials::Bearer(every))
             .with_token(&people.bystander),
-        Kind::cookie("a token beside the session of another", &own, Brings::Contradiction(reads))
+        Kind::cookie("a token beside the session of another", &own, BroughtCredentials::Contradiction(reads))
             .with_token(&people.reader),
-        Kind::new("a share ticket", Brings::Ticket).with("authorization", a_ticket(world)),
+        Kind::new("a share ticket", BroughtCredentials::Ticket).with("authorization", a_ticket(world)),
         Kind::bearer("a frozen member", &people.frozen, every).frozen(),
-        Kind::cookie("the session of a frozen member", &cookie(&people.frozen), Brings::Session(every))
-            .frozen(),
+        Kind::cookie(
+            "the session of a frozen member",
+            &cookie(&people.frozen),
+            BroughtCredentials::Session(every),
+        )
+        .frozen(),
         delegate("a delegate of a frozen subject", &frozen, &admin).frozen(),
         delegate("a frozen delegate", &admin, &frozen).frozen(),
     ]
@@ -231,13 +240,13 @@ fn ended(world: &World) -> Vec<Kind> {
     let mut ended = of_a_deactivated_person(world);
     let out = session_key().cookie(signed_out(world));
     ended.extend([
-        Kind::new("nobody", Brings::Nothing),
+        Kind::new("nobody", BroughtCredentials::Nothing),
         Kind::ended("an unknown token", "svc_unknown"),
         Kind::ended("a revoked token", &world.people.revoked),
         Kind::ended("the token of an uninstalled app", &of_an_uninstalled_app(world)),
         Kind::ended("the old secret of a rotated token", &rotated(world)),
         Kind::ended("a token of a revoked grant", &of_a_revoked_grant(world)).delegated(),
-        Kind::cookie("a session that was signed out", &out, Brings::Nothing),
+        Kind::cookie("a session that was signed out", &out, BroughtCredentials::Nothing),
     ]);
     ended
 }
@@ -248,7 +257,7 @@ fn no_cookies(world: &World) -> Vec<Kind> {
     let good = session_key().cookie(session);
     let (_, signature) = good.rsplit_once('.').unwrap();
     let of_another = format!("v1.{}.{signature}", world.id("workspace"));
-    let cookie = |who, value: &str| Kind::cookie(who, value, Brings::Nothing);
+    let cookie = |who, value: &str| Kind::cookie(who, value, BroughtCredentials::Nothing);
     vec![
         cookie("the bare id of a session", &session.to_string()),
         cookie("a tampered cookie", &of_another),
@@ -305,7 +314,7 @@ fn of_a_deactivated_person(world: &World) -> Vec<Kind> {
     scim("PATCH", &format!("/scim/v2/Users/{person}"), leave);
     vec![
         Kind::ended("the token of a deactivated member", &own),
-        Kind::cookie("the session of a deactivated member", &session, Brings::Nothing),
+        Kind::cookie("the session of a deactivated member", &session, BroughtCredentials::Nothing),
         Kind::ended("a deactivated delegate", &acting).delegated(),
         Kind::ended("a delegate of a deactivated subject", &acted_for).delegated(),
     ]

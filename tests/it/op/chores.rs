@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use svc_core::Service;
-use svc_core::op::{Chore, Feature, Step, Who};
+use svc_core::op::{Chore, ChoreProcesses, Feature, StepOutcome};
 use svc_tests::database::engines;
 use svc_tests::process::until;
 use svc_tests::site::Site;
@@ -203,27 +203,27 @@ fn features() -> Vec<Feature> {
         name: "count",
         every: |_| Some(Duration::from_secs(30)),
         lease: Duration::from_secs(3),
-        who: Who::OneLeader,
+        who: ChoreProcesses::OneLeader,
         run: Box::new(|round| {
-            let Some(lead) = round.lead()? else { return Ok(Step::Done) };
+            let Some(lead) = round.lead()? else { return Ok(StepOutcome::Done) };
             lead.write(svc_core::id::WorkspaceId::INSTANCE, |cx| cx.audit("counted", json!({})))?;
             let rounds = ROUNDS.fetch_add(1, Ordering::SeqCst) + 1;
-            Ok(if rounds.is_multiple_of(3) { Step::Done } else { Step::More })
+            Ok(if rounds.is_multiple_of(3) { StepOutcome::Done } else { StepOutcome::More })
         }),
     };
     let fail = Chore {
         name: "fail",
         every: |_| Some(Duration::from_secs(30)),
         lease: Duration::from_secs(3),
-        who: Who::EveryProcess,
+        who: ChoreProcesses::EveryProcess,
         run: Box::new(|_| Err(svc_core::Error::not_found("anything"))),
     };
     let off = Chore {
         name: "off",
         every: |_| None,
         lease: Duration::from_secs(3),
-        who: Who::EveryProcess,
-        run: Box::new(|_| Ok(Step::Done)),
+        who: ChoreProcesses::EveryProcess,
+        run: Box::new(|_| Ok(StepOutcome::Done)),
     };
     vec![Feature::new().chore(fail).chore(count).chore(off)]
 }
@@ -249,8 +249,8 @@ fn chores_are_checked_like_all_of_the_table() {
         name,
         every: |_| None,
         lease: Duration::from_secs(secs),
-        who: Who::OneLeader,
-        run: Box::new(|_| Ok(Step::Done)),
+        who: ChoreProcesses::OneLeader,
+        run: Box::new(|_| Ok(StepOutcome::Done)),
     };
     let built = |chores: Vec<Chore>| {
         let feature = chores.into_iter().fold(Feature::new(), Feature::chore);

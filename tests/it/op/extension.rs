@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use svc_core::capability::Capability::MessagePost;
 use svc_core::id::ChannelId;
-use svc_core::op::{Answer, Feature, Fixture, Maker, Operation, Read, Sample, Write, contract, write};
+use svc_core::op::{Answer, Feature, Fixture, Operation, Read, Sample, SampleCaller, Write, contract, write};
 use svc_core::{Engine, Error, Event, EventKind, Result, Subject};
 use svc_tests::database::engines;
 use svc_tests::{Setup, World};
@@ -45,7 +45,7 @@ impl Answer<WaveAtChannel> for Wave {
         Some(self.clone())
     }
 
-    fn again(cx: &Read<'_>, input: &WaveAtChannel, kept: Self) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, input: &WaveAtChannel, kept: Self) -> Result<Self> {
         check_visible(cx, input.channel_id)?;
         Ok(kept)
     }
@@ -105,7 +105,7 @@ fn features() -> Vec<Feature> {
     let waves = Feature::new()
         .operations("waves", vec![operation])
         .events(vec![EventKind::of::<ChannelWaved>()])
-        .sample(channel.then("wave_at_channel", wave).by(Maker::Agent));
+        .sample(channel.then("wave_at_channel", wave).by(SampleCaller::Agent));
     vec![waves]
 }
 

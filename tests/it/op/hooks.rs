@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use svc_core::capability::Capability::WorkspaceWrite;
 use svc_core::id::{ChannelId, ThreadId, WorkspaceId};
-use svc_core::op::{Condition, Feature, GuardedCall, Operation, Read, Unmet, Write, write};
+use svc_core::op::{Condition, Feature, GuardedCall, Operation, Read, UnmetRequirement, Write, write};
 use svc_core::{Engine, Error, Event, EventKind, Recorded, Result, Subject};
 use svc_tests::database::engines;
 use svc_tests::{Setup, World, text};
@@ -86,11 +86,13 @@ fn project(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
 }
 
 /// Returns a reason if a thread is not named after the bell.
-fn unnamed(cx: &Read<'_>, thread: ThreadId) -> Result<Vec<Unmet>> {
+fn unnamed(cx: &Read<'_>, thread: ThreadId) -> Result<Vec<UnmetRequirement>> {
     let named: Option<(i64,)> =
         cx.one("select cast(1 as bigint) from threads where id = $1 and title like '%bell%'", &[&thread])?;
-    let unmet =
-        Unmet { detail: "its title does not name the bell".to_owned(), ids: vec![thread.to_string()] };
+    let unmet = UnmetRequirement {
+        detail: "its title does not name the bell".to_owned(),
+        ids: vec![thread.to_string()],
+    };
     Ok(if named.is_some() { Vec::new() } else { vec![unmet] })
 }
 
@@ -210,7 +212,7 @@ static ASKED: AtomicUsize = AtomicUsize::new(0);
 
 #[test]
 fn the_context_of_a_thread_asks_a_condition_of_its_close_once() {
-    fn counted(_: &Read<'_>, _: ThreadId) -> Result<Vec<Unmet>> {
+    fn counted(_: &Read<'_>, _: ThreadId) -> Result<Vec<UnmetRequirement>> {
         ASKED.fetch_add(1, Ordering::SeqCst);
         Ok(Vec::new())
     }

@@ -7,7 +7,7 @@ use secrecy::SecretString;
 use serde_json::{Map, Value, json};
 use svc_core::op::{IdempotencyKey, Operation, Request, Surface};
 use svc_core::time::Time;
-use svc_core::{Code, Ran};
+use svc_core::{Code, ExecutedStatement};
 use svc_tests::client::Answer;
 use svc_tests::client::mcp::outcome;
 use svc_tests::database::engines;
@@ -90,7 +90,9 @@ fn every_change_with_a_key_is_run_once() {
     on_both_engines(|world| {
         let mut found = Vec::new();
         let mut fixture = world.fixture.clone();
-        let rows = in_order(world).into_iter().filter(|row| row.heeds_keys() && row.http().frame.is_none());
+        let rows = in_order(world)
+            .into_iter()
+            .filter(|row| row.accepts_idempotency_keys() && row.http().frame.is_none());
         for row in rows {
             let mut key = format!("key-of-{}", row.name());
             let ask = |key: &str, input: &Value| keyed(world, &world.people.admin, key, row.name(), input);
@@ -469,7 +471,8 @@ fn a_key_costs_a_look_up_and_a_row() {
     for engine in engines() {
         let seen: Arc<Mutex<Vec<&'static str>>> = Arc::default();
         let sink = Arc::clone(&seen);
-        let watcher: svc_core::Watcher = Arc::new(move |ran: &Ran| sink.lock().unwrap().push(ran.sql));
+        let watcher: svc_core::Watcher =
+            Arc::new(move |ran: &ExecutedStatement| sink.lock().unwrap().push(ran.sql));
         let world = World::with(engine, Setup { watcher: Some(watcher), ..Setup::default() });
         let thread = world.new_thread(&world.new_channel("Counted"), "Task");
         let input = json!({"thread_id": thread, "body": "x"});

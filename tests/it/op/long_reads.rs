@@ -84,7 +84,7 @@ fn following(world: &World, token: &str, meanwhile: impl FnOnce()) -> Answer {
     OVER.store(false, Ordering::SeqCst);
     std::thread::scope(|scope| {
         let followed = scope.spawn(|| world.call(token, "follow_messages", input));
-        let _ends = Ends(&OVER);
+        let _ends = RepeatGuard(&OVER);
         until("the second page", || PAGES.load(Ordering::SeqCst) > 1);
         meanwhile();
         followed.join().unwrap()
@@ -190,9 +190,9 @@ fn log_bytes(database: &TestDatabase) -> u64 {
 }
 
 /// Ends a repeated task, also when the test fails.
-struct Ends<'a>(&'a AtomicBool);
+struct RepeatGuard<'a>(&'a AtomicBool);
 
-impl Drop for Ends<'_> {
+impl Drop for RepeatGuard<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::SeqCst);
     }
@@ -220,7 +220,7 @@ fn repeated_verification_delays_no_withdrawal() {
                 });
             });
             scope.spawn(|| repeat(&over, || drop(post(world))));
-            let _ends = Ends(&over);
+            let _ends = RepeatGuard(&over);
             for _ in 0..3 {
                 let before = verified.load(Ordering::SeqCst);
                 let message = post(world);

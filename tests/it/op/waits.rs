@@ -7,7 +7,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use svc_core::capability::Capability;
-use svc_core::op::{Feature, Read, Request, Surface, Ticket, read};
+use svc_core::op::{Feature, Read, Request, RequestHandle, Surface, read};
 use svc_core::{Code, Engine, Result, limits};
 use svc_tests::client::Answer;
 use svc_tests::client::ws::{Received, Ws, first_frame};
@@ -114,13 +114,13 @@ fn a_member_that_lost_access_meanwhile_receives_nothing() {
 }
 
 /// Waits that were submitted at once; their outcomes come with their number.
-struct Crowd {
-    tickets: Vec<Ticket>,
+struct WaitCrowd {
+    tickets: Vec<RequestHandle>,
     sender: Sender<(usize, Result<String>)>,
     receiver: Receiver<(usize, Result<String>)>,
 }
 
-impl Crowd {
+impl WaitCrowd {
     fn new() -> Self {
         let (sender, receiver) = channel();
         Self { tickets: Vec::new(), sender, receiver }
@@ -190,7 +190,7 @@ fn one_new_thread_wakes_one_of_thousands_of_waits() {
         let ready = json!({"workspace_id": world.id("workspace"), "channel_id": channel,
             "timeout_secs": 300});
         let begun = world.clock.now();
-        let crowd = Crowd::gather(world, CROWD, "wait_for_ready", &ready);
+        let crowd = WaitCrowd::gather(world, CROWD, "wait_for_ready", &ready);
         until("all waits are parked", || world.service.parked_waits() == CROWD);
         // Reads are served while all waits are parked.
         world.agent("whoami", json!({}));
@@ -262,7 +262,7 @@ fn only_a_client_with_too_many_waits_is_rejected() {
         let grant = world.new_grant(&admin, &agent, &["workspace:read", "event:subscribe"]);
         let lent = world.exchange(&world.people.agent, &grant);
         let event = json!({"workspace_id": workspace, "after_id": world.lsn(), "timeout_secs": 300});
-        let mut crowd = Crowd::new();
+        let mut crowd = WaitCrowd::new();
         (0..limits::WAITS_OF_CLIENT_MAX).for_each(|_| crowd.add(world, "wait_for_event", &event));
         until("all waits are parked", || world.service.parked_waits() == limits::WAITS_OF_CLIENT_MAX);
         for token in [&world.people.agent, &derived, &lent] {
@@ -291,7 +291,7 @@ fn waits_for_the_same_event_are_polled_together() {
         let channel = world.new_channel("queue");
         let wanted = json!({"workspace_id": world.id("workspace"), "after_id": world.lsn(),
             "channel_id": channel, "kind": "ThreadCreated", "timeout_secs": 300});
-        let crowd = Crowd::gather(world, 5000, "wait_for_event", &wanted);
+        let crowd = WaitCrowd::gather(world, 5000, "wait_for_event", &wanted);
         until("all waits are parked", || world.service.parked_waits() == 5000);
         let before = world.service.wait_counts();
         world.new_thread(&channel, "for all of you");
@@ -367,9 +367,9 @@ fn holding() -> Vec<Feature> {
 }
 
 /// Releases the readers, also when the test fails, because closing the service waits for them.
-struct Closed;
+struct ReleasedReaders;
 
-impl Drop for Closed {
+impl Drop for ReleasedReaders {
     fn drop(&mut self) {
         GATE.0.lock().unwrap_or_else(PoisonError::into_inner).1 = true;
         GATE.1.notify_all();
@@ -377,15 +377,15 @@ impl Drop for Closed {
 }
 
 /// Runs `meanwhile` while the database returns no read, and returns when all readers are free again.
-fn while_silent(world: &World, meanwhile: impl FnOnce(&mut Crowd)) {
+fn while_silent(world: &World, meanwhile: impl FnOnce(&mut WaitCrowd)) {
     // One test at a time uses the gate.
     static ALONE: Mutex<()> = Mutex::new(());
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     GATE.0.lock().unwrap().1 = false;
-    let gate = Closed;
+    let gate = ReleasedReaders;
     let is_local = world.engine() == Engine::Sqlite;
     let readers = if is_local { limits::READERS } else { limits::POSTGRES_READERS };
-    let mut held = Crowd::new();
+    let mut held = WaitCrowd::new();
     let made = world.admin("create_workspace", json!({"name": "Third", "admin_handle": "third"}));
     let tokens = [&world.people.agent, &world.people.outsider, &text(&made["token"]["secret"])];
     for number in 0..readers {
@@ -407,13 +407,13 @@ fn waits_outlive_a_full_queue_and_end_on_time_whatever_the_database_does() {
         let channel = world.new_channel("queue");
         let ready = json!({"workspace_id": world.id("workspace"), "channel_id": channel,
             "timeout_secs": 30});
-        let mut crowd = Crowd::new();
+        let mut crowd = WaitCrowd::new();
         crowd.add(world, "wait_for_ready", &ready);
         until("it waits", || world.service.parked_waits() == 1);
         while_silent(world, |held| {
             // The queue is full, so the wait cannot be polled: it keeps its place.
             (0..limits::READS_QUEUED_MAX).for_each(|_| held.add(world, "hold_reader", &json!({})));
-            let queued = &mut Crowd::new();
+            let queued = &mut WaitCrowd::new();
             queued.add(world, "hold_reader", &json!({}));
             assert!(queued.receiver.recv().unwrap().1.is_err(), "the queue is full");
             world.new_thread(&channel, "for you");

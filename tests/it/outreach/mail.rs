@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use svc_core::op::{Arrival, Parcel};
+use svc_core::op::{DeliveryBatch, DeliveryResult};
 use svc_core::{Letter, MAIL, Service};
 use svc_tests::{MAIL_DELAY, Setup, World, on_both_engines, runtime, text};
 
@@ -12,24 +12,24 @@ pub const HOUR: Duration = Duration::from_secs(3600);
 pub const DAY: Duration = Duration::from_secs(86_400);
 
 /// Takes everything that is due now.
-fn take_from(service: &Service) -> Vec<Parcel<Letter>> {
-    let taken = runtime().block_on(service.take_parcels(&MAIL)).unwrap();
-    taken.into_iter().map(|(parcel, _)| parcel).collect()
+fn take_from(service: &Service) -> Vec<DeliveryBatch<Letter>> {
+    let taken = runtime().block_on(service.take_batches(&MAIL)).unwrap();
+    taken.into_iter().map(|(batch, _)| batch).collect()
 }
 
-pub fn take(world: &World) -> Vec<Parcel<Letter>> {
+pub fn take(world: &World) -> Vec<DeliveryBatch<Letter>> {
     take_from(&world.service)
 }
 
 /// Settles each piece of a batch with this delivery result.
-pub fn settle(world: &World, parcel: Parcel<Letter>, arrival: &Arrival) {
-    let arrivals = vec![arrival.clone(); parcel.count()];
-    runtime().block_on(world.service.settle(parcel, arrivals)).unwrap();
+pub fn settle(world: &World, batch: DeliveryBatch<Letter>, result: &DeliveryResult) {
+    let results = vec![result.clone(); batch.count()];
+    runtime().block_on(world.service.settle(batch, results)).unwrap();
 }
 
 /// A letter in the form in which it is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sent {
+pub struct SentLetter {
     pub to: String,
     pub subject: String,
     pub text: String,
@@ -39,8 +39,8 @@ pub struct Sent {
     pub unsubscribe: Option<String>,
 }
 
-fn letters(parcel: &Parcel<Letter>) -> Vec<Sent> {
-    let sent = |letter: &Letter| Sent {
+fn letters(batch: &DeliveryBatch<Letter>) -> Vec<SentLetter> {
+    let sent = |letter: &Letter| SentLetter {
         to: letter.to().as_str().to_owned(),
         subject: letter.subject().to_owned(),
         text: letter.text().to_owned(),
@@ -49,26 +49,26 @@ fn letters(parcel: &Parcel<Letter>) -> Vec<Sent> {
         references: letter.references().map(str::to_owned),
         unsubscribe: letter.unsubscribe().map(str::to_owned),
     };
-    parcel.pieces().iter().map(sent).collect()
+    batch.notifications().iter().map(sent).collect()
 }
 
 /// Takes and sends everything that is due, and returns it.
-pub fn deliver(world: &World) -> Vec<Sent> {
+pub fn deliver(world: &World) -> Vec<SentLetter> {
     let mut sent = Vec::new();
     loop {
-        let parcels = take(world);
-        if parcels.is_empty() {
+        let batches = take(world);
+        if batches.is_empty() {
             return sent;
         }
-        for parcel in parcels {
-            sent.extend(letters(&parcel));
-            settle(world, parcel, &Arrival::Accepted);
+        for batch in batches {
+            sent.extend(letters(&batch));
+            settle(world, batch, &DeliveryResult::Accepted);
         }
     }
 }
 
 /// Returns the code in a letter.
-fn code_in(letter: &Sent) -> String {
+fn code_in(letter: &SentLetter) -> String {
     letter.text.chars().take(8).collect()
 }
 
@@ -108,7 +108,7 @@ pub fn post(world: &World, thread: &str, body: &str) -> Value {
     world.admin("post_message", json!({"thread_id": thread, "body": body}))
 }
 
-pub fn texts(sent: &[Sent]) -> String {
+pub fn texts(sent: &[SentLetter]) -> String {
     sent.iter().map(|letter| letter.text.as_str()).collect::<Vec<_>>().join("\n")
 }
 
@@ -250,12 +250,12 @@ fn what_is_unread_is_mailed_after_a_while_with_one_letter_for_each_thread() {
         world.clock.advance(MAIL_DELAY - Duration::from_secs(1));
         assert!(take(world).is_empty(), "not yet");
         world.clock.advance(Duration::from_secs(1));
-        let mut parcels = take(world);
-        assert_eq!(parcels.len(), 1);
-        let parcel = parcels.pop().unwrap();
-        let html = parcel.pieces()[0].html().to_owned();
+        let mut batches = take(world);
+        assert_eq!(batches.len(), 1);
+        let batch = batches.pop().unwrap();
+        let html = batch.notifications()[0].html().to_owned();
         assert!(html.contains("first &amp; &lt;script&gt;") && html.contains("One &lt;b&gt;"), "{html}");
-        let sent = letters(&parcel);
+        let sent = letters(&batch);
         assert_eq!(sent.len(), 2, "{sent:?}");
         assert_eq!(sent[0].subject, "[Night shift] One <b>");
         assert!(sent[0].text.contains("first") && sent[0].text.contains("second"), "{sent:?}");
@@ -263,7 +263,7 @@ fn what_is_unread_is_mailed_after_a_while_with_one_letter_for_each_thread() {
         assert!(sent[1].text.contains("elsewhere") && sent[1].references.is_some(), "{sent:?}");
         assert_ne!(sent[0].references, sent[1].references);
         assert!(take(world).is_empty(), "it is leased");
-        settle(world, parcel, &Arrival::Accepted);
+        settle(world, batch, &DeliveryResult::Accepted);
         world.clock.advance(HOUR);
         assert!(take(world).is_empty(), "it was sent");
         post(world, &one, "@bob, third");
@@ -391,7 +391,7 @@ fn mail_has_no_title_and_no_words_unless_its_member_wants_them() {
 }
 
 #[test]
-fn a_parcel_is_with_one_server_at_a_time_and_taken_again_if_that_dies() {
+fn a_batch_is_with_one_server_at_a_time_and_taken_again_if_that_dies() {
     on_both_engines(|world| {
         bob(world, "immediate");
         let thread = world.new_thread(&world.new_channel("twice"), "Twice");
@@ -405,7 +405,7 @@ fn a_parcel_is_with_one_server_at_a_time_and_taken_again_if_that_dies() {
         assert_eq!(letters(&first[0]), letters(&second[0]), "the same letter");
         assert!(take(world).is_empty());
         runtime()
-            .block_on(other.settle(second.into_iter().next().unwrap(), vec![Arrival::Accepted]))
+            .block_on(other.settle(second.into_iter().next().unwrap(), vec![DeliveryResult::Accepted]))
             .unwrap();
         world.clock.advance(HOUR);
         assert!(take(world).is_empty() && take_from(&other).is_empty());

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use svc_core::Engine;
 use svc_tests::database::{engines, skipped};
 use svc_tests::ordeal::tls::certificate_for;
-use svc_tests::process::{Running, until};
+use svc_tests::process::{RunningProgram, until};
 use svc_tests::site::{Caller, Server, Site};
 use svc_tests::text;
 use tempfile::TempDir;
@@ -27,7 +27,7 @@ struct MailServer {
     python: PathBuf,
     port: u16,
     files: TempDir,
-    running: Running,
+    running: RunningProgram,
 }
 
 impl MailServer {
@@ -43,11 +43,11 @@ impl MailServer {
         Some(Self { python: python.into(), port, files, running })
     }
 
-    fn run(python: &Path, port: u16, files: &Path) -> Running {
+    fn run(python: &Path, port: u16, files: &Path) -> RunningProgram {
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/py/mail_server.py");
         let mut command = Command::new(python);
         command.arg(script).arg(port.to_string()).arg(files.join("server.crt")).arg(files.join("server.key"));
-        let mut running = Running::start(command.args([NAME, PASSWORD]));
+        let mut running = RunningProgram::start(command.args([NAME, PASSWORD]));
         let first: Value = serde_json::from_str(&running.next_line()).unwrap();
         assert_eq!(first, json!({"port": port}));
         running

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use svc_core::op::Arrival;
+use svc_core::op::DeliveryResult;
 use svc_tests::{MAIL_DELAY, on_both_engines};
 
 use crate::outreach::mail::{
     DAY, HOUR, MINUTE, bob, deliver, delivery, post, prefer, set, settle, take, texts,
 };
 
-fn later() -> Arrival {
-    Arrival::Later { detail: "451 try again".to_owned(), after: None }
+fn later() -> DeliveryResult {
+    DeliveryResult::Later { detail: "451 try again".to_owned(), after: None }
 }
 
 #[test]
@@ -23,8 +23,8 @@ fn what_is_not_accepted_waits_longer_each_time() {
         world.clock.advance(MAIL_DELAY);
         let mut pause = MINUTE;
         for _ in 0..12 {
-            let parcel = take(world).pop().unwrap();
-            settle(world, parcel, &later());
+            let batch = take(world).pop().unwrap();
+            settle(world, batch, &later());
             let shown = delivery(world, &token);
             assert_eq!(shown["last_error"], "451 try again");
             assert_ne!(shown["retry_at"], Value::Null);

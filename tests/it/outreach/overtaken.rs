@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use svc_core::op::Parcel;
+use svc_core::op::DeliveryBatch;
 use svc_tests::{MAIL_DELAY, World, on_both_engines, runtime};
 
 use super::mail::{bob, deliver, post, prefer, take};
@@ -27,11 +27,10 @@ fn a_letter_is_current_until_what_it_tells_of_is_read_or_withdrawn() {
         let threads = ["first", "second", "third"].map(|title| thread(world, title));
         let posted = threads.each_ref().map(|thread| post(world, thread, "@bob, look"));
         world.clock.advance(MAIL_DELAY);
-        let parcel = Arc::new(take(world).pop().unwrap());
-        assert_eq!(parcel.count(), 3);
-        let current = || {
-            [0, 1, 2, 3].map(|place| runtime().block_on(world.service.is_current(&parcel, place)).unwrap())
-        };
+        let batch = Arc::new(take(world).pop().unwrap());
+        assert_eq!(batch.count(), 3);
+        let current =
+            || [0, 1, 2, 3].map(|place| runtime().block_on(world.service.is_current(&batch, place)).unwrap());
         assert_eq!(current(), [true, true, true, false]);
         world.admin("delete_message", json!({"message_id": posted[1]["id"]}));
         assert_eq!(current(), [true, false, true, false]);
@@ -89,7 +88,7 @@ fn what_was_put_off_follows_what_is_wanted_now() {
 }
 
 #[test]
-fn parcels_that_overlap_keep_to_the_mails_of_an_hour() {
+fn batches_that_overlap_keep_to_the_mails_of_an_hour() {
     on_both_engines(|world| {
         bob(world, "immediate");
         let channel = world.new_channel("busy");
@@ -103,7 +102,7 @@ fn parcels_that_overlap_keep_to_the_mails_of_an_hour() {
         world.clock.advance(MAIL_DELAY - 3 * apart);
         // They are taken one after another before any of them is settled.
         let taken = [0, 1, 2].map(|_| {
-            let letters = take(world).iter().map(Parcel::count).sum::<usize>();
+            let letters = take(world).iter().map(DeliveryBatch::count).sum::<usize>();
             world.clock.advance(apart);
             letters
         });

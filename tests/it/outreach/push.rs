@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use svc_core::op::{Arrival, Parcel};
+use svc_core::op::{DeliveryBatch, DeliveryResult};
 use svc_core::ops::{PushPiece, WEB_PUSH};
 use svc_tests::push_service::subscription;
 use svc_tests::{World, on_both_engines, runtime, text};
@@ -14,7 +14,7 @@ use super::web_push::shown;
 pub const MINUTE: Duration = Duration::from_secs(60);
 
 /// Bob, who wants content in notifications, and a thread that notifies him.
-pub struct Told<'w> {
+pub struct PushWorld<'w> {
     pub world: &'w World,
     pub bob_id: String,
     pub bob: String,
@@ -22,7 +22,7 @@ pub struct Told<'w> {
     pub thread: String,
 }
 
-impl<'w> Told<'w> {
+impl<'w> PushWorld<'w> {
     pub fn new(world: &'w World) -> Self {
         let (bob_id, bob) = world.new_agent("bob");
         let channel = world.new_channel("talk");
@@ -53,57 +53,57 @@ impl<'w> Told<'w> {
     }
 
     /// Takes everything that is due now, as a shell does.
-    fn take(&self) -> Vec<Parcel<PushPiece>> {
-        let taken = runtime().block_on(self.world.service.take_parcels(&WEB_PUSH)).unwrap();
-        taken.into_iter().map(|(parcel, _)| parcel).collect()
+    fn take(&self) -> Vec<DeliveryBatch<PushPiece>> {
+        let taken = runtime().block_on(self.world.service.take_batches(&WEB_PUSH)).unwrap();
+        taken.into_iter().map(|(batch, _)| batch).collect()
     }
 
     /// Settles a batch with the result of each piece.
-    fn settle(&self, parcel: Parcel<PushPiece>, of: impl Fn(&PushPiece) -> Arrival) {
-        let arrivals = parcel.pieces().iter().map(of).collect();
-        runtime().block_on(self.world.service.settle(parcel, arrivals)).unwrap();
+    fn settle(&self, batch: DeliveryBatch<PushPiece>, of: impl Fn(&PushPiece) -> DeliveryResult) {
+        let results = batch.notifications().iter().map(of).collect();
+        runtime().block_on(self.world.service.settle(batch, results)).unwrap();
     }
 
     /// Takes the due notifications, which must be one batch, settles it, and returns those of each browser.
     #[track_caller]
-    fn deliver(&self, of: impl Fn(&PushPiece) -> Arrival) -> BTreeMap<String, Vec<Value>> {
-        let mut parcels = self.take();
-        assert_eq!(parcels.len(), 1);
-        let parcel = parcels.remove(0);
+    fn deliver(&self, of: impl Fn(&PushPiece) -> DeliveryResult) -> BTreeMap<String, Vec<Value>> {
+        let mut batches = self.take();
+        assert_eq!(batches.len(), 1);
+        let batch = batches.remove(0);
         let mut sent = BTreeMap::<String, Vec<Value>>::new();
-        for piece in parcel.pieces() {
+        for piece in batch.notifications() {
             let browser = piece.browser.endpoint.rsplit('/').next().unwrap().to_owned();
             sent.entry(browser).or_default().push(serde_json::from_slice(&piece.payload).unwrap());
         }
-        self.settle(parcel, of);
+        self.settle(batch, of);
         sent
     }
 }
 
-fn accepted(_: &PushPiece) -> Arrival {
-    Arrival::Accepted
+fn accepted(_: &PushPiece) -> DeliveryResult {
+    DeliveryResult::Accepted
 }
 
-fn later(secs: Option<u64>) -> Arrival {
-    Arrival::Later {
+fn later(secs: Option<u64>) -> DeliveryResult {
+    DeliveryResult::Later {
         detail: "the push service answered 503".to_owned(),
         after: secs.map(Duration::from_secs),
     }
 }
 
-fn gone() -> Arrival {
-    Arrival::Refused { detail: "the push service answered 410".to_owned() }
+fn gone() -> DeliveryResult {
+    DeliveryResult::Refused { detail: "the push service answered 410".to_owned() }
 }
 
 /// Fails for the browsers whose endpoint has this suffix.
-fn but(end: &'static str, arrival: impl Fn() -> Arrival) -> impl Fn(&PushPiece) -> Arrival {
-    move |piece| if piece.browser.endpoint.ends_with(end) { arrival() } else { Arrival::Accepted }
+fn but(end: &'static str, result: impl Fn() -> DeliveryResult) -> impl Fn(&PushPiece) -> DeliveryResult {
+    move |piece| if piece.browser.endpoint.ends_with(end) { result() } else { DeliveryResult::Accepted }
 }
 
 #[test]
 fn what_is_new_in_a_thread_is_one_notification_for_each_browser() {
     on_both_engines(|world| {
-        let told = Told::new(world);
+        let told = PushWorld::new(world);
         assert!(told.take().is_empty(), "nothing yet");
         told.say("@bob, before he had a browser");
         told.browser("https://push.example/desk");
@@ -134,7 +134,7 @@ fn what_is_new_in_a_thread_is_one_notification_for_each_browser() {
 #[test]
 fn nothing_is_pushed_of_what_was_read_or_withdrawn_or_is_not_seen_any_more() {
     on_both_engines(|world| {
-        let told = Told::new(world);
+        let told = PushWorld::new(world);
         told.browser("https://push.example/desk");
         let read = told.say("@bob, read at once");
         world.call(&told.bob, "mark_inbox_read", json!({"lsns": [read["lsn"]]})).output();
@@ -164,7 +164,7 @@ fn nothing_is_pushed_of_what_was_read_or_withdrawn_or_is_not_seen_any_more() {
 #[test]
 fn a_member_is_pushed_what_it_wants_when_it_wants() {
     on_both_engines(|world| {
-        let told = Told::new(world);
+        let told = PushWorld::new(world);
         told.browser("https://push.example/desk");
         told.prefers(json!({"rules": [{"reason": "mention", "mail": true, "push": false}]}));
         told.say("@bob, not by push");
@@ -196,20 +196,20 @@ fn a_member_is_pushed_what_it_wants_when_it_wants() {
 #[test]
 fn a_direct_message_and_a_mention_are_urgent() {
     on_both_engines(|world| {
-        let told = Told::new(world);
+        let told = PushWorld::new(world);
         told.browser("https://push.example/desk");
         let dm = world
             .agent("open_dm", json!({"workspace_id": world.id("workspace"), "member_ids": [told.bob_id]}));
-        let sent = |told: &Told<'_>| {
-            let mut parcels = told.take();
-            let parcel = parcels.remove(0);
-            let piece = &parcel.pieces()[0];
+        let sent = |told: &PushWorld<'_>| {
+            let mut batches = told.take();
+            let batch = batches.remove(0);
+            let piece = &batch.notifications()[0];
             let sent = (
                 serde_json::from_slice::<Value>(&piece.payload).unwrap(),
                 piece.is_urgent,
                 piece.topic.clone(),
             );
-            told.settle(parcel, accepted);
+            told.settle(batch, accepted);
             sent
         };
         told.say_in(&text(&dm["thread_id"]), "between us");
@@ -237,7 +237,7 @@ fn a_direct_message_and_a_mention_are_urgent() {
 #[test]
 fn a_notification_has_no_title_and_no_words_unless_its_member_wants_them() {
     on_both_engines(|world| {
-        let told = Told::new(world);
+        let told = PushWorld::new(world);
         let (_, carol) = world.new_agent("carol");
         world.call(&carol, "register_web_push", subscription("https://push.example/carol")).output();
         told.say("@carol, some words");
@@ -253,10 +253,10 @@ fn a_notification_has_no_title_and_no_words_unless_its_member_wants_them() {
 #[test]
 fn a_notification_that_is_refused_for_what_it_is_is_dropped_for_that_browser() {
     on_both_engines(|world| {
-        let told = Told::new(world);
+        let told = PushWorld::new(world);
         told.browser("https://push.example/desk");
         told.browser("https://push.example/phone");
-        let dropped = || Arrival::Dropped { detail: "the push service answered 413".to_owned() };
+        let dropped = || DeliveryResult::Dropped { detail: "the push service answered 413".to_owned() };
         told.say("@bob, one");
         assert_eq!(told.deliver(but("phone", dropped)).len(), 2);
         assert!(told.take().is_empty(), "it is offered to nobody again");
@@ -285,7 +285,7 @@ fn a_notification_that_is_refused_for_what_it_is_is_dropped_for_that_browser() {
 #[test]
 fn a_browser_that_is_gone_is_removed() {
     on_both_engines(|world| {
-        let told = Told::new(world);
+        let told = PushWorld::new(world);
         let desk = told.browser("https://push.example/desk");
         told.browser("https://push.example/old");
         told.say("@bob, one");
@@ -305,7 +305,7 @@ fn a_browser_that_is_gone_is_removed() {
 #[test]
 fn what_a_push_service_does_not_take_is_offered_again_and_no_other_browser_hears_it_twice() {
     on_both_engines(|world| {
-        let told = Told::new(world);
+        let told = PushWorld::new(world);
         told.browser("https://push.example/desk");
         told.browser("https://push.example/phone");
         let previews = |sent: &BTreeMap<String, Vec<Value>>, browser: &str| -> Vec<String> {
@@ -351,14 +351,14 @@ fn what_a_push_service_does_not_take_is_offered_again_and_no_other_browser_hears
 #[test]
 fn what_no_push_service_takes_for_a_day_is_given_up() {
     on_both_engines(|world| {
-        let told = Told::new(world);
+        let told = PushWorld::new(world);
         told.browser("https://push.example/desk");
         told.say("@bob, one");
         let mut tries = 0;
         for _ in 0..48 {
-            for parcel in told.take() {
+            for batch in told.take() {
                 tries += 1;
-                told.settle(parcel, |_| later(None));
+                told.settle(batch, |_| later(None));
             }
             world.clock.advance(30 * MINUTE);
         }
@@ -378,7 +378,7 @@ fn what_no_push_service_takes_for_a_day_is_given_up() {
 #[test]
 fn what_nobody_settles_is_taken_again() {
     on_both_engines(|world| {
-        let told = Told::new(world);
+        let told = PushWorld::new(world);
         told.browser("https://push.example/desk");
         told.say("@bob, one");
         assert_eq!(told.take().len(), 1);
@@ -394,9 +394,9 @@ fn what_nobody_settles_is_taken_again() {
 
 /// One batch has a maximum number of threads, and the next batch has the others.
 #[test]
-fn what_is_too_much_for_one_parcel_comes_in_the_next() {
+fn what_is_too_much_for_one_batch_comes_in_the_next() {
     on_both_engines(|world| {
-        let told = Told::new(world);
+        let told = PushWorld::new(world);
         told.browser("https://push.example/desk");
         let channel = world.new_channel("many");
         for number in 0..15 {

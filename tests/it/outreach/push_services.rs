@@ -9,28 +9,28 @@ use serde_json::{Value, json};
 use svc_core::egress::Egress;
 use svc_tests::database::{engines, skipped};
 use svc_tests::process::until;
-use svc_tests::push_service::{Answers, PushService, Pushed, public_key};
+use svc_tests::push_service::{PushAnswer, PushService, PushedNotification, public_key};
 use svc_tests::{Setup, World, text};
 
-use super::push::{MINUTE, Told};
+use super::push::{MINUTE, PushWorld};
 use super::web_push::shown;
 
 /// The variable with the Python that has the outside clients.
 const PYTHON: &str = "SVC_TEST_PYTHON";
 
 /// Runs `test` with a world whose server pushes, and a push service.
-fn with_server(test: impl Fn(&Told<'_>, &PushService)) {
+fn with_server(test: impl Fn(&PushWorld<'_>, &PushService)) {
     for engine in engines() {
         let world = World::with(engine, Setup::pushing());
         let service = PushService::start();
-        let told = Told::new(&world);
+        let told = PushWorld::new(&world);
         world.address();
         test(&told, &service);
     }
 }
 
 /// Returns how often in a row the push service of a browser has failed.
-fn failures(told: &Told<'_>, browser: &str) -> i64 {
+fn failures(told: &PushWorld<'_>, browser: &str) -> i64 {
     let sql = format!("select coalesce(max(failures), -1) from web_push where endpoint like '%/{browser}'");
     told.world.database.number(&sql)
 }
@@ -68,7 +68,7 @@ fn a_browser_gets_what_its_member_is_told() {
 }
 
 /// Returns the contents of notifications as other programs read them.
-fn read_outside(python: &OsStr, pushed: &[Pushed]) -> Vec<Value> {
+fn read_outside(python: &OsStr, pushed: &[PushedNotification]) -> Vec<Value> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/py/read_push.py");
     let mut command = Command::new(python);
     let mut child = command.arg(script).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
@@ -131,7 +131,7 @@ fn what_a_push_service_answers_decides_what_becomes_of_a_browser() {
             ("wrong", 400, None),
         ] {
             told.browser(&service.endpoint(browser));
-            service.answers(browser, Answers::Status(status, header));
+            service.answers(browser, PushAnswer::Status(status, header));
         }
         told.browser(&service.endpoint("desk"));
         told.say("@bob, look");
@@ -166,7 +166,7 @@ fn what_a_push_service_answers_decides_what_becomes_of_a_browser() {
 fn a_push_service_that_hangs_redirects_or_never_ends_is_no_harm_to_others() {
     with_server(|told, service| {
         for (browser, answers) in
-            [("hangs", Answers::Never), ("moves", Answers::Redirect), ("talks", Answers::Huge)]
+            [("hangs", PushAnswer::Never), ("moves", PushAnswer::Redirect), ("talks", PushAnswer::Huge)]
         {
             told.browser(&service.endpoint(browser));
             service.answers(browser, answers);
@@ -195,7 +195,7 @@ fn nothing_is_sent_to_a_private_address() {
         setup.http.egress = Egress::default();
         let world = World::with(engine, setup);
         let service = PushService::start();
-        let told = Told::new(&world);
+        let told = PushWorld::new(&world);
         told.browser(&service.endpoint("desk"));
         let port = service.origin().rsplit(':').next().unwrap().to_owned();
         told.browser(&format!("https://localhost:{port}/named"));

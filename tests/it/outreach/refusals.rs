@@ -2,29 +2,29 @@
 //! address.
 
 use serde_json::{Value, json};
-use svc_core::op::Arrival;
+use svc_core::op::DeliveryResult;
 use svc_core::{MAIL, Service};
 use svc_tests::{MAIL_DELAY, World, on_both_engines, runtime};
 
 use super::mail::{DAY, bob, confirm, deliver, delivery, post, prefer, set, settle, take, texts};
 
-fn dropped() -> Arrival {
-    Arrival::Dropped { detail: "554 5.7.1 spam".to_owned() }
+fn dropped() -> DeliveryResult {
+    DeliveryResult::Dropped { detail: "554 5.7.1 spam".to_owned() }
 }
 
-fn later() -> Arrival {
-    Arrival::Later { detail: "451 later".to_owned(), after: None }
+fn later() -> DeliveryResult {
+    DeliveryResult::Later { detail: "451 later".to_owned(), after: None }
 }
 
 /// Posts, and lets one server get this delivery result.
-fn send(world: &World, service: &Service, thread: &str, arrival: &Arrival) {
+fn send(world: &World, service: &Service, thread: &str, result: &DeliveryResult) {
     post(world, thread, "@bob, look");
     world.clock.advance(DAY);
-    let taken = runtime().block_on(service.take_parcels(&MAIL)).unwrap();
+    let taken = runtime().block_on(service.take_batches(&MAIL)).unwrap();
     assert_eq!(taken.len(), 1, "something is due");
-    for (parcel, _) in taken {
-        let arrivals = vec![arrival.clone(); parcel.count()];
-        runtime().block_on(service.settle(parcel, arrivals)).unwrap();
+    for (batch, _) in taken {
+        let results = vec![result.clone(); batch.count()];
+        runtime().block_on(service.settle(batch, results)).unwrap();
     }
 }
 
@@ -48,7 +48,7 @@ fn a_refused_mail_is_dropped_and_the_third_in_a_row_suspends_on_any_server() {
         assert_eq!((shown(), due(world)), (refused.clone(), 0), "it is not sent again");
         send(world, &servers[1], &thread, &dropped());
         assert_eq!(shown(), refused);
-        send(world, &servers[2], &thread, &Arrival::Accepted);
+        send(world, &servers[2], &thread, &DeliveryResult::Accepted);
         assert_eq!(shown(), (false, Value::Null, Value::Null), "it begins anew");
         send(world, &servers[0], &thread, &dropped());
         send(world, &servers[1], &thread, &dropped());
@@ -77,23 +77,23 @@ fn a_refused_mail_is_dropped_and_the_third_in_a_row_suspends_on_any_server() {
 }
 
 #[test]
-fn of_one_parcel_only_the_refused_mails_are_dropped() {
+fn of_one_batch_only_the_refused_mails_are_dropped() {
     on_both_engines(|world| {
         let (_, token) = bob(world, "immediate");
         let channel = world.new_channel("mixed");
         let post_in = |title: &str| drop(post(world, &world.new_thread(&channel, title), "@bob, look"));
         ["One", "Two", "Three", "Four"].into_iter().for_each(post_in);
         world.clock.advance(MAIL_DELAY);
-        let settle = |arrivals: Vec<Arrival>| {
-            let (parcel, _) = runtime().block_on(world.service.take_parcels(&MAIL)).unwrap().remove(0);
-            runtime().block_on(world.service.settle(parcel, arrivals)).unwrap();
+        let settle = |results: Vec<DeliveryResult>| {
+            let (batch, _) = runtime().block_on(world.service.take_batches(&MAIL)).unwrap().remove(0);
+            runtime().block_on(world.service.settle(batch, results)).unwrap();
         };
-        settle(vec![dropped(), Arrival::Accepted, dropped(), Arrival::NotTried]);
+        settle(vec![dropped(), DeliveryResult::Accepted, dropped(), DeliveryResult::NotTried]);
         assert_eq!((&delivery(world, &token)["suspended"], due(world)), (&json!(false), 1));
         assert!(texts(&deliver(world)).contains("Four"));
         ["Five", "Six", "Seven", "Eight"].into_iter().for_each(post_in);
         world.clock.advance(MAIL_DELAY);
-        settle(vec![dropped(), dropped(), dropped(), Arrival::NotTried]);
+        settle(vec![dropped(), dropped(), dropped(), DeliveryResult::NotTried]);
         assert_eq!((&delivery(world, &token)["suspended"], due(world)), (&json!(true), 0));
     });
 }
@@ -104,14 +104,14 @@ fn a_refusal_of_an_address_that_was_replaced_counts_for_nothing() {
     on_both_engines(|world| {
         let (_, token) = bob(world, "immediate");
         let thread = world.new_thread(&world.new_channel("moved"), "Moved");
-        for refusal in [dropped(), Arrival::Refused { detail: "550 5.1.1 unknown".to_owned() }] {
+        for refusal in [dropped(), DeliveryResult::Refused { detail: "550 5.1.1 unknown".to_owned() }] {
             post(world, &thread, "@bob, on its way");
             world.clock.advance(MAIL_DELAY);
-            let (parcel, _) = runtime().block_on(world.service.take_parcels(&MAIL)).unwrap().remove(0);
+            let (batch, _) = runtime().block_on(world.service.take_batches(&MAIL)).unwrap().remove(0);
             let old = delivery(world, &token)["address"] == "bob@example.com";
             let new = if old { "robert@example.com" } else { "bob@example.com" };
             confirm(world, &token, new, "immediate");
-            runtime().block_on(world.service.settle(parcel, vec![refusal])).unwrap();
+            runtime().block_on(world.service.settle(batch, vec![refusal])).unwrap();
             let shown = delivery(world, &token);
             assert_eq!((&shown["suspended"], &shown["last_error"]), (&json!(false), &Value::Null));
             let sent = deliver(world);
@@ -145,7 +145,7 @@ fn an_address_that_refuses_mail_is_suspended_until_it_is_confirmed_again() {
         let thread = world.new_thread(&world.new_channel("gone"), "Gone");
         post(world, &thread, "@bob, one");
         world.clock.advance(MAIL_DELAY);
-        let refused = Arrival::Refused { detail: "550 no such user".to_owned() };
+        let refused = DeliveryResult::Refused { detail: "550 no such user".to_owned() };
         settle(world, take(world).pop().unwrap(), &refused);
         let shown = delivery(world, &token);
         assert_eq!((&shown["suspended"], &shown["last_error"]), (&json!(true), &json!("550 no such user")));
@@ -168,18 +168,22 @@ fn the_third_refusal_in_a_row_suspends_whatever_was_on_its_way_with_it() {
         let (_, token) = bob(world, "immediate");
         let channel = world.new_channel("spam");
         // Each row is the results of the letters of one batch.
-        for (arrivals, suspended, error) in [
-            (vec![dropped(), dropped(), Arrival::Accepted], false, Value::Null),
+        for (results, suspended, error) in [
+            (vec![dropped(), dropped(), DeliveryResult::Accepted], false, Value::Null),
             (vec![dropped()], false, json!("554 5.7.1 spam")),
             (vec![dropped()], false, json!("554 5.7.1 spam")),
-            (vec![dropped(), Arrival::Accepted, Arrival::NotTried], true, json!("554 5.7.1 spam")),
+            (
+                vec![dropped(), DeliveryResult::Accepted, DeliveryResult::NotTried],
+                true,
+                json!("554 5.7.1 spam"),
+            ),
         ] {
-            for _ in &arrivals {
+            for _ in &results {
                 post(world, &world.new_thread(&channel, "Spam"), "@bob, buy");
             }
             world.clock.advance(MAIL_DELAY);
-            let parcel = take(world).pop().unwrap();
-            runtime().block_on(world.service.settle(parcel, arrivals)).unwrap();
+            let batch = take(world).pop().unwrap();
+            runtime().block_on(world.service.settle(batch, results)).unwrap();
             let shown = delivery(world, &token);
             assert_eq!((&shown["suspended"], &shown["last_error"]), (&json!(suspended), &error));
         }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use svc_core::op::{Arrival, Parcel, Way};
+use svc_core::op::{DeliveryBatch, DeliveryChannel, DeliveryResult};
 use svc_core::ops::{PushPiece, WEB_PUSH};
-use svc_core::{MAIL, Place};
+use svc_core::{MAIL, PlaceGuard};
 use svc_tests::push_service::subscription;
 use svc_tests::{MAIL_DELAY, World, on_both_engines, runtime, text};
 
@@ -14,7 +14,7 @@ const ALL: usize = 16;
 const ALONE: usize = 12;
 
 /// A batch that is being sent.
-type Taken<T> = (Parcel<T>, Place);
+type BatchInProgress<T> = (DeliveryBatch<T>, PlaceGuard);
 
 /// A workspace whose members get notifications.
 struct Team<'w> {
@@ -111,20 +111,23 @@ impl<'w> Team<'w> {
 }
 
 /// Takes the due batches of a channel at once.
-fn take<T: Send + Sync + 'static>(world: &World, way: &'static Way<T>) -> Vec<Taken<T>> {
-    runtime().block_on(world.service.take_parcels(way)).unwrap()
+fn take<T: Send + Sync + 'static>(
+    world: &World,
+    way: &'static DeliveryChannel<T>,
+) -> Vec<BatchInProgress<T>> {
+    runtime().block_on(world.service.take_batches(way)).unwrap()
 }
 
-fn settle<T: Send + Sync + 'static>(world: &World, (parcel, place): Taken<T>) {
-    let arrivals = vec![Arrival::Accepted; parcel.count()];
-    runtime().block_on(world.service.settle(parcel, arrivals)).unwrap();
+fn settle<T: Send + Sync + 'static>(world: &World, (batch, place): BatchInProgress<T>) {
+    let results = vec![DeliveryResult::Accepted; batch.count()];
+    runtime().block_on(world.service.settle(batch, results)).unwrap();
     drop(place);
 }
 
 /// Returns how many batches each team has.
-fn of_each<T>(taken: &[Taken<T>], teams: &[&Team<'_>]) -> Vec<(&'static str, usize)> {
+fn of_each<T>(taken: &[BatchInProgress<T>], teams: &[&Team<'_>]) -> Vec<(&'static str, usize)> {
     let count = |team: &&Team<'_>| {
-        let own = taken.iter().filter(|(parcel, _)| parcel.workspace_id().to_string() == team.id);
+        let own = taken.iter().filter(|(batch, _)| batch.workspace_id().to_string() == team.id);
         (team.name, own.count())
     };
     let counts: Vec<_> = teams.iter().map(count).collect();
@@ -242,9 +245,9 @@ fn members_that_have_waited_longest_come_first() {
             speak(&format!("member{number}"));
             world.clock.advance(std::time::Duration::from_millis(1));
         }
-        let names = |taken: Vec<Taken<PushPiece>>| -> Vec<String> {
-            let name = |(parcel, _): &Taken<PushPiece>| {
-                let id = world.database.id(parcel.member_id().uuid());
+        let names = |taken: Vec<BatchInProgress<PushPiece>>| -> Vec<String> {
+            let name = |(batch, _): &BatchInProgress<PushPiece>| {
+                let id = world.database.id(batch.member_id().uuid());
                 text(&world.database.rows(&format!("select handle from members where id = {id}"))[0][0])
             };
             taken.iter().map(name).collect()

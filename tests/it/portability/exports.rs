@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
-use svc_core::note::{NoteSigner, PublicKey};
 use svc_core::ops::{EXPORT_WORKSPACE, ExportWorkspace, Words};
+use svc_core::signed_note::{NoteSigner, PublicKey};
 use svc_core::verify_export;
 use svc_tests::database::engines;
 use svc_tests::{SIGNS, Setup, World, in_parallel, on_both_engines, text};

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use svc_core::note::NoteSigner;
+use svc_core::signed_note::NoteSigner;
 use svc_tests::database::engines;
-use svc_tests::process::{Exited, run};
+use svc_tests::process::{ExitedProgram, run};
 use svc_tests::site::Site;
 use svc_tests::{SIGNS, text};
 
@@ -14,12 +14,12 @@ fn keys() -> [String; 2] {
     [SIGNS, [1; 32]].map(|seed| hex::encode(NoteSigner::new(&seed).public()))
 }
 
-fn svc(site: &Site, arguments: &[&str]) -> Exited {
+fn svc(site: &Site, arguments: &[&str]) -> ExitedProgram {
     let mut command = site.command("svc", arguments);
     run(command.env("SVC_EXPORT_SIGNING_KEY", hex::encode(SIGNS)))
 }
 
-fn printed(outcome: &Exited) -> Value {
+fn printed(outcome: &ExitedProgram) -> Value {
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     serde_json::from_str(&outcome.out).unwrap()
 }

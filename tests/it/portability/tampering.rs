@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
-use svc_core::note::NoteSigner;
 use svc_core::ops::{EXPORT_WORKSPACE, ExportWorkspace, Words};
+use svc_core::signed_note::NoteSigner;
 use svc_core::{Code, Engine, Error, verify_export};
 use svc_tests::database::engines;
 use svc_tests::{on_both_engines, text};

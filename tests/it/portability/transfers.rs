@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Value, json};
 use svc_core::Engine;
-use svc_core::spool::{DiskSize, SpoolLimits, Spools};
+use svc_core::spool::{DiskSize, SpoolFolder, SpoolLimits};
 use svc_tests::database::engines;
 use svc_tests::process::until;
 use svc_tests::{Setup, World, call, on_both_engines, text};
@@ -23,12 +23,12 @@ fn limited(
     max: u64,
     reserve: u64,
     free: &Arc<AtomicU64>,
-) -> (tempfile::TempDir, Spools, World) {
+) -> (tempfile::TempDir, SpoolFolder, World) {
     let folder = tempfile::tempdir().unwrap();
     let free = Arc::clone(free);
     let measure = move |_: &Path| Ok(DiskSize { free: free.load(Ordering::Relaxed), total: 1 << 40 });
     let limits = SpoolLimits { max_bytes: Some(max), reserve_bytes: Some(reserve) };
-    let spools = Spools::measured(folder.path().to_owned(), limits, Arc::new(measure));
+    let spools = SpoolFolder::measured(folder.path().to_owned(), limits, Arc::new(measure));
     let world = World::with(engine, Setup { spools: Some(spools.clone()), ..Setup::default() });
     lived_in(&world);
     (folder, spools, world)

@@ -28,14 +28,14 @@ fn workspace(world: &World) -> WorkspaceId {
 }
 
 /// The content in the workspace, by kind.
-struct Said {
+struct ContentByKind {
     message: Value,
     done: Value,
     begun: Value,
     block: Value,
 }
 
-fn say(world: &World, words: &str) -> Said {
+fn say(world: &World, words: &str) -> ContentByKind {
     let channel = world.id("channel");
     let message = world.agent("post_message", json!({"thread_id": world.id("thread"), "body": words}));
     world.agent("edit_message", json!({"message_id": message["id"], "body": format!("{words} again")}));
@@ -56,7 +56,7 @@ fn say(world: &World, words: &str) -> Said {
     world.agent("set_glossary_term", term);
     let block = json!({"workspace_id": workspace, "label": "said", "description": words, "value": words});
     let block = world.agent("create_memory_block", block);
-    Said { message, done, begun, block }
+    ContentByKind { message, done, begun, block }
 }
 
 #[test]

@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 use svc_core::Engine;
 use svc_mcp_stdio::card;
 use svc_tests::database::skipped;
-use svc_tests::process::Running;
+use svc_tests::process::RunningProgram;
 use svc_tests::site::Site;
 use svc_tests::text;
 
 /// Chromium, run by a script.
-struct Browser(Running);
+struct Browser(RunningProgram);
 
 impl Browser {
     fn start() -> Option<Self> {
@@ -20,7 +20,7 @@ impl Browser {
         let _ = std::env::var_os("SVC_TEST_CHROMIUM")?;
         let scripts = PathBuf::from(scripts);
         let script = scripts.join("approvals.mjs");
-        Some(Self(Running::start(Command::new(scripts.join("node")).arg(script))))
+        Some(Self(RunningProgram::start(Command::new(scripts.join("node")).arg(script))))
     }
 
     fn run(&mut self, command: &str, mut input: Value) -> Value {

@@ -12,7 +12,7 @@ use futures_util::future::join_all;
 use serde_json::json;
 use svc_core::Engine;
 use svc_tests::client::rest::Rest;
-use svc_tests::process::{Running, until};
+use svc_tests::process::{RunningProgram, until};
 use svc_tests::runtime;
 use svc_tests::site::{Server, Site};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -48,7 +48,7 @@ impl Arena {
         let mut command = site.command("svc-http", &["--listen", "127.0.0.1:0"]);
         command.env_remove("SVC_RATE_LIMIT_MAX").env_remove("SVC_WORKSPACE_RATE_LIMIT_MAX");
         command.envs([("SVC_LOG", "svc_http=debug"), ("SVC_SHUTDOWN_DRAIN_SECS", "0")]);
-        let mut running = Running::start(command.envs(variables.iter().copied()));
+        let mut running = RunningProgram::start(command.envs(variables.iter().copied()));
         let line = running.next_line();
         let address: SocketAddr = line.rsplit('/').next().unwrap().parse().unwrap();
         Self { server: Server { running, rest: Rest { address } }, site }
@@ -187,12 +187,12 @@ fn percentile(times: &mut [Duration], part: usize) -> Duration {
 ///
 /// An attack signals when it is fully running, and never ends by itself: it is over when the caller has sent
 /// enough requests.
-pub fn endures(name: &str, arena: &Arena, attack: impl AsyncFnOnce(&Signal)) {
+pub fn endures(name: &str, arena: &Arena, attack: impl AsyncFnOnce(&AttackSignal)) {
     let mut caller = Caller::of(arena);
     caller.ask_times(20);
     let mut idle = caller.ask_times(100);
     let sockets = arena.sockets();
-    let in_full_swing = Signal::default();
+    let in_full_swing = AttackSignal::default();
     let (over, is_over) = tokio::sync::oneshot::channel::<()>();
     let mut times = std::thread::scope(|scope| {
         let asking = scope.spawn(|| {
@@ -234,12 +234,12 @@ pub fn endures(name: &str, arena: &Arena, attack: impl AsyncFnOnce(&Signal)) {
 
 /// The signal that an attack is fully running.
 #[derive(Default)]
-pub struct Signal {
+pub struct AttackSignal {
     given: Mutex<bool>,
     changed: Condvar,
 }
 
-impl Signal {
+impl AttackSignal {
     pub fn give(&self) {
         *self.given.lock().unwrap() = true;
     }

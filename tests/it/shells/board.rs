@@ -9,7 +9,7 @@ use svc_tests::client::Answer;
 use svc_tests::client::rest::Rest;
 use svc_tests::client::ws::{Received, Ws};
 use svc_tests::database::{TestDatabase, engines};
-use svc_tests::process::{Running, program, run};
+use svc_tests::process::{RunningProgram, program, run};
 use svc_tests::site::command;
 use svc_tests::{Setup, World, on_both_engines, text};
 
@@ -265,7 +265,8 @@ fn the_programs_print_links_that_sign_in() {
             ours.arg("--data").arg(&data);
             ours
         };
-        let mut server = Running::start(&mut run_ours("svc-http", &["--dev", "--listen", "127.0.0.1:0"]));
+        let mut server =
+            RunningProgram::start(&mut run_ours("svc-http", &["--dev", "--listen", "127.0.0.1:0"]));
         let listens = server.next_line().trim_start_matches("listening on ").to_owned();
         let first = server.next_line();
         let first = secret_in(first.strip_prefix("board ").unwrap(), &listens).to_owned();
@@ -286,7 +287,8 @@ fn the_programs_print_links_that_sign_in() {
         server.end();
         let idle = run(&mut run_ours("svc", &mint));
         secret_in(idle.out.trim_end(), LISTENS);
-        let mut again = Running::start(&mut run_ours("svc-http", &["--dev", "--listen", "127.0.0.1:0"]));
+        let mut again =
+            RunningProgram::start(&mut run_ours("svc-http", &["--dev", "--listen", "127.0.0.1:0"]));
         let listens = again.next_line().trim_start_matches("listening on ").to_owned();
         assert_eq!(again.next_line(), format!("board {listens}/ui/"));
 

@@ -16,26 +16,26 @@ use svc_tests::database::{TestDatabase, engines};
 use tempfile::TempDir;
 
 /// A folder to set up, and the database of its rows.
-struct Place {
+struct SetupFolder {
     root: TempDir,
     database: Option<TestDatabase>,
 }
 
 /// The end of a command.
 #[derive(Debug)]
-struct Ended {
+struct CommandEnd {
     code: i32,
     out: String,
     err: String,
 }
 
-impl Ended {
+impl CommandEnd {
     fn json(&self) -> Value {
         serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
     }
 }
 
-impl Place {
+impl SetupFolder {
     fn on(engine: Engine) -> Self {
         let database = (engine == Engine::Postgres).then(TestDatabase::postgres);
         Self { root: tempfile::tempdir().unwrap(), database }
@@ -70,11 +70,11 @@ impl Place {
     }
 
     /// Runs `svc` on the folder, with `vars` set and no other variable of svc.
-    fn run(&self, arguments: &[&str], vars: &[(&str, &str)]) -> Ended {
+    fn run(&self, arguments: &[&str], vars: &[(&str, &str)]) -> CommandEnd {
         self.run_on(&self.data(), arguments, vars, "")
     }
 
-    fn run_on(&self, data: &Path, arguments: &[&str], vars: &[(&str, &str)], input: &str) -> Ended {
+    fn run_on(&self, data: &Path, arguments: &[&str], vars: &[(&str, &str)], input: &str) -> CommandEnd {
         let mut command = Command::new(program());
         command.args(arguments).env_clear().envs(vars.iter().copied());
         if arguments.first() != Some(&"contract") {
@@ -87,7 +87,7 @@ impl Place {
         let mut child = pipes.spawn().unwrap();
         child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
         let output = child.wait_with_output().unwrap();
-        Ended {
+        CommandEnd {
             code: output.status.code().unwrap(),
             out: String::from_utf8(output.stdout).unwrap(),
             err: String::from_utf8(output.stderr).unwrap(),
@@ -130,7 +130,7 @@ fn files(path: &Path) -> Vec<(PathBuf, u32)> {
 #[test]
 fn a_set_up_prints_everything_once_and_leaves_private_files() {
     on_both_engines(|engine| {
-        let (place, made) = Place::set_up(engine);
+        let (place, made) = SetupFolder::set_up(engine);
         assert_eq!(made["data_dir"], json!(place.data()));
         assert_eq!(
             (&made["workspace"]["name"], &made["admin"]["handle"]),
@@ -153,7 +153,7 @@ fn a_set_up_prints_everything_once_and_leaves_private_files() {
 #[test]
 fn a_second_set_up_is_rejected_and_changes_nothing() {
     on_both_engines(|engine| {
-        let (place, _) = Place::set_up(engine);
+        let (place, _) = SetupFolder::set_up(engine);
         let heads = place.run(&["verify", "--json"], &[]).json();
         let before = files(&place.data());
         let again = place.run(&["init", "--json"], &[]);
@@ -173,7 +173,7 @@ fn a_second_set_up_is_rejected_and_changes_nothing() {
 #[test]
 fn an_interrupted_set_up_is_not_used_and_can_be_repeated() {
     on_both_engines(|engine| {
-        let place = Place::on(engine);
+        let place = SetupFolder::on(engine);
         drop(DataDir::create(&place.data(), DataAccess::Owner, &Entropy::System).unwrap());
         if engine == Engine::Sqlite {
             assert_eq!(place.run(&["token", "mint", "--member", "admin", "--as-instance"], &[]).code, 5);
@@ -185,7 +185,7 @@ fn an_interrupted_set_up_is_not_used_and_can_be_repeated() {
 
 #[test]
 fn a_failed_set_up_leaves_nothing_behind() {
-    let place = Place::on(Engine::Sqlite);
+    let place = SetupFolder::on(Engine::Sqlite);
     let refused: [(&[&str], &[(&str, &str)]); 4] = [
         (&["init", "--admin", "not a handle"], &[]),
         (&["init", "--name", ""], &[]),
@@ -211,7 +211,7 @@ const PUBLIC: &str = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f7
 #[test]
 fn a_checkpoint_is_signed_and_verified_without_a_token() {
     on_both_engines(|engine| {
-        let (place, made) = Place::set_up(engine);
+        let (place, made) = SetupFolder::set_up(engine);
         let signs = [("SVC_EXPORT_SIGNING_KEY", SIGNING)];
         assert_eq!(place.run(&["checkpoint"], &[]).code, 0, "by the key that the set-up has made");
         assert_eq!(place.run(&["checkpoint"], &[("SVC_EXPORT_SIGNING_KEY", "short")]).code, 2);
@@ -271,7 +271,7 @@ fn a_checkpoint_is_signed_and_verified_without_a_token() {
 #[test]
 fn a_log_is_verified_without_keys_against_a_kept_head() {
     on_both_engines(|engine| {
-        let (place, made) = Place::set_up(engine);
+        let (place, made) = SetupFolder::set_up(engine);
         fs::remove_dir_all(place.data().join("keys")).unwrap();
         let found = place.run(&["verify", "--json"], &[]);
         assert_eq!(found.code, 0, "{found:?}");
@@ -289,7 +289,7 @@ fn a_log_is_verified_without_keys_against_a_kept_head() {
         assert_eq!((other.code, &other.json()["valid"]), (3, &json!(false)));
         assert_eq!(check("1:no-hash".to_owned()).code, 2);
     });
-    let nothing = Place::on(Engine::Sqlite);
+    let nothing = SetupFolder::on(Engine::Sqlite);
     assert_eq!(nothing.run(&["verify"], &[]).code, 4);
     assert!(!nothing.data().exists());
 }
@@ -297,7 +297,7 @@ fn a_log_is_verified_without_keys_against_a_kept_head() {
 #[test]
 fn tokens_are_minted_as_the_caller_or_as_the_instance() {
     on_both_engines(|engine| {
-        let (place, made) = Place::set_up(engine);
+        let (place, made) = SetupFolder::set_up(engine);
         let admin = [("SVC_TOKEN", text(&made["token"]["secret"]))];
         let mint = ["token", "mint", "--json", "--member", "worker"];
         let refused: [(&[(&str, &str)], i32); 3] = [
@@ -338,7 +338,7 @@ fn tokens_are_minted_as_the_caller_or_as_the_instance() {
 #[test]
 fn members_are_frozen_and_unfrozen_as_the_caller_or_as_the_instance() {
     on_both_engines(|engine| {
-        let (place, made) = Place::set_up(engine);
+        let (place, made) = SetupFolder::set_up(engine);
         let admin = [("SVC_TOKEN", text(&made["token"]["secret"]))];
         let agent = [("SVC_TOKEN", text(&made["agent_token"]["secret"]))];
         let freeze = ["freeze", "--json", "--member", "worker", "--reason", "It loops."];
@@ -375,7 +375,7 @@ fn members_are_frozen_and_unfrozen_as_the_caller_or_as_the_instance() {
 #[test]
 fn any_member_is_named_by_its_handle_in_any_case() {
     on_both_engines(|engine| {
-        let (place, made) = Place::set_up(engine);
+        let (place, made) = SetupFolder::set_up(engine);
         let admin = [("SVC_TOKEN", text(&made["token"]["secret"]))];
         let mut called = "worker";
         for (handle, named, minted) in [
@@ -402,7 +402,7 @@ fn any_member_is_named_by_its_handle_in_any_case() {
 }
 
 /// Runs `svc` on the folder with an output that cannot be written.
-fn run_mute(place: &Place, arguments: &[&str], out: Stdio) -> Ended {
+fn run_mute(place: &SetupFolder, arguments: &[&str], out: Stdio) -> CommandEnd {
     let mut command = Command::new(program());
     command.args(arguments).env_clear().stdin(Stdio::null()).stdout(out);
     if arguments.first() != Some(&"contract") {
@@ -410,7 +410,7 @@ fn run_mute(place: &Place, arguments: &[&str], out: Stdio) -> Ended {
     }
     let output = command.stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
     let err = String::from_utf8(output.stderr).unwrap();
-    Ended { code: output.status.code().unwrap(), out: String::new(), err }
+    CommandEnd { code: output.status.code().unwrap(), out: String::new(), err }
 }
 
 /// Returns a pipe without a reader.
@@ -425,7 +425,7 @@ fn full_disk() -> Stdio {
 #[test]
 fn a_secret_that_could_not_be_shown_is_a_failure() {
     for out in [broken_pipe, full_disk] {
-        let place = Place::on(Engine::Sqlite);
+        let place = SetupFolder::on(Engine::Sqlite);
         let init = run_mute(&place, &["init"], out());
         let message = format!(
             "{} is set up, but the tokens could not be shown, so nobody has seen them: mint others with \
@@ -449,7 +449,7 @@ fn a_secret_that_could_not_be_shown_is_a_failure() {
         }
         assert_eq!(place.run(&mint, &[]).code, 0);
     }
-    let place = Place::on(Engine::Sqlite);
+    let place = SetupFolder::on(Engine::Sqlite);
     assert_eq!(
         run_mute(&place, &["contract", "operations"], broken_pipe()).code,
         0,
@@ -460,7 +460,7 @@ fn a_secret_that_could_not_be_shown_is_a_failure() {
 
 #[test]
 fn contracts_are_arrays() {
-    let place = Place::on(Engine::Sqlite);
+    let place = SetupFolder::on(Engine::Sqlite);
     for (what, key) in [("operations", "name"), ("events", "kind"), ("capabilities", "name")] {
         let plain = place.run(&["contract", what], &[]).json();
         assert_eq!(place.run(&["contract", what, "--json"], &[]).json(), plain);
@@ -480,20 +480,20 @@ fn contracts_are_arrays() {
 #[test]
 fn an_agent_is_served_over_standard_input_and_output() {
     on_both_engines(|engine| {
-        let (place, made) = Place::set_up(engine);
+        let (place, made) = SetupFolder::set_up(engine);
         let token = [("SVC_TOKEN", text(&made["agent_token"]["secret"]))];
         let ping = "{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\"}\n";
         let served = place.run_on(&place.data(), &["mcp-stdio"], &token, ping);
         assert_eq!((served.code, &served.json()["id"]), (0, &json!(7)), "{served:?}");
         assert_eq!(place.run(&["mcp-stdio"], &[]).code, 6);
     });
-    let nothing = Place::on(Engine::Sqlite);
+    let nothing = SetupFolder::on(Engine::Sqlite);
     assert_eq!(nothing.run(&["mcp-stdio"], &[("SVC_TOKEN", "svc_x")]).code, 4);
 }
 
 #[test]
 fn a_misspelt_command_line_or_variable_is_reported() {
-    let place = Place::on(Engine::Sqlite);
+    let place = SetupFolder::on(Engine::Sqlite);
     assert_eq!(place.run(&["verfy"], &[]).code, 2);
     let ended = place.run(&["verify"], &[("SVC_TOKN", "x")]);
     assert_eq!(ended.code, 2);

@@ -12,13 +12,13 @@ const INIT: &str = "initialize";
 
 /// The outcome of a message.
 #[derive(Debug, PartialEq)]
-enum Gist {
+enum MessageOutcome {
     Revision(String),
     Result(Value),
     Error(i64),
 }
 
-impl Gist {
+impl MessageOutcome {
     fn of(response: &Value) -> Self {
         if let Some(code) = response["error"]["code"].as_i64() {
             return Self::Error(code);
@@ -44,9 +44,9 @@ fn post(world: &World, headers: &[(&str, &str)], message: &Value) -> (u16, Value
 }
 
 /// Returns the outcomes of a message over HTTP, and over a pipe.
-fn both(world: &World, pipe: &Stdio, message: &Value) -> [Gist; 2] {
+fn both(world: &World, pipe: &Stdio, message: &Value) -> [MessageOutcome; 2] {
     pipe.send(message.to_string().as_bytes());
-    [Gist::of(&post(world, &[], message).1), Gist::of(&pipe.receive())]
+    [MessageOutcome::of(&post(world, &[], message).1), MessageOutcome::of(&pipe.receive())]
 }
 
 fn message(method: &str, params: Value) -> Value {
@@ -102,7 +102,7 @@ fn messages_are_read_as_clients_write_them() {
     for (message, revision) in &handshakes {
         let pipe = world.stdio(&world.people.admin);
         for gist in both(&world, &pipe, message) {
-            assert_eq!(gist, Gist::Revision((*revision).to_owned()), "{message}");
+            assert_eq!(gist, MessageOutcome::Revision((*revision).to_owned()), "{message}");
         }
     }
     let pipe = world.stdio(&world.people.admin);
@@ -137,7 +137,7 @@ fn messages_are_read_as_clients_write_them() {
     ];
     for message in &calls {
         for gist in both(&world, &pipe, message) {
-            assert!(matches!(gist, Gist::Result(_)), "{message}: {gist:?}");
+            assert!(matches!(gist, MessageOutcome::Result(_)), "{message}: {gist:?}");
         }
     }
     let stated = |version: Value| json!({"_meta": {"io.modelcontextprotocol/protocolVersion": version}});
@@ -153,7 +153,7 @@ fn messages_are_read_as_clients_write_them() {
         (message("completion/complete", json!({"ref": {"type": "x"}, "argument": {}})), -32_602),
     ] {
         for gist in both(&world, &pipe, &message) {
-            assert_eq!(gist, Gist::Error(code), "{message}");
+            assert_eq!(gist, MessageOutcome::Error(code), "{message}");
         }
     }
 }
@@ -252,7 +252,11 @@ fn members_that_nobody_knows_change_nothing() {
         assert_eq!(post(&world, &[], &note), (202, Value::Null), "{note}");
         pipe.send(note.to_string().as_bytes());
     }
-    assert_eq!(both(&world, &pipe, &messages[1])[1], Gist::Result(json!({})), "a notification has no answer");
+    assert_eq!(
+        both(&world, &pipe, &messages[1])[1],
+        MessageOutcome::Result(json!({})),
+        "a notification has no answer"
+    );
 }
 
 #[test]

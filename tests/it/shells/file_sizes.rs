@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 use svc_core::Engine;
 use svc_tests::database::TestDatabase;
-use svc_tests::process::{Running, program, run, until};
+use svc_tests::process::{RunningProgram, program, run, until};
 use svc_tests::site::{Server, Site, command, through};
 
 /// Bytes that a file may have beyond the size of the database.
@@ -17,7 +17,7 @@ fn limited(command: &Command, bytes: u64) -> Command {
     through("prlimit", &[&format!("--fsize={bytes}:unlimited"), "--"], command)
 }
 
-fn lift(running: &Running) {
+fn lift(running: &RunningProgram) {
     let outcome =
         run(Command::new("prlimit").arg(format!("--pid={}", running.id())).arg("--fsize=unlimited"));
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
@@ -34,7 +34,7 @@ fn a_program_whose_files_cannot_grow_fails_and_is_not_killed() {
     ];
     for (name, arguments) in starts {
         let mut start = limited(&site.command(name, arguments), 1);
-        let outcome = Running::start(start.env("SVC_TOKEN", &site.founders.agent)).ended();
+        let outcome = RunningProgram::start(start.env("SVC_TOKEN", &site.founders.agent)).ended();
         assert_eq!(outcome.code, Some(1), "{name} {arguments:?}: {outcome:?}");
         assert!(outcome.err.starts_with(&format!("{name}: ")), "{outcome:?}");
     }

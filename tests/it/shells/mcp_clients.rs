@@ -15,7 +15,7 @@ use svc_tests::database::skipped;
 use svc_tests::site::{Server, Site};
 use svc_tests::text;
 
-use super::outside::{Stopped, command, program};
+use super::outside::{StoppedOnDrop, command, program};
 
 /// The variable with the packages of npm, and the Node.js that runs them.
 const SCRIPTS: &str = "SVC_TEST_JS";
@@ -68,7 +68,7 @@ fn failing(address: &str, revision: &str) -> Option<Vec<String>> {
 #[test]
 fn the_conformance_suite_finds_nothing_but_what_needs_sessions() {
     let mut serve = command(program("mcp-fixtures"));
-    let mut server = Stopped(serve.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
+    let mut server = StoppedOnDrop(serve.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap());
     let mut lines = BufReader::new(server.0.stdout.take().unwrap()).lines();
     let address = lines.next().unwrap().unwrap();
     let Some(newest) = failing(&address, "2026-07-28") else { return };
@@ -77,7 +77,7 @@ fn the_conformance_suite_finds_nothing_but_what_needs_sessions() {
 }
 
 /// A server with requests that can be refused.
-struct Stand {
+struct RefusalServer {
     site: Site,
     server: Server,
     /// A thread that is claimed and has 900 KB of messages, and one that cannot be claimed because of its
@@ -88,14 +88,14 @@ struct Stand {
 
 /// The transport of a client.
 #[derive(Clone, Copy, PartialEq)]
-enum Way {
+enum ClientTransport {
     Http(&'static str),
     Pipe,
 }
 
-const WAYS: [Way; 2] = [Way::Http("/mcp"), Way::Pipe];
+const WAYS: [ClientTransport; 2] = [ClientTransport::Http("/mcp"), ClientTransport::Pipe];
 
-impl Stand {
+impl RefusalServer {
     fn make() -> Self {
         let site = Site::found(Engine::Sqlite);
         // A debug build takes longer to read a thread of 900 KB than the default permits.
@@ -149,14 +149,14 @@ impl Stand {
     }
 
     /// Starts a client with these steps.
-    fn start(&self, mut client: Command, kind: &str, way: Way, steps: Value) -> Started {
+    fn start(&self, mut client: Command, kind: &str, way: ClientTransport, steps: Value) -> RunningClient {
         client.arg(kind).env("SVC_TOKEN", &self.site.founders.agent);
         let who = match way {
-            Way::Http(path) => {
+            ClientTransport::Http(path) => {
                 client.arg(format!("http://{}{path}", self.server.address()));
                 format!("{kind} at {path}")
             }
-            Way::Pipe => {
+            ClientTransport::Pipe => {
                 client.arg(program("svc")).arg(self.site.path());
                 format!("{kind} over a pipe")
             }
@@ -165,19 +165,19 @@ impl Stand {
         serde_json::to_writer(&input, &steps).unwrap();
         input.rewind().unwrap();
         let child = client.stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        Started { who, way, steps, child }
+        RunningClient { who, way, steps, child }
     }
 }
 
 /// A running client.
-struct Started {
+struct RunningClient {
     who: String,
-    way: Way,
+    way: ClientTransport,
     steps: Value,
     child: Child,
 }
 
-impl Started {
+impl RunningClient {
     /// Checks that the client received each refusal, and lost nothing by abandoning a wait.
     ///
     /// Its steps do not include actions that its kind cannot do.
@@ -197,7 +197,8 @@ impl Started {
         check(&who, &outcomes);
         for name in ["revoked", "dead"] {
             let told = format!("{} {}", outcomes[name]["thrown"], outcomes[name]["code"]);
-            let said = if way == Way::Pipe && name == "dead" { format!("{told} {log}") } else { told };
+            let said =
+                if way == ClientTransport::Pipe && name == "dead" { format!("{told} {log}") } else { told };
             // Some keep only the status of an answer, and one does not show the output of a program that ends
             // at once.
             let words = ["was revoked", "401", "Auth required", "closed during the server/discover probe"];
@@ -263,7 +264,7 @@ fn check(who: &str, outcomes: &Value) {
 
 #[test]
 fn clients_of_npm_read_every_refusal_over_http_and_pipes() {
-    let stand = Stand::make();
+    let stand = RefusalServer::make();
     let mut started = Vec::new();
     for kind in ["sdk", "client", "client-modern"] {
         for way in WAYS {
@@ -271,7 +272,7 @@ fn clients_of_npm_read_every_refusal_over_http_and_pipes() {
             started.push(stand.start(client, kind, way, stand.steps()));
         }
     }
-    started.into_iter().for_each(Started::check);
+    started.into_iter().for_each(RunningClient::check);
 }
 
 /// Returns a command of the script for packages of PyPI, if the Python of `variable` has them.
@@ -287,9 +288,9 @@ fn python(variable: &str) -> Option<Command> {
 
 #[test]
 fn clients_of_pypi_read_every_refusal_over_http_and_pipes() {
-    let stand = Stand::make();
+    let stand = RefusalServer::make();
     let mut started = Vec::new();
-    let sse = Way::Http("/mcp/streamable");
+    let sse = ClientTransport::Http("/mcp/streamable");
     for (variable, kind, ways) in [
         (PYTHON_FIRST, "v1", &WAYS[..]),
         (PYTHON_FIRST, "sse", &[sse]),
@@ -309,26 +310,26 @@ fn clients_of_pypi_read_every_refusal_over_http_and_pipes() {
             started.push(stand.start(client, kind, *way, steps));
         }
     }
-    started.into_iter().for_each(Started::check);
+    started.into_iter().for_each(RunningClient::check);
 }
 
 #[test]
 fn the_client_of_rmcp_reads_every_refusal_over_http_and_pipes() {
-    let stand = Stand::make();
+    let stand = RefusalServer::make();
     let mut started = Vec::new();
     for kind in ["rmcp", "rmcp-legacy"] {
         for way in WAYS {
             started.push(stand.start(command(program("mcp-client")), kind, way, stand.steps()));
         }
     }
-    started.into_iter().for_each(Started::check);
+    started.into_iter().for_each(RunningClient::check);
 }
 
 /// The output of the Inspector's command line, as a developer with a server would see it.
 #[test]
 fn the_inspector_finds_no_error_and_shows_every_refusal() {
     const INSPECTOR: &str = "node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js";
-    let stand = Stand::make();
+    let stand = RefusalServer::make();
     let home = tempfile::tempdir().unwrap();
     let founders = &stand.site.founders;
     let nobody = "thread_id=00000000-0000-7000-8000-000000000000";
@@ -358,7 +359,7 @@ fn the_inspector_finds_no_error_and_shows_every_refusal() {
             let Some(mut inspector) = node(INSPECTOR) else { return };
             inspector.env("HOME", home.path()).arg("--cli");
             match way {
-                Way::Http(path) => {
+                ClientTransport::Http(path) => {
                     inspector.arg(format!("http://{}{path}", stand.server.address()));
                     inspector.args([
                         "--transport",
@@ -367,7 +368,7 @@ fn the_inspector_finds_no_error_and_shows_every_refusal() {
                         &format!("Authorization: Bearer {token}"),
                     ]);
                 }
-                Way::Pipe => {
+                ClientTransport::Pipe => {
                     inspector.arg(program("svc")).args(["mcp-stdio", "--data"]).arg(stand.site.path());
                     inspector.args(["-e", &format!("SVC_TOKEN={token}")]);
                 }

@@ -12,7 +12,7 @@ use http::{HeaderMap, HeaderValue, Method};
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 use svc_core::Engine;
-use svc_tests::client::kept::Kept;
+use svc_tests::client::kept::KeptConnection;
 use svc_tests::client::mcp::message;
 use svc_tests::client::stdio::Stdio;
 use svc_tests::simulation::Random;
@@ -288,14 +288,14 @@ const NO_RESPONSE: &str = "this server has sent no request";
 /// A connection and a pipe.
 struct Lane<'a> {
     world: &'a World,
-    http: Kept,
+    http: KeptConnection,
     pipe: Stdio,
 }
 
 impl<'a> Lane<'a> {
     fn open(world: &'a World) -> Self {
         let token = &world.people.admin;
-        let http = runtime().block_on(Kept::open(world.address(), token)).unwrap();
+        let http = runtime().block_on(KeptConnection::open(world.address(), token)).unwrap();
         Self { world, http, pipe: world.stdio(token) }
     }
 

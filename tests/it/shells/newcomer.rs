@@ -14,7 +14,7 @@ use super::texts::instructions;
 const STEPS_MAX: usize = 20;
 
 /// An answer to a newcomer: only the text that a model would read.
-struct Told {
+struct NewcomerAnswer {
     output: Value,
     /// The text after the output, or the reason of a refusal.
     more: String,
@@ -76,7 +76,7 @@ impl<'w> Newcomer<'w> {
         Some(arguments)
     }
 
-    fn call(&mut self, name: &str, arguments: &Map<String, Value>) -> Told {
+    fn call(&mut self, name: &str, arguments: &Map<String, Value>) -> NewcomerAnswer {
         let params = json!({"name": name, "arguments": arguments});
         let answer =
             self.world.mcp().request_at(self.path, Some(&self.token), &[], "tools/call", params.clone());
@@ -86,11 +86,11 @@ impl<'w> Newcomer<'w> {
         let texts: Vec<&str> =
             result["content"].as_array().unwrap().iter().filter_map(|block| block["text"].as_str()).collect();
         if result["isError"] == true {
-            return Told { output: Value::Null, more: texts.concat(), refused: true };
+            return NewcomerAnswer { output: Value::Null, more: texts.concat(), refused: true };
         }
         let output: Value = serde_json::from_str(texts[0]).unwrap();
         self.learn(&output);
-        Told { output, more: texts[1..].concat(), refused: false }
+        NewcomerAnswer { output, more: texts[1..].concat(), refused: false }
     }
 
     /// Keeps the ids in an answer; those of the whole override those of its parts.
@@ -111,7 +111,7 @@ impl<'w> Newcomer<'w> {
     }
 
     /// Follows a sentence at once, and returns the last answer.
-    fn follow(&mut self, sentence: &str) -> Option<Told> {
+    fn follow(&mut self, sentence: &str) -> Option<NewcomerAnswer> {
         let mut last = None;
         for name in self.named(sentence) {
             if let Some(arguments) = self.arguments(&name, sentence) {
@@ -129,7 +129,7 @@ impl<'w> Newcomer<'w> {
         sentences.filter(|sentence| !sentence.starts_with("If ")).map(str::to_owned).collect()
     }
 
-    fn follow_line(&mut self, number: usize) -> Option<Told> {
+    fn follow_line(&mut self, number: usize) -> Option<NewcomerAnswer> {
         self.line(number).iter().filter_map(|sentence| self.follow(sentence)).last()
     }
 

@@ -35,12 +35,12 @@ pub(super) fn command(program: impl AsRef<OsStr>) -> Command {
 }
 
 /// A data folder with an administrator and an agent in it.
-struct Home {
+struct AgentFolder {
     folder: TempDir,
     made: Value,
 }
 
-impl Home {
+impl AgentFolder {
     fn make() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut init = command(program("svc"));
@@ -64,10 +64,10 @@ impl Home {
     }
 
     /// Starts a server of the folder, and returns it with its address.
-    fn served(&self) -> (Stopped, String) {
+    fn served(&self) -> (StoppedOnDrop, String) {
         let mut serve = command(program("svc-http"));
         serve.args(["--listen", "127.0.0.1:0", "--data"]).arg(self.data()).stdout(Stdio::piped());
-        let mut server = Stopped(serve.spawn().unwrap());
+        let mut server = StoppedOnDrop(serve.spawn().unwrap());
         let first = BufReader::new(server.0.stdout.take().unwrap()).lines().next().unwrap().unwrap();
         (server, first.rsplit(' ').next().unwrap().to_owned())
     }
@@ -129,7 +129,7 @@ impl Agent {
 }
 
 /// Lets two agents find, claim and finish a task.
-fn a_days_work(home: &Home, revision: &str, mut worker: Agent, mut admin: Agent) {
+fn a_days_work(home: &AgentFolder, revision: &str, mut worker: Agent, mut admin: Agent) {
     let few = worker.read();
     let all = admin.read();
     assert_eq!((&few["protocol"], &all["protocol"]), (&json!(revision), &json!(revision)));
@@ -182,7 +182,7 @@ const MODES: [(&str, &str); 3] =
 #[test]
 fn agents_on_pipes_work_together() {
     for (mode, revision) in MODES {
-        let home = Home::make();
+        let home = AgentFolder::make();
         let Some(worker) = home.on_a_pipe("agent_token", mode) else { return };
         let Some(admin) = home.on_a_pipe("token", mode) else { return };
         a_days_work(&home, revision, worker, admin);
@@ -192,7 +192,7 @@ fn agents_on_pipes_work_together() {
 #[test]
 fn agents_at_one_server_work_together() {
     for (mode, revision) in MODES {
-        let home = Home::make();
+        let home = AgentFolder::make();
         let (_server, address) = home.served();
         let url = format!("{address}/mcp");
         let Some(worker) = home.agent("agent_token", &["--mode", mode, &url]) else { return };
@@ -207,7 +207,7 @@ fn agents_at_one_server_work_together() {
 #[test]
 fn scim_is_as_its_outside_tester_expects() {
     let Some(python) = std::env::var_os(PYTHON) else { return skipped("outside clients", PYTHON) };
-    let home = Home::make();
+    let home = AgentFolder::make();
     let (_server, address) = home.served();
     for (token, passes) in [("token", true), ("agent_token", false)] {
         let mut tester = command(&python);
@@ -222,9 +222,9 @@ fn scim_is_as_its_outside_tester_expects() {
 }
 
 /// A process that ends with the test.
-pub(super) struct Stopped(pub Child);
+pub(super) struct StoppedOnDrop(pub Child);
 
-impl Drop for Stopped {
+impl Drop for StoppedOnDrop {
     fn drop(&mut self) {
         self.0.kill().unwrap();
         self.0.wait().unwrap();

@@ -11,7 +11,7 @@ use svc_tests::client::Answer;
 use svc_tests::client::mcp::Mcp;
 use svc_tests::client::ws::{Received, Ws, first_frame};
 use svc_tests::database::engines;
-use svc_tests::provider::{Provider, Script, pairs};
+use svc_tests::provider::{Provider, ProviderScript, pairs};
 use svc_tests::site::{Server, Site};
 use svc_tests::text;
 
@@ -21,14 +21,14 @@ const FROM_TOKEN: &str = "/auth/session/from-token";
 const APP_TOKEN: &str = "/oauth/app/token";
 
 /// A server, and the secrets that it has received and sent.
-struct Told<'s> {
+struct SecretRecord<'s> {
     site: &'s Site,
     server: &'s Server,
     table: Table,
     secrets: Vec<(String, String)>,
 }
 
-impl Told<'_> {
+impl SecretRecord<'_> {
     /// Remembers a secret.
     fn secret(&mut self, what: &str, secret: &str) -> String {
         assert!(secret.len() >= 16, "{what} is too short to be found by: {secret}");
@@ -65,7 +65,7 @@ impl Told<'_> {
 }
 
 /// Uses tokens: of a member, rotated, delegated; over REST, MCP and WebSocket.
-fn by_tokens(told: &mut Told<'_>) {
+fn by_tokens(told: &mut SecretRecord<'_>) {
     let founders = told.site.founders.clone();
     let address = told.server.address();
     let admin = told.secret("token", &founders.admin);
@@ -97,7 +97,7 @@ fn by_tokens(told: &mut Told<'_>) {
 }
 
 /// Uses sessions: made from a token, used, signed out; and invalid ones.
-fn by_sessions(told: &mut Told<'_>) {
+fn by_sessions(told: &mut SecretRecord<'_>) {
     let admin = told.site.founders.admin.clone();
     let made = told.post(FROM_TOKEN, &[], &json!({"token": admin}));
     let cookie = cookie_of(&made, "svc_session");
@@ -119,7 +119,7 @@ fn by_sessions(told: &mut Told<'_>) {
 }
 
 /// Uses a share ticket, and invalid ones.
-fn by_tickets(told: &mut Told<'_>) {
+fn by_tickets(told: &mut SecretRecord<'_>) {
     let channel = told.admin("create_channel", json!({"name": "shared"}));
     let ticket = json!({"channel_id": channel["id"], "expires_in_secs": 3600});
     let ticket = told.admin("create_share_ticket", ticket);
@@ -133,7 +133,7 @@ fn by_tickets(told: &mut Told<'_>) {
 }
 
 /// Uses an app: its secret in a form, in JSON and by HTTP Basic; and invalid secrets.
-fn by_apps(told: &mut Told<'_>) {
+fn by_apps(told: &mut SecretRecord<'_>) {
     let app = told.admin("create_app", json!({"slug": "robot", "name": "Robot"}));
     let installed = json!({"app_id": app["id"], "granted_capabilities": ["workspace:read"]});
     let installed = told.admin("install_app", installed);
@@ -169,7 +169,7 @@ fn by_apps(told: &mut Told<'_>) {
 
 /// Uses the provider: a person who signs in, also by UserInfo; one that it refuses; and one with an
 /// unreadable document.
-fn by_provider(told: &mut Told<'_>, provider: &Provider) {
+fn by_provider(told: &mut SecretRecord<'_>, provider: &Provider) {
     let login = format!("/auth/oidc/login?workspace_id={}", told.site.founders.workspace_id);
     let person = json!({"sub": "248289761001", "email": "eve@corp.example", "email_verified": true});
     let nobody = json!({"sub": "248289761002"});
@@ -186,7 +186,8 @@ fn by_provider(told: &mut Told<'_>, provider: &Provider) {
             back[0].1 = told.wrong("code of the provider");
         }
         if status == 503 {
-            provider.does(Script { written: Some(Box::new(unreadable)), ..Script::default() });
+            provider
+                .does(ProviderScript { written: Some(Box::new(unreadable)), ..ProviderScript::default() });
         }
         for (what, secret) in [("state", &asked["state"]), ("nonce", &asked["nonce"]), ("code", &back[0].1)] {
             told.secret(what, secret);
@@ -240,7 +241,7 @@ fn no_secret_is_stored_recorded_exported_or_logged() {
         let variables: Vec<(&str, &str)> = variables.iter().map(|(name, value)| (*name, &**value)).collect();
         let server = site.serve(&variables);
         let table = svc_core::operation_table().unwrap();
-        let mut told = Told { site: &site, server: &server, table, secrets: Vec::new() };
+        let mut told = SecretRecord { site: &site, server: &server, table, secrets: Vec::new() };
         told.secret("key of the cookies", SESSION_SECRET);
         by_tokens(&mut told);
         by_sessions(&mut told);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use svc_core::limits::WAITS_MAX;
-use svc_core::op::{Depth, Feature, Health, Part};
+use svc_core::op::{CheckMethod, Depth, Feature, HealthCheck};
 use svc_http::HttpSettings;
 use svc_tests::client::ws::{Ws, first_frame};
 use svc_tests::database::engines;
@@ -71,15 +71,15 @@ fn subscribed(world: &World) -> Ws {
 
 /// Returns a failing health check, and one that counts.
 fn parts() -> Vec<Feature> {
-    let oven = Part {
+    let oven = HealthCheck {
         name: "oven",
-        health: Health::InProcess(Box::new(|| Some("it is cold".to_owned()))),
+        health: CheckMethod::InProcess(Box::new(|| Some("it is cold".to_owned()))),
         status: None,
     };
     let ask = |cx: &svc_core::op::Read<'_>| Ok(cx.one::<(i64,)>(MEMBERS, &[])?.map(|_| "eaten".to_owned()));
-    let bread = Part {
+    let bread = HealthCheck {
         name: "bread",
-        health: Health::InDatabase(ask),
+        health: CheckMethod::InDatabase(ask),
         status: Some(Box::new(|| Depth::new(3, None))),
     };
     vec![Feature::new().part(oven).part(bread)]

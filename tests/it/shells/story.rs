@@ -9,7 +9,7 @@ use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value, json};
 use svc_core::Engine;
 use svc_tests::database::engines;
-use svc_tests::process::{Running, TEST_TIMEOUT};
+use svc_tests::process::{RunningProgram, TEST_TIMEOUT};
 use svc_tests::runtime;
 use svc_tests::site::{Caller, Site};
 use tokio::net::TcpStream;
@@ -19,7 +19,7 @@ use tokio_tungstenite::tungstenite::Message;
 const PYTHON: &str = "SVC_TEST_PYTHON";
 
 /// An agent that uses MCP over standard input and output through an independent client.
-struct Outsider(Running);
+struct Outsider(RunningProgram);
 
 impl Outsider {
     fn start(site: &Site, python: &str, token: &str) -> Self {

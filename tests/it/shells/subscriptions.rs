@@ -321,13 +321,13 @@ fn a_client_that_says_anything_else_is_disconnected() {
 }
 
 /// A subscription's credential, and the call that ends it on another server.
-struct Ending {
+struct EndingCall {
     headers: Vec<(&'static str, String)>,
     token: Option<String>,
     end: Box<dyn Fn(&Service)>,
 }
 
-impl Ending {
+impl EndingCall {
     /// Returns a token that the admin ends by an operation.
     fn by_admin(world: &World, token: String, operation: &'static str, input: Value) -> Self {
         let admin = world.people.admin.clone();
@@ -345,12 +345,12 @@ impl Ending {
 }
 
 /// Returns the session of a browser, which ends by a request of that session or another one.
-fn signed_out(world: &World, session: SessionId, by: SessionId, input: Value) -> Ending {
+fn signed_out(world: &World, session: SessionId, by: SessionId, input: Value) -> EndingCall {
     let end = move |other: &Service| {
         let request = Request::json(Surface::Session, Credential::Session(by), input.to_string());
         answer_of(other.call(other.operation("end_session").unwrap(), request)).output();
     };
-    Ending { headers: Vec::new(), token: None, end: Box::new(end) }.of_session(world, session)
+    EndingCall { headers: Vec::new(), token: None, end: Box::new(end) }.of_session(world, session)
 }
 
 /// Returns a new token of the agent.
@@ -384,38 +384,38 @@ fn app(world: &World) -> (Value, String) {
     (installation, text(&world.admin("mint_app_token", of_workspace(world, mint))["secret"]))
 }
 
-const ENDS: [(&str, fn(&World) -> Ending); 12] = [
+const ENDS: [(&str, fn(&World) -> EndingCall); 12] = [
     ("a token is revoked", |world| {
         let token = own(world);
-        Ending::by_admin(world, text(&token["secret"]), "revoke_token", json!({"token_id": token["id"]}))
+        EndingCall::by_admin(world, text(&token["secret"]), "revoke_token", json!({"token_id": token["id"]}))
     }),
     ("a token is rotated", |world| {
         let token = own(world);
-        Ending::by_admin(world, text(&token["secret"]), "rotate_token", json!({"token_id": token["id"]}))
+        EndingCall::by_admin(world, text(&token["secret"]), "rotate_token", json!({"token_id": token["id"]}))
     }),
     ("a grant is revoked", |world| {
         let agent = world.id("agent").to_string();
         let grant = world.new_grant(&agent, &world.id("admin").to_string(), &["event:subscribe"]);
         let token = world.exchange(&world.people.admin, &grant);
         let revoked = of_workspace(world, json!({"grant_id": grant}));
-        Ending::by_admin(world, token, "revoke_delegation_grant", revoked)
+        EndingCall::by_admin(world, token, "revoke_delegation_grant", revoked)
     }),
     ("the token that a grant was exchanged with is revoked", |world| {
         let delegate = Person::new(world, "delegate");
         let token = world.call(&delegate.token, "whoami", json!({})).output()["token_id"].clone();
         let grant = world.new_grant(&world.id("agent").to_string(), &delegate.id, &["event:subscribe"]);
         let exchanged = world.exchange(&delegate.token, &grant);
-        Ending::by_admin(world, exchanged, "revoke_token", json!({"token_id": token}))
+        EndingCall::by_admin(world, exchanged, "revoke_token", json!({"token_id": token}))
     }),
     ("an identity provider deactivates the person", |world| {
         let (id, token) = person(world, "leaver@corp.example");
         let leave = json!({"id": id, "Operations": [{"op": "replace", "path": "active", "value": false}]});
-        Ending::by_admin(world, token, "patch_scim_user", leave)
+        EndingCall::by_admin(world, token, "patch_scim_user", leave)
     }),
     ("an app is uninstalled", |world| {
         let (installation, token) = app(world);
         let uninstall = of_workspace(world, json!({"installation_id": installation}));
-        Ending::by_admin(world, token, "revoke_app_installation", uninstall)
+        EndingCall::by_admin(world, token, "revoke_app_installation", uninstall)
     }),
     ("the browser signs out", |world| {
         let session = world.sign_in(&world.people.agent);
@@ -428,25 +428,25 @@ const ENDS: [(&str, fn(&World) -> Ending); 12] = [
     ("the token that a browser was signed in with is revoked", |world| {
         let token = own(world);
         let session = world.sign_in(&text(&token["secret"]));
-        Ending::by_admin(world, String::new(), "revoke_token", json!({"token_id": token["id"]}))
+        EndingCall::by_admin(world, String::new(), "revoke_token", json!({"token_id": token["id"]}))
             .of_session(world, session)
     }),
     ("the token that a browser was signed in with is rotated", |world| {
         let token = own(world);
         let session = world.sign_in(&text(&token["secret"]));
-        Ending::by_admin(world, String::new(), "rotate_token", json!({"token_id": token["id"]}))
+        EndingCall::by_admin(world, String::new(), "rotate_token", json!({"token_id": token["id"]}))
             .of_session(world, session)
     }),
     ("an identity provider deactivates the person who has signed in there", |world| {
         let (id, token) = person(world, "second@corp.example");
         let session = world.new_own_session(&id);
         let leave = json!({"id": id, "Operations": [{"op": "replace", "path": "active", "value": false}]});
-        Ending::by_admin(world, token, "patch_scim_user", leave).of_session(world, session)
+        EndingCall::by_admin(world, token, "patch_scim_user", leave).of_session(world, session)
     }),
     ("an identity provider removes the person who has signed in there", |world| {
         let (id, token) = person(world, "third@corp.example");
         let session = world.new_own_session(&id);
-        Ending::by_admin(world, token, "delete_scim_user", json!({"id": id})).of_session(world, session)
+        EndingCall::by_admin(world, token, "delete_scim_user", json!({"id": id})).of_session(world, session)
     }),
 ];
 
@@ -455,7 +455,7 @@ fn a_socket_receives_nothing_once_another_server_has_ended_its_credential() {
     on_both_engines(|world| {
         let other = world.another_service(7);
         for (how, ending) in ENDS {
-            let Ending { headers, token, end } = ending(world);
+            let EndingCall { headers, token, end } = ending(world);
             let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, &**value)).collect();
             let first = json!({"token": token, "filter": {"workspace_id": world.id("workspace")}});
             let mut ws = Ws::subscribe_with(world.address(), &headers, &first);

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use svc_core::Engine;
-use svc_tests::process::{Running, run};
+use svc_tests::process::{RunningProgram, run};
 use svc_tests::site::Site;
 use svc_tests::{World, text};
 
@@ -59,7 +59,7 @@ fn programs_name_what_is_no_token_and_drop_what_is_around_one() {
         ("SVC_TOKEN", format!("\u{feff} {token} ")),
         ("SVC_TOKEN_FILE", file),
     ] {
-        let mut pipe = Running::start(site.command("svc", &["mcp-stdio"]).env(name, value));
+        let mut pipe = RunningProgram::start(site.command("svc", &["mcp-stdio"]).env(name, value));
         pipe.say(&format!("\u{feff}{INIT}"));
         let answer: Value = serde_json::from_str(&pipe.next_line()).unwrap();
         assert_eq!(answer["result"]["protocolVersion"], "2025-06-18", "{name}");

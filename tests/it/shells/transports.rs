@@ -14,7 +14,7 @@ use svc_tests::client::rest::address;
 use svc_tests::client::stdio::Stdio;
 use svc_tests::{Setup, World};
 
-use crate::house::areas::{Wanted, by_area};
+use crate::house::areas::{OperationFilter, by_area};
 use crate::house::schema::violations;
 use crate::op::asking::{in_full, with_detail};
 
@@ -188,7 +188,7 @@ fn ids(input: &Value) -> Value {
 /// Checks that every operation's example succeeds on every path and over MCP, with the same outcome.
 ///
 /// `wanted` selects operations.
-pub fn examples_succeed_alike(engine: Engine, features: fn() -> Vec<Feature>, wanted: Wanted<'_>) {
+pub fn examples_succeed_alike(engine: Engine, features: fn() -> Vec<Feature>, wanted: OperationFilter<'_>) {
     let mut worlds = Worlds::open(engine, features);
     let names: Vec<&'static str> = worlds
         .rest
@@ -258,7 +258,7 @@ fn succeeds_over_rest(
 ///
 /// A field that only one shell reads, or a change that only one records, would give the same call two
 /// meanings.
-fn built_in_examples_succeed_alike(engine: Engine, wanted: Wanted<'_>) {
+fn built_in_examples_succeed_alike(engine: Engine, wanted: OperationFilter<'_>) {
     examples_succeed_alike(engine, Vec::new, wanted);
 }
 

@@ -14,7 +14,7 @@ use svc_core::time::Clock;
 use svc_core::{Code, Service};
 use svc_mcp_stdio::refusal::Refusal;
 use svc_mcp_stdio::revision::Revision;
-use svc_mcp_stdio::{Principal, Told};
+use svc_mcp_stdio::{NotificationPart, Principal};
 use svc_tests::client::Answer;
 use svc_tests::client::mcp::{REVISION, message};
 use svc_tests::database::engines;
@@ -132,7 +132,7 @@ fn a_stream_ends_with_its_credential() {
         let (_, token) = world.new_agent("short-lived");
         let mut events = Events::listen(world, &token, &json!({"resourcesListChanged": true}));
         events.acknowledged();
-        let mut told = Notified::begin(&world.service, &token, &[], None).unwrap();
+        let mut told = NotificationStream::begin(&world.service, &token, &[], None).unwrap();
         assert!(told.next().unwrap().message.is_empty());
         let rotated = world.call(&token, "rotate_token", json!({}));
         assert!(rotated.is_success(), "{:#}", rotated.body);
@@ -140,15 +140,15 @@ fn a_stream_ends_with_its_credential() {
         assert_eq!((&last["id"], &last["error"]["code"]), (&json!(1), &json!(401)), "{last:#}");
         assert_eq!(events.next(), None);
         assert_eq!(told.next(), None);
-        let refused = Notified::begin(&world.service, &token, &[], None).map(drop).unwrap_err();
+        let refused = NotificationStream::begin(&world.service, &token, &[], None).map(drop).unwrap_err();
         assert_eq!(refused.error.unwrap().code(), Code::Unauthenticated);
     });
 }
 
 /// The stream of notifications of a token.
-struct Notified(BoxStream<'static, Told>);
+struct NotificationStream(BoxStream<'static, NotificationPart>);
 
-impl Notified {
+impl NotificationStream {
     fn begin(service: &Service, token: &str, uris: &[String], after: Option<i64>) -> Result<Self, Refusal> {
         runtime().block_on(async {
             let credential = Credential::Bearer(SecretString::from(token));
@@ -161,7 +161,7 @@ impl Notified {
         })
     }
 
-    fn next(&mut self) -> Option<Told> {
+    fn next(&mut self) -> Option<NotificationPart> {
         runtime()
             .block_on(async { tokio::time::timeout(Duration::from_secs(60), self.0.next()).await.unwrap() })
     }
@@ -195,8 +195,8 @@ fn what_a_token_has_subscribed_to_is_told_by_any_server() {
         let channel = world.new_channel("open");
         let first = world.new_thread(&channel, "first");
         let second = world.new_thread(&channel, "second");
-        let mut told = Notified::begin(other, agent, &[], None).unwrap();
-        let mut admin = Notified::begin(other, &world.people.admin, &[uri(&second)], None).unwrap();
+        let mut told = NotificationStream::begin(other, agent, &[], None).unwrap();
+        let mut admin = NotificationStream::begin(other, &world.people.admin, &[uri(&second)], None).unwrap();
         let begins = told.begins();
         admin.begins();
         for _ in 0..2 {
@@ -212,7 +212,8 @@ fn what_a_token_has_subscribed_to_is_told_by_any_server() {
         // A client that reconnects is notified of changes since then, but not of resources that it has read.
         // The list that it saw is not known, so it may have changed.
         drop(told);
-        let mut again = Notified::begin(&world.service, agent, &[uri(&second)], Some(begins)).unwrap();
+        let mut again =
+            NotificationStream::begin(&world.service, agent, &[uri(&second)], Some(begins)).unwrap();
         assert_eq!(again.begins(), begins);
         let all = [again.next().unwrap(), again.next().unwrap(), again.next().unwrap()];
         let positions = all.each_ref().map(|told| told.position);
@@ -222,7 +223,7 @@ fn what_a_token_has_subscribed_to_is_told_by_any_server() {
         assert_eq!(again.updated(), uri(&second));
         // If the log lacks the following events, anything may have changed.
         let ahead = world.lsn() + 1_000_000;
-        let mut lost = Notified::begin(&world.service, agent, &[], Some(ahead)).unwrap();
+        let mut lost = NotificationStream::begin(&world.service, agent, &[], Some(ahead)).unwrap();
         let [updated, last] = [lost.next().unwrap(), lost.next().unwrap()];
         assert!(String::from_utf8_lossy(&updated.message).contains(&uri(&first)), "{updated:?}");
         let positions = (updated.position, last.position);
@@ -241,7 +242,8 @@ fn subscriptions_of_a_token_are_limited_to_what_it_sees_and_to_a_day() {
         for uri in [format!("svc://channels/{closed}"), "svc://x".to_owned()] {
             let refused = legacy(world, agent, "resources/subscribe", &uri).body["error"].take();
             assert_eq!((&refused["code"], &refused["data"]["uri"]), (&json!(-32002), &json!(uri)));
-            let refused = Notified::begin(&world.service, agent, &[uri], None).map(drop).unwrap_err();
+            let refused =
+                NotificationStream::begin(&world.service, agent, &[uri], None).map(drop).unwrap_err();
             assert_eq!(refused.code(), -32002);
         }
         let channel = world.new_channel("open");

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 use svc_tests::database::engines;
 use svc_tests::process::until;
-use svc_tests::push_service::{Answers, PushService};
+use svc_tests::push_service::{PushAnswer, PushService};
 use svc_tests::site::Site;
 use svc_tests::text;
 
@@ -27,7 +27,7 @@ fn a_browser_is_told_by_the_programs_as_set_up_and_is_in_no_log() {
         let browser = service.subscription("a-secret-browser");
         agent.post("/me/web-push", browser.clone());
         agent.post("/me/web-push", service.subscription("another-browser"));
-        service.answers("another-browser", Answers::Status(500, None));
+        service.answers("another-browser", PushAnswer::Status(500, None));
         let workspace = &site.founders.workspace_id;
         let me = agent.get("/me");
         let handle = text(&me["handle"]);

@@ -15,7 +15,7 @@ use secrecy::SecretString;
 use svc_core::verify::verify_database;
 use svc_core::{Code, Database};
 use svc_tests::database::skipped;
-use svc_tests::process::{Running, run, until};
+use svc_tests::process::{RunningProgram, run, until};
 use tempfile::TempDir;
 
 type Authority = CertifiedIssuer<'static, KeyPair>;
@@ -112,7 +112,7 @@ fn programs() -> Option<PathBuf> {
 
 /// A PostgreSQL server that accepts only connections over TLS.
 struct Server {
-    running: Running,
+    running: RunningProgram,
     programs: PathBuf,
     folder: TempDir,
     port: u16,
@@ -165,7 +165,7 @@ impl Server {
             ] {
                 command.arg("-c").arg(setting);
             }
-            let running = Running::start(&mut command);
+            let running = RunningProgram::start(&mut command);
             let has_said = |text: &str| running.err.text().contains(text);
             until("the server has started", || has_said("ready to accept connections") || has_said("FATAL"));
             if has_said("ready to accept connections") {

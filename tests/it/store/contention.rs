@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 use svc_core::Engine;
 use svc_tests::client::Answer;
 use svc_tests::client::agent::Agent;
-use svc_tests::client::kept::Kept;
+use svc_tests::client::kept::KeptConnection;
 use svc_tests::database::{TestDatabase, engines};
 use svc_tests::process::until;
 use svc_tests::site::{Caller, Server, Site};
-use svc_tests::witness::{self, Clocks, assert_kept};
+use svc_tests::witness::{self, ClockHistory, assert_kept};
 use svc_tests::{World, answer_of, call, in_parallel, on_both_engines, runtime};
 use tokio::task::JoinSet;
 
@@ -81,7 +81,7 @@ async fn make_tasks(address: SocketAddr, token: &str, channel: &str) {
     let target = format!("/channels/{channel}/threads");
     let mut makers = JoinSet::new();
     for part in 0..CLAIMERS {
-        let mut kept = Kept::open(address, token).await.unwrap();
+        let mut kept = KeptConnection::open(address, token).await.unwrap();
         let target = target.clone();
         makers.spawn(async move {
             for number in (part..TASKS).step_by(CLAIMERS) {
@@ -94,7 +94,7 @@ async fn make_tasks(address: SocketAddr, token: &str, channel: &str) {
 }
 
 /// Claims from one server until no task is left.
-async fn claim_from(mut kept: Kept, target: String) -> Vec<String> {
+async fn claim_from(mut kept: KeptConnection, target: String) -> Vec<String> {
     let mut claimed = Vec::new();
     loop {
         let (status, answer) = kept.post(&target, &json!({})).await.unwrap();
@@ -112,7 +112,7 @@ async fn race(servers: [SocketAddr; 2], token: &str, workspace_id: &str) -> [Vec
     let target = format!("/workspaces/{workspace_id}/claim-next");
     let mut lines = Vec::new();
     for number in 0..CLAIMERS {
-        lines.push((number % 2, Kept::open(servers[number % 2], token).await.unwrap()));
+        lines.push((number % 2, KeptConnection::open(servers[number % 2], token).await.unwrap()));
     }
     let mut claimers = JoinSet::new();
     for (server, kept) in lines {
@@ -231,7 +231,7 @@ fn claims_of_two_servers_keep_footprints_slots_and_pauses() {
         });
         let events = witness::events(&site.open(), token, workspace_id, 0);
         let claims = u64::try_from(FOOTPRINTS).unwrap();
-        assert_kept(engine.name(), &events, Clocks::Steady, claims);
+        assert_kept(engine.name(), &events, ClockHistory::Steady, claims);
     }
 }
 
@@ -279,7 +279,7 @@ fn wait_at_the_server(agent: &mut Agent, server: &Server, site: &Site, channel: 
     let address = server.address();
     let token = site.founders.admin.clone();
     let waiting = runtime().spawn(async move {
-        let mut kept = Kept::open(address, &token).await.unwrap();
+        let mut kept = KeptConnection::open(address, &token).await.unwrap();
         kept.get(&target).await.unwrap()
     });
     let posted = agent.call("post_message", json!({"thread_id": thread["id"], "body": "here I am"}));

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use svc_core::Engine;
-use svc_tests::process::{Exited, Running, program, run};
+use svc_tests::process::{ExitedProgram, RunningProgram, program, run};
 use svc_tests::site::{Site, command, through};
 use tempfile::TempDir;
 
@@ -32,12 +32,12 @@ fn mode(path: &Path) -> u32 {
 }
 
 /// A set-up, and the programs in a folder where every user can run them.
-pub struct Place {
+pub struct DeployedSetup {
     site: Site,
     root: TempDir,
 }
 
-impl Place {
+impl DeployedSetup {
     pub fn new() -> Self {
         let site = Site::found(Engine::Sqlite);
         let root = tempfile::tempdir().unwrap();
@@ -72,16 +72,16 @@ impl Place {
     }
 
     /// Runs a program as a user with groups, if this test runs as root.
-    fn run_as(&self, user: u32, groups: &str, command: &Command) -> Exited {
+    fn run_as(&self, user: u32, groups: &str, command: &Command) -> ExitedProgram {
         let (user, group) = (format!("--reuid={user}"), format!("--regid={user}"));
         let mut command = match is_root() {
             true => through("setpriv", &[&user, &group, groups, "--"], command),
             false => through("env", &[], command),
         };
-        Running::start(&mut command).ended()
+        RunningProgram::start(&mut command).ended()
     }
 
-    pub fn start(&self, data: &Path, variables: &[(&str, String)]) -> Exited {
+    pub fn start(&self, data: &Path, variables: &[(&str, String)]) -> ExitedProgram {
         let mut command = self.command("svc", &["mcp-stdio"], data);
         command.env("SVC_LOG", "error").envs(variables.iter().map(|(name, value)| (*name, value)));
         self.run_as(SOMEBODY, "--clear-groups", &command)
@@ -104,7 +104,7 @@ fn a_volume_of_a_cluster_is_set_up_and_served_by_any_user_of_its_group() {
         eprintln!("SKIPPED volumes: only root can make folders of other users");
         return;
     }
-    let place = Place::new();
+    let place = DeployedSetup::new();
     let volume = place.root.path().join("volume");
     fs::create_dir(&volume).unwrap();
     fs::create_dir(volume.join("lost+found")).unwrap();
@@ -164,7 +164,7 @@ fn what_is_created_in_a_folder_of_a_group_is_given_to_that_group() {
         eprintln!("SKIPPED groups: only root can make folders of other groups");
         return;
     }
-    let place = Place::new();
+    let place = DeployedSetup::new();
     let folder = place.root.path().join("folder");
     let run = |user, groups: &str, line: &[&str], token: &str| {
         let mut command = place.command("svc", line, &folder);
@@ -211,7 +211,7 @@ fn a_mount_of_root_is_used_or_the_error_says_what_to_do() {
         eprintln!("SKIPPED mounts: only root can make folders of other users");
         return;
     }
-    let place = Place::new();
+    let place = DeployedSetup::new();
     let mount = place.root.path().join("mount");
     let init = |mode, data: &Path| {
         if !mount.exists() {
@@ -273,7 +273,7 @@ fn among_mounts(script: &str, data: &Path, command: &Command) -> Option<Command>
 fn a_read_only_root_is_enough_and_what_is_full_or_read_only_is_named() {
     const READ_ONLY_ROOT: &str = "mount --bind \"$data\" \"$data\"; for at in / /tmp; do \
         ! mountpoint -q $at || mount -o remount,bind,ro $at; done";
-    let place = Place::new();
+    let place = DeployedSetup::new();
     let data = place.copy();
     let ready = place.command("svc", &["verify"], &data);
     let Some(mut verify) = among_mounts(READ_ONLY_ROOT, &data, &ready) else { return };
@@ -344,7 +344,7 @@ fn variables_of_a_cluster_are_ignored_with_one_line_and_others_are_refused() {
     for (name, arguments) in STARTS {
         let mut command = site.command(name, arguments);
         command.env("SVC_TOKEN", &site.founders.agent).envs(INJECTED);
-        let mut running = Running::start(&mut command);
+        let mut running = RunningProgram::start(&mut command);
         if name == "svc-http" {
             running.next_line();
             running.end();
@@ -355,7 +355,8 @@ fn variables_of_a_cluster_are_ignored_with_one_line_and_others_are_refused() {
             [("SVC_PORT", "8080"), ("SVC_SERVICE_HOST", "svc.example"), ("SVC_LISTEN_ADR", "x")]
         {
             let refused =
-                Running::start(site.command(name, arguments).envs(INJECTED).env(variable, value)).ended();
+                RunningProgram::start(site.command(name, arguments).envs(INJECTED).env(variable, value))
+                    .ended();
             assert_eq!(refused.code, Some(2), "{name} {variable}: {refused:?}");
             assert!(refused.err.contains(&format!("unknown variable {variable}")), "{refused:?}");
         }
@@ -375,7 +376,8 @@ fn what_an_address_says_to_other_programs_is_ignored_with_one_line() {
     let url = "postgres://u:hunter2@127.0.0.1:1/d?connection_limit=5&schema=public&pool_timeout=1\n";
     let mut command = place.command("svc", &["mcp-stdio"]);
     let outcome =
-        Running::start(command.env("SVC_TOKEN", &place.founders.agent).env("DATABASE_URL", url)).ended();
+        RunningProgram::start(command.env("SVC_TOKEN", &place.founders.agent).env("DATABASE_URL", url))
+            .ended();
     assert_eq!(outcome.code, Some(1), "{outcome:?}");
     let line = "ignored what DATABASE_URL says to other programs: connection_limit, pool_timeout";
     assert!(outcome.err.contains(line) && outcome.err.contains("cannot be reached"), "{outcome:?}");

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{chown, symlink};
 use std::path::Path;
 
-use super::deployed::{Place, SOMEBODY, chmod, is_root};
+use super::deployed::{DeployedSetup, SOMEBODY, chmod, is_root};
 
 /// A fault of a data folder.
 struct Form {
@@ -260,7 +260,7 @@ const FORMS: &[Form] = &[
 
 #[test]
 fn a_failed_start_names_the_file_its_owner_and_its_mode_and_the_command_that_fixes_it() {
-    let place = Place::new();
+    let place = DeployedSetup::new();
     let me = match is_root() {
         true => format!("{SOMEBODY}:{SOMEBODY}"),
         false => format!("{}:{}", rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw()),

@@ -7,7 +7,7 @@ use std::process::Command;
 use super::starting::{STARTS, VERIFY, crashed, files, not_served, verified};
 use svc_core::Engine;
 use svc_tests::database::{TestDatabase, engines};
-use svc_tests::process::{Running, program, run};
+use svc_tests::process::{RunningProgram, program, run};
 use svc_tests::site::{Site, command, through};
 
 fn set_mode(path: &Path, mode: u32) {
@@ -22,9 +22,10 @@ fn files_that_others_can_write_are_not_served_and_files_they_can_read_are_report
             set_mode(&path, own | 0o022);
             not_served(&site, &[], 2, "users other than the owner can write");
             set_mode(&path, own | 0o044);
-            let outcome =
-                Running::start(site.command("svc", &["mcp-stdio"]).env("SVC_TOKEN", &site.founders.agent))
-                    .ended();
+            let outcome = RunningProgram::start(
+                site.command("svc", &["mcp-stdio"]).env("SVC_TOKEN", &site.founders.agent),
+            )
+            .ended();
             assert_eq!(outcome.code, Some(0), "{outcome:?}");
             let named =
                 format!("users other than its owner can read it: chmod go-rwx path={}", path.display());
@@ -149,7 +150,7 @@ fn a_file_that_cannot_be_written_to_is_not_served() {
     give_away(site.path());
     set_mode(&site.path().join("svc.db"), 0o400);
     for (name, arguments) in STARTS.into_iter().filter(|(name, _)| *name != "svc-mcp-stdio") {
-        let outcome = Running::start(&mut start(name, arguments)).ended();
+        let outcome = RunningProgram::start(&mut start(name, arguments)).ended();
         if (name, arguments) == VERIFY {
             assert_eq!(outcome.code, Some(0), "{outcome:?}");
         } else {

@@ -7,12 +7,12 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use svc_core::note::NoteSigner;
+use svc_core::signed_note::NoteSigner;
 use svc_core::time::Clock;
 use svc_core::{Engine, Service};
 use svc_tests::database::engines;
 use svc_tests::ordeal::{any_below, any_moment_of, rounds};
-use svc_tests::process::{Running, run, until};
+use svc_tests::process::{RunningProgram, run, until};
 use svc_tests::search::Needle;
 use svc_tests::site::{Server, Site, done};
 use svc_tests::{SIGNS, in_parallel};
@@ -28,16 +28,16 @@ const AGE: Duration = Duration::from_secs(10 * 86_400);
 const MOVED: &str = "words of a workspace that moves";
 
 /// A workspace beside the first one of a site.
-struct Filled {
+struct FilledWorkspace {
     id: String,
     admin: String,
 }
 
-fn fill(site: &Site, words: &str) -> Filled {
+fn fill(site: &Site, words: &str) -> FilledWorkspace {
     fill_with(&site.open(), site, words)
 }
 
-fn fill_with(service: &Service, site: &Site, words: &str) -> Filled {
+fn fill_with(service: &Service, site: &Site, words: &str) -> FilledWorkspace {
     let call = |token: &str, operation: &str, input: Value| done(service, token, operation, input);
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let made =
@@ -55,7 +55,7 @@ fn fill_with(service: &Service, site: &Site, words: &str) -> Filled {
             call(&admin, "post_message", json!({"thread_id": thread["id"], "body": words}));
         }
     });
-    Filled { id, admin }
+    FilledWorkspace { id, admin }
 }
 
 fn count(site: &Site, table: &str) -> i64 {
@@ -67,7 +67,7 @@ fn verified(site: &Site) {
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
 }
 
-fn export(site: &Site, workspace: &Filled, file: &Path) -> Command {
+fn export(site: &Site, workspace: &FilledWorkspace, file: &Path) -> Command {
     let mut command = site.command("svc", &["export", "--as-instance", "--workspace", &workspace.id]);
     command.arg("--output").arg(file).env("SVC_EXPORT_SIGNING_KEY", hex::encode(SIGNS));
     command
@@ -90,7 +90,7 @@ fn timed(command: &mut Command) -> Duration {
 
 /// Runs a command, and kills it at a random moment.
 fn cut_off(command: &mut Command, span: Duration) {
-    let mut running = Running::start(command);
+    let mut running = RunningProgram::start(command);
     any_moment_of(span);
     running.kill();
 }
@@ -119,7 +119,7 @@ fn a_workspace_that_is_exported_is_whole_although_that_is_killed() {
             let name = format!("{round}.json");
             let mut command = export(&site, &workspace, &file(&name));
             cut_off(&mut command, span);
-            let mut running = Running::start(&mut command);
+            let mut running = RunningProgram::start(&mut command);
             until("it is being written, or is", || {
                 names_in(folder.path()).iter().any(|it| it.starts_with(&name))
             });
@@ -346,7 +346,7 @@ fn a_change_whose_server_was_killed_is_made_once() {
         assert_eq!(found(&site.database, &needles), []);
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("export.json");
-        let workspace = Filled { id: site.founders.workspace_id.clone(), admin: admin.clone() };
+        let workspace = FilledWorkspace { id: site.founders.workspace_id.clone(), admin: admin.clone() };
         timed(&mut export(&site, &workspace, &file));
         let exported = std::fs::read(&file).unwrap();
         assert_eq!(svc_tests::search::found_in(&exported, &needles), [""; 0]);

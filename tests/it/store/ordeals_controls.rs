@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use svc_core::Engine;
 use svc_tests::database::{TestDatabase, engines};
-use svc_tests::ordeal::callers::{Probe, Workload, summary};
+use svc_tests::ordeal::callers::{Workload, WriteProbe, summary};
 use svc_tests::ordeal::checker::{Defect, assert_sound, check};
 use svc_tests::ordeal::record::{Record, Verdict, Write};
 use svc_tests::site::Site;
@@ -17,12 +17,12 @@ use svc_tests::site::Site;
 const STEPS: usize = 48;
 
 /// A site after a good run, and the records of its callers.
-struct Good {
+struct GoodRun {
     site: Site,
     records: Vec<Record>,
 }
 
-fn good_run(engine: Engine) -> Good {
+fn good_run(engine: Engine) -> GoodRun {
     let site = Site::found(engine);
     let workload = Workload::prepare(&site, 3);
     let server = site.serve(&[]);
@@ -35,7 +35,7 @@ fn good_run(engine: Engine) -> Good {
         records.extend(caller.records);
     }
     drop(server);
-    Good { site, records }
+    GoodRun { site, records }
 }
 
 /// The tables that the controls damage.
@@ -72,14 +72,14 @@ struct Control {
 }
 
 /// The last acknowledged write of a kind: its record, its id in the reply, and that as a literal.
-struct Picked<'a> {
+struct PickedWrite<'a> {
     record: &'a Record,
     id: String,
     literal: String,
     lsn: Option<i64>,
 }
 
-impl Good {
+impl GoodRun {
     fn literal(&self, id: &str) -> String {
         self.site.database.id(id.parse::<uuid::Uuid>().unwrap())
     }
@@ -88,23 +88,23 @@ impl Good {
         self.literal(&self.site.founders.workspace_id)
     }
 
-    fn pick(&self, wanted: impl Fn(&Record) -> bool) -> Picked<'_> {
+    fn pick(&self, wanted: impl Fn(&Record) -> bool) -> PickedWrite<'_> {
         let record = self.records.iter().rev().find(|record| record.is_acknowledged() && wanted(record));
         let record = record.expect("the good run has every kind of write");
         let Verdict::Acknowledged { id, lsn, .. } = &record.verdict else {
             unreachable!("it is acknowledged")
         };
-        Picked { record, id: id.clone(), literal: self.literal(id), lsn: *lsn }
+        PickedWrite { record, id: id.clone(), literal: self.literal(id), lsn: *lsn }
     }
 
     /// Returns a control with a lost acknowledged write.
-    fn lost(&self, name: &'static str, of: &Picked<'_>, sql: String) -> Control {
+    fn lost(&self, name: &'static str, of: &PickedWrite<'_>, sql: String) -> Control {
         let lost = Defect::Lost(of.record.to_string());
         Control { name, sql, records: self.records.clone(), named: Box::new(move |defect| *defect == lost) }
     }
 
     /// Returns a control with a write that happened, although its record says that it was rejected.
-    fn refused(&self, of: &Picked<'_>) -> Control {
+    fn refused(&self, of: &PickedWrite<'_>) -> Control {
         let mut records = self.records.clone();
         let at = self.records.iter().position(|record| std::ptr::eq(record, of.record)).unwrap();
         records[at].verdict = Verdict::Refused(503, "unavailable".to_owned());
@@ -353,9 +353,9 @@ fn the_checker_reports_a_server_that_accepts_nothing() {
     let workload = Workload::prepare(&site, 1);
     let server = site.serve(&[]);
     let address = server.address();
-    let mut probe = Probe::prepare(workload.caller(0, address));
+    let mut probe = WriteProbe::prepare(workload.caller(0, address));
     assert_eq!(probe.check_recovery(), None);
     drop(server);
-    let mut probe = Probe::within(probe.caller, Duration::from_millis(500));
+    let mut probe = WriteProbe::within(probe.caller, Duration::from_millis(500));
     assert!(matches!(probe.check_recovery(), Some(Defect::Slow(_))));
 }

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use svc_core::Engine;
-use svc_tests::client::kept::Kept;
+use svc_tests::client::kept::KeptConnection;
 use svc_tests::client::ws::{Received, Ws, first_frame};
 use svc_tests::database::{TestDatabase, engines};
-use svc_tests::ordeal::callers::{CALLERS, Caller, Probe, Progress, Workload, summary, write_during};
+use svc_tests::ordeal::callers::{CALLERS, Caller, Progress, Workload, WriteProbe, summary, write_during};
 use svc_tests::ordeal::checker::{Defect, assert_sound, check, internal_errors, late};
 use svc_tests::ordeal::proxy::Proxy;
 use svc_tests::ordeal::{for_a_while, rounds};
@@ -51,12 +51,12 @@ fn suffer(
     let (mut records, (more, mut defects)) = write_during(callers(workload, &servers), |progress| {
         assert!(progress.wait_for(CALLERS, TEST_TIMEOUT), "nothing was acknowledged before the ordeal began");
         let numbered = servers.iter().enumerate();
-        let mut probes: Vec<Probe<'_>> = numbered
-            .map(|(number, server)| Probe::prepare(workload.caller(CALLERS + number, server.address())))
+        let mut probes: Vec<WriteProbe<'_>> = numbered
+            .map(|(number, server)| WriteProbe::prepare(workload.caller(CALLERS + number, server.address())))
             .collect();
         let mut found = happens(progress, &servers);
         // The callers continue during that time.
-        found.extend(probes.iter_mut().filter_map(Probe::check_recovery));
+        found.extend(probes.iter_mut().filter_map(WriteProbe::check_recovery));
         (probes.into_iter().flat_map(|probe| probe.caller.records).collect::<Vec<_>>(), found)
     });
     records.extend(more);
@@ -157,7 +157,7 @@ fn connections_that_end_after_a_reply_lose_nothing() {
         let workload = Workload::prepare(site, 1);
         let proxy = Proxy::start(&site.database.url());
         let server = site.serve(&[("DATABASE_URL", &proxy.url(&[]))]);
-        let mut probe = Probe::prepare(workload.caller(0, server.address()));
+        let mut probe = WriteProbe::prepare(workload.caller(0, server.address()));
         let caller = &mut probe.caller;
         let mut cuts = BTreeMap::<&str, usize>::new();
         'all: for (name, prepare, write) in WRITES {
@@ -225,7 +225,7 @@ fn wait_for_nothing(site: &Site, server: &Server) -> tokio::task::JoinHandle<Dur
     let workspace = &site.founders.workspace_id;
     let secs = WAIT.as_secs();
     let target = format!("/workspaces/{workspace}/wait/event?kind=Nothing&timeout_secs={secs}");
-    let mut kept = runtime().block_on(Kept::open(address, &token)).unwrap();
+    let mut kept = runtime().block_on(KeptConnection::open(address, &token)).unwrap();
     runtime().spawn(async move {
         let began = Instant::now();
         let answered = tokio::time::timeout(2 * SILENCE, kept.get(&target)).await;

@@ -6,9 +6,9 @@
 use std::time::{Duration, Instant};
 
 use svc_core::Engine;
-use svc_tests::ordeal::callers::{CALLERS, Caller, Probe, Progress, Workload, summary, write_during};
+use svc_tests::ordeal::callers::{CALLERS, Caller, Progress, Workload, WriteProbe, summary, write_during};
 use svc_tests::ordeal::checker::{Defect, assert_sound, check, internal_errors};
-use svc_tests::ordeal::faults::{Calls, EIO, ENOSPC, EUCLEAN, Faults, How};
+use svc_tests::ordeal::faults::{EIO, ENOSPC, EUCLEAN, FaultFrequency, FaultPlan, FaultyCalls};
 use svc_tests::ordeal::{RECOVERY, for_a_while, rounds};
 use svc_tests::process::{TEST_TIMEOUT, until};
 use svc_tests::site::{Server, Site};
@@ -25,38 +25,38 @@ const TIMES: u64 = 6;
 /// A kind of disk failure.
 struct Fault {
     name: &'static str,
-    calls: Calls,
+    calls: FaultyCalls,
     error: u64,
-    how: How,
+    how: FaultFrequency,
     halves: bool,
 }
 
-const fn fault(name: &'static str, calls: Calls, error: u64, how: How) -> Fault {
+const fn fault(name: &'static str, calls: FaultyCalls, error: u64, how: FaultFrequency) -> Fault {
     Fault { name, calls, error, how, halves: false }
 }
 
 const FAULTS: [Fault; 11] = [
-    fault("a read fails once, EUCLEAN", Calls::Reads, EUCLEAN, How::Once(1)),
-    fault("reads fail often, EUCLEAN", Calls::Reads, EUCLEAN, How::Every(12)),
-    fault("a read fails once, EIO", Calls::Reads, EIO, How::Once(1)),
-    fault("reads fail often, EIO", Calls::Reads, EIO, How::Every(12)),
-    fault("a write fails once, EIO", Calls::Writes, EIO, How::Once(1)),
-    fault("writes fail often, EIO", Calls::Writes, EIO, How::Every(40)),
-    fault("writes fail often, ENOSPC", Calls::Writes, ENOSPC, How::Every(40)),
+    fault("a read fails once, EUCLEAN", FaultyCalls::Reads, EUCLEAN, FaultFrequency::Once(1)),
+    fault("reads fail often, EUCLEAN", FaultyCalls::Reads, EUCLEAN, FaultFrequency::Every(12)),
+    fault("a read fails once, EIO", FaultyCalls::Reads, EIO, FaultFrequency::Once(1)),
+    fault("reads fail often, EIO", FaultyCalls::Reads, EIO, FaultFrequency::Every(12)),
+    fault("a write fails once, EIO", FaultyCalls::Writes, EIO, FaultFrequency::Once(1)),
+    fault("writes fail often, EIO", FaultyCalls::Writes, EIO, FaultFrequency::Every(40)),
+    fault("writes fail often, ENOSPC", FaultyCalls::Writes, ENOSPC, FaultFrequency::Every(40)),
     Fault {
         name: "writes are short, ENOSPC",
-        calls: Calls::Writes,
+        calls: FaultyCalls::Writes,
         error: ENOSPC,
-        how: How::Every(40),
+        how: FaultFrequency::Every(40),
         halves: true,
     },
-    fault("a sync fails once, EIO", Calls::Syncs, EIO, How::Once(1)),
-    fault("syncs fail often, EIO", Calls::Syncs, EIO, How::Every(4)),
-    fault("every sync fails, EIO", Calls::Syncs, EIO, How::Every(1)),
+    fault("a sync fails once, EIO", FaultyCalls::Syncs, EIO, FaultFrequency::Once(1)),
+    fault("syncs fail often, EIO", FaultyCalls::Syncs, EIO, FaultFrequency::Every(4)),
+    fault("every sync fails, EIO", FaultyCalls::Syncs, EIO, FaultFrequency::Every(1)),
 ];
 
 /// Starts a server under a plan of faults.
-fn serve(site: &Site, faults: &Faults) -> Server {
+fn serve(site: &Site, faults: &FaultPlan) -> Server {
     let variables = faults.variables();
     let variables = variables.each_ref().map(|(name, value)| (name.as_str(), value.as_str()));
     site.serve(&variables)
@@ -70,16 +70,16 @@ fn everybody<'a>(site: &Site, workload: &'a Workload, server: &Server) -> Vec<Ca
 }
 
 /// Makes operations fail for a while.
-fn fail(faults: &Faults, fault: &Fault, progress: &Progress) {
+fn fail(faults: &FaultPlan, fault: &Fault, progress: &Progress) {
     match fault.how {
-        How::Once(_) => {
+        FaultFrequency::Once(_) => {
             for turn in 1..=TIMES {
-                faults.begin(fault.calls, fault.error, How::Once(turn), fault.halves);
+                faults.begin(fault.calls, fault.error, FaultFrequency::Once(turn), fault.halves);
                 until(fault.name, || faults.failed() > 0);
                 progress.wait_for(CALLERS, Duration::from_millis(500));
             }
         }
-        How::Every(_) => {
+        FaultFrequency::Every(_) => {
             faults.begin(fault.calls, fault.error, fault.how, fault.halves);
             for_a_while(OFTEN, OFTEN, || {});
             assert!(faults.failed() > 0, "{}: nothing has failed", fault.name);
@@ -89,13 +89,13 @@ fn fail(faults: &Faults, fault: &Fault, progress: &Progress) {
 }
 
 /// Returns every defect after a fault, and after a crash during it if `crash` is set.
-fn suffer(fault: &Fault, faults: &Faults, crash: bool) -> Vec<Defect> {
+fn suffer(fault: &Fault, faults: &FaultPlan, crash: bool) -> Vec<Defect> {
     let site = Site::found(Engine::Sqlite);
     let workload = Workload::prepare(&site, PROBE + 1);
     let mut server = serve(&site, faults);
     let (mut records, (probe, slow)) = write_during(everybody(&site, &workload, &server), |progress| {
         assert!(progress.wait_for(CALLERS, TEST_TIMEOUT), "nothing was acknowledged before the ordeal began");
-        let mut probe = Probe::prepare(workload.caller(PROBE, server.address()));
+        let mut probe = WriteProbe::prepare(workload.caller(PROBE, server.address()));
         fail(faults, fault, progress);
         let slow = if crash { None } else { probe.check_recovery() };
         (probe, slow)
@@ -114,7 +114,7 @@ fn suffer(fault: &Fault, faults: &Faults, crash: bool) -> Vec<Defect> {
         faults.end();
         records.extend(last.records);
         let server = serve(&site, faults);
-        let mut probe = Probe::within(workload.caller(PROBE, server.address()), limit);
+        let mut probe = WriteProbe::within(workload.caller(PROBE, server.address()), limit);
         defects.extend(probe.check_recovery());
         records.extend(probe.caller.records);
     }
@@ -125,7 +125,7 @@ fn suffer(fault: &Fault, faults: &Faults, crash: bool) -> Vec<Defect> {
 }
 
 fn suffer_all(wanted: impl Fn(&Fault) -> bool, crash: bool) {
-    let Some(faults) = Faults::plan() else { return };
+    let Some(faults) = FaultPlan::plan() else { return };
     let mut found = Vec::new();
     for fault in (0..rounds()).flat_map(|_| &FAULTS).filter(|fault| wanted(fault)) {
         let defects = suffer(fault, &faults, crash);
@@ -139,22 +139,22 @@ fn suffer_all(wanted: impl Fn(&Fault) -> bool, crash: bool) {
 
 #[test]
 fn failing_reads_lose_nothing() {
-    suffer_all(|fault| fault.calls == Calls::Reads, false);
+    suffer_all(|fault| fault.calls == FaultyCalls::Reads, false);
 }
 
 #[test]
 fn failing_writes_lose_nothing() {
-    suffer_all(|fault| fault.calls == Calls::Writes, false);
+    suffer_all(|fault| fault.calls == FaultyCalls::Writes, false);
 }
 
 #[test]
 fn failing_syncs_lose_nothing() {
-    suffer_all(|fault| fault.calls == Calls::Syncs, false);
+    suffer_all(|fault| fault.calls == FaultyCalls::Syncs, false);
 }
 
 #[test]
 fn a_crash_after_failed_syncs_revives_no_rejected_write() {
-    suffer_all(|fault| fault.calls == Calls::Syncs, true);
+    suffer_all(|fault| fault.calls == FaultyCalls::Syncs, true);
 }
 
 /// The space on the disk.
@@ -205,11 +205,11 @@ fn readiness_takes_it_back(server: &Server, progress: &Progress) -> bool {
 
 #[test]
 fn a_full_disk_that_gets_space_back_recovers_under_load() {
-    let Some(faults) = Faults::plan() else { return };
+    let Some(faults) = FaultPlan::plan() else { return };
     (0..rounds()).for_each(|_| fill_the_disk(&faults));
 }
 
-fn fill_the_disk(faults: &Faults) {
+fn fill_the_disk(faults: &FaultPlan) {
     let site = Site::found(Engine::Sqlite);
     let workload = Workload::prepare(&site, PROBE + 1);
     let refused_before = faults.refused();
@@ -219,7 +219,7 @@ fn fill_the_disk(faults: &Faults) {
     let callers = (0..CALLERS).map(|number| workload.caller(number, server.address()));
     let (mut records, (more, mut defects)) = write_during(callers.collect(), |progress| {
         // Without `prepare`: the disk is full before that.
-        let mut probe = Probe::within(workload.caller(PROBE, server.address()), 5 * RECOVERY);
+        let mut probe = WriteProbe::within(workload.caller(PROBE, server.address()), 5 * RECOVERY);
         until("the disk is full", || faults.refused() > refused_before);
         let until_full = progress.acknowledged();
         // No file can grow now: the log has reserved space in the file.

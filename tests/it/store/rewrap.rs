@@ -8,7 +8,7 @@ use svc_core::Engine;
 use svc_tests::database::engines;
 use svc_tests::in_parallel;
 use svc_tests::ordeal::{any_below, rounds};
-use svc_tests::process::{Running, until};
+use svc_tests::process::{RunningProgram, until};
 use svc_tests::site::{Server, Site, done};
 
 /// Workspaces, and so key segments: more than one step rewraps.
@@ -53,8 +53,8 @@ fn serve(site: &Site, variables: &[(&'static str, String)]) -> Server {
     site.serve(&variables)
 }
 
-fn begin(site: &Site, keys: &Keys) -> Running {
-    Running::start(site.command("svc", &["rewrap", "--json"]).envs(keys.variables()))
+fn begin(site: &Site, keys: &Keys) -> RunningProgram {
+    RunningProgram::start(site.command("svc", &["rewrap", "--json"]).envs(keys.variables()))
 }
 
 /// Runs the command to its end, and returns its output.
@@ -65,13 +65,13 @@ fn rewrap(site: &Site, keys: &Keys) -> Value {
 }
 
 /// A message, and the token of a reader.
-struct Said {
+struct PostedMessage {
     message: String,
     token: String,
 }
 
 /// Posts three messages in each of many workspaces.
-fn post(site: &Site) -> Vec<Said> {
+fn post(site: &Site) -> Vec<PostedMessage> {
     let service = site.open();
     let call = |token: &str, operation: &str, input: Value| done(&service, token, operation, input);
     let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -83,12 +83,14 @@ fn post(site: &Site) -> Vec<Said> {
         let channel = call(&token, "create_channel", json!({"workspace_id": workspace, "name": "general"}));
         let thread = call(&token, "create_thread", json!({"channel_id": channel["id"], "title": "a task"}));
         let posted = || call(&token, "post_message", json!({"thread_id": thread["id"], "body": "kept"}));
-        (0..3).map(|_| Said { message: text(&posted()["id"]), token: token.clone() }).collect::<Vec<Said>>()
+        (0..3)
+            .map(|_| PostedMessage { message: text(&posted()["id"]), token: token.clone() })
+            .collect::<Vec<PostedMessage>>()
     });
     said.into_iter().flatten().collect()
 }
 
-fn read(server: &Server, said: &Said) -> Value {
+fn read(server: &Server, said: &PostedMessage) -> Value {
     let path = format!("/messages/{}", said.message);
     server.rest.send(Some(&said.token), "GET", &path, &[], None).output()
 }
@@ -115,7 +117,7 @@ fn a_rewrap_that_is_killed_is_whole_and_a_withdrawal_meanwhile_stands() {
             let server = serve(&site, &keys.variables());
             let present = keys.id(round);
             let mut running = begin(&site, &keys);
-            let withdrawn: Vec<Said> = said.split_off(said.len() - 20);
+            let withdrawn: Vec<PostedMessage> = said.split_off(said.len() - 20);
             std::thread::scope(|scope| {
                 scope.spawn(|| {
                     for said in &withdrawn {
@@ -159,7 +161,7 @@ fn a_key_that_a_server_still_has_is_asked_for_again() {
         assert_eq!(rewrap(&site, &keys)["unused"], json!([keys.id(0)]));
         until("the check value", || site.database.number("select count(*) from key_checks") == 2);
         let variables: BTreeMap<&str, String> = keys.only_present().into_iter().collect();
-        let refused = Running::start(
+        let refused = RunningProgram::start(
             site.command("svc-http", &["--listen", "127.0.0.1:0"]).envs(&variables).env("SVC_LOG", "error"),
         );
         let refused = refused.ended();

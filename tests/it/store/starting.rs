@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use svc_core::Engine;
 use svc_tests::database::{TestDatabase, engines};
-use svc_tests::process::{Exited, Running, program, run, until};
+use svc_tests::process::{ExitedProgram, RunningProgram, program, run, until};
 use svc_tests::site::{Site, command};
 use svc_tests::{in_parallel, runtime};
 
@@ -31,10 +31,10 @@ pub const STARTS: [(&str, &[&str]); 5] = [
 pub const VERIFY: (&str, &[&str]) = ("svc", &["verify"]);
 
 /// Starts a program that must refuse to start, and returns its outcome.
-fn refused(site: &Site, (name, arguments): (&str, &[&str]), variables: &[(&str, &str)]) -> Exited {
+fn refused(site: &Site, (name, arguments): (&str, &[&str]), variables: &[(&str, &str)]) -> ExitedProgram {
     let mut command = site.command(name, arguments);
     command.env("SVC_TOKEN", &site.founders.agent).env("SVC_LOG", "error").envs(variables.iter().copied());
-    let outcome = Running::start(&mut command).ended();
+    let outcome = RunningProgram::start(&mut command).ended();
     assert_eq!(outcome.out, "", "{name} {arguments:?}: {outcome:?}");
     assert_eq!(outcome.err.trim_end().lines().count(), 1, "{name} {arguments:?}: {outcome:?}");
     assert!(outcome.err.starts_with(&format!("{name}: ")), "{outcome:?}");
@@ -216,7 +216,7 @@ fn a_first_start_fits_on_a_screen() {
         let database = TestDatabase::on(engine);
         let folder = tempfile::tempdir().unwrap();
         let mut start = command(program("svc-http"), &["--dev", "--listen", "127.0.0.1:0"], &database);
-        let mut server = Running::start(start.arg("--data").arg(folder.path().join("data")));
+        let mut server = RunningProgram::start(start.arg("--data").arg(folder.path().join("data")));
         server.next_line();
         server.signal("TERM");
         let outcome = server.ended();
@@ -443,9 +443,9 @@ fn site_lsn(site: &Site) -> i64 {
 }
 
 /// The sessions of a database, suspended until this is dropped.
-struct Silent(Vec<String>);
+struct SilentSessions(Vec<String>);
 
-impl Silent {
+impl SilentSessions {
     fn sessions(database: &TestDatabase) -> Self {
         let pids = database.rows(
             "select pid from pg_stat_activity where datname = current_database()
@@ -462,7 +462,7 @@ impl Silent {
     }
 }
 
-impl Drop for Silent {
+impl Drop for SilentSessions {
     fn drop(&mut self) {
         self.signal("-CONT");
     }
@@ -478,7 +478,7 @@ fn a_second_signal_ends_a_server_whose_database_does_not_respond() {
     let mut agent = site.mcp_stdio(&site.founders.agent);
     agent.say(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
     agent.next_line();
-    let silent = Silent::sessions(&site.database);
+    let silent = SilentSessions::sessions(&site.database);
     let mut waiting = TcpStream::connect(server.address()).unwrap();
     let request = format!(
         "GET /me HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\n\r\n",

@@ -128,14 +128,14 @@ fn clock_in_health(world: &World) -> String {
 }
 
 /// A world with a claim, a token and a session that end within a day, and a message that is pruned.
-struct Ending {
+struct EndingWorld {
     lease: Value,
     token: String,
     session: Credential,
     message: String,
 }
 
-impl Ending {
+impl EndingWorld {
     fn begun(world: &World) -> Self {
         let channel = world.new_channel("queue");
         let thread = world.new_thread(&channel, "a task");
@@ -170,7 +170,7 @@ const TWO_DAYS: i64 = 2 * 86_400_000_000;
 #[test]
 fn a_clock_that_is_ahead_for_six_seconds_ends_nothing() {
     on_both_engines(|world| {
-        let ending = Ending::begun(world);
+        let ending = EndingWorld::begun(world);
         assert_eq!((ending.live(world), clock_in_health(world)), ([true; 4], "ok".to_owned()));
         step(world, TWO_DAYS);
         assert_eq!(ending.live(world), [true; 4]);
@@ -188,7 +188,7 @@ fn a_clock_that_is_ahead_for_six_seconds_ends_nothing() {
 #[test]
 fn a_clock_that_was_set_ahead_counts_after_a_minute() {
     on_both_engines(|world| {
-        let ending = Ending::begun(world);
+        let ending = EndingWorld::begun(world);
         step(world, TWO_DAYS);
         assert_eq!(ending.live(world), [true; 4]);
         world.clock.advance(Duration::from_secs(59));
@@ -247,7 +247,7 @@ fn a_server_on_postgres_whose_own_machine_is_wrong_ends_nothing_for_others() {
         return;
     }
     let world = &World::open(Engine::Postgres);
-    let ending = Ending::begun(world);
+    let ending = EndingWorld::begun(world);
     let clock = Clock::mock(world.clock.now());
     let other = world.another_service_by(2, clock.clone());
     clock.step(TWO_DAYS);

@@ -4,10 +4,10 @@ use serde_json::json;
 use svc_core::Engine;
 use svc_tests::database::engines;
 use svc_tests::ordeal::tls::TlsServer;
-use svc_tests::process::{Exited, run};
+use svc_tests::process::{ExitedProgram, run};
 use svc_tests::site::Site;
 
-fn verify(site: &Site, url: &str) -> Exited {
+fn verify(site: &Site, url: &str) -> ExitedProgram {
     run(site.command("svc", &["verify"]).env("DATABASE_URL", url))
 }
 

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use serde_json::json;
-use svc_core::ops::{BatchBounds, Begin, FeedState, Subscription};
+use svc_core::ops::{BatchBounds, FeedState, StartPosition, Subscription};
 use svc_core::{Code, Service};
 use svc_tests::{World, in_parallel, on_both_engines, runtime};
 
 use super::subscriptions::{ALL, begin, code, from, lsns, next, now, post, refused};
 
-fn durable(world: &World, name: &str, begin: Begin) -> Subscription {
+fn durable(world: &World, name: &str, begin: StartPosition) -> Subscription {
     let consumer = Some(serde_json::from_value(json!(name)).unwrap());
     Subscription { consumer, ..from(world, begin) }
 }
@@ -30,10 +30,10 @@ fn prune_all(world: &World) -> i64 {
 #[test]
 fn a_durable_subscription_delivers_until_it_is_acknowledged() {
     on_both_engines(|world| {
-        let subscribe = |service: &Service, from: Begin| {
+        let subscribe = |service: &Service, from: StartPosition| {
             begin(service, &world.people.agent, durable(world, "indexer", from)).unwrap().subscriber
         };
-        let mut first = subscribe(&world.service, Begin::Default);
+        let mut first = subscribe(&world.service, StartPosition::Default);
         let begins = world.lsn();
         post(world, "one");
         post(world, "two");
@@ -47,13 +47,13 @@ fn a_durable_subscription_delivers_until_it_is_acknowledged() {
         world.pass(Duration::from_secs(2));
         runtime().block_on(first.next(ALL, Duration::ZERO)).unwrap();
         let other = world.another_service(9);
-        let mut second = subscribe(&other, Begin::Default);
+        let mut second = subscribe(&other, StartPosition::Default);
         assert_eq!(lsns(&next(&mut second).unwrap()), [begins + 2]);
         // The older connection is closed at its next check.
         world.pass(Duration::from_secs(11));
         assert_eq!(code(runtime().block_on(first.next(ALL, Duration::ZERO))), Code::WrongState);
         // In the same process it is closed at once.
-        let mut third = subscribe(&other, Begin::After(begins));
+        let mut third = subscribe(&other, StartPosition::After(begins));
         assert_eq!(code(next(&mut second)), Code::WrongState);
         assert_eq!(lsns(&next(&mut third).unwrap()), [begins + 1, begins + 2], "rewound");
     });
@@ -63,15 +63,15 @@ fn a_durable_subscription_delivers_until_it_is_acknowledged() {
 fn a_consumer_is_not_taken_where_the_log_does_not_have_what_follows() {
     on_both_engines(|world| {
         let subscribe =
-            |from: Begin| begin(&world.service, &world.people.agent, durable(world, "index", from));
+            |from: StartPosition| begin(&world.service, &world.people.agent, durable(world, "index", from));
         // It is the first subscriber of the workspace in this process.
-        let error = refused(subscribe(Begin::After(1_000_000)));
+        let error = refused(subscribe(StartPosition::After(1_000_000)));
         assert_eq!(error.code(), Code::MustRefetch);
         assert_eq!(world.database.number("select count(*) from consumers"), 0);
-        let begun = begin(&world.service, &world.people.admin, from(world, Begin::Default)).unwrap();
+        let begun = begin(&world.service, &world.people.admin, from(world, StartPosition::Default)).unwrap();
         assert_eq!((begun.after_id, begun.room_lsn), (world.lsn(), world.lsn()));
         let mut other = begun.subscriber;
-        let mut held = subscribe(Begin::Default).unwrap().subscriber;
+        let mut held = subscribe(StartPosition::Default).unwrap().subscriber;
         let begins = world.lsn();
         post(world, "one");
         let batch = next(&mut other).unwrap();
@@ -79,19 +79,19 @@ fn a_consumer_is_not_taken_where_the_log_does_not_have_what_follows() {
             (lsns(&batch), batch.room_lsn, batch.state),
             (vec![begins + 1], begins + 1, FeedState::Live)
         );
-        assert_eq!(refused(subscribe(Begin::After(1_000_000))).code(), Code::MustRefetch);
+        assert_eq!(refused(subscribe(StartPosition::After(1_000_000))).code(), Code::MustRefetch);
         world.pass(Duration::from_secs(3));
         assert_eq!(lsns(&next(&mut held).unwrap()), [begins + 1], "it holds the consumer still");
 
         let floor = prune_all(world);
         assert!(floor > begins + 1);
-        for from in [Begin::Default, Begin::After(0), Begin::After(floor - 2)] {
+        for from in [StartPosition::Default, StartPosition::After(0), StartPosition::After(floor - 2)] {
             let error = refused(subscribe(from));
             let problem = serde_json::to_value(error.problem()).unwrap();
             assert_eq!((error.code(), &problem["floor"]), (Code::MustRefetch, &json!(floor)));
         }
         assert_eq!(stands(world, "index"), begins, "a refused connection moves nothing");
-        let mut again = subscribe(Begin::After(floor - 1)).unwrap().subscriber;
+        let mut again = subscribe(StartPosition::After(floor - 1)).unwrap().subscriber;
         world.pass(Duration::from_secs(3));
         assert_eq!(lsns(&now(&mut again).unwrap()).first(), Some(&floor));
     });
@@ -101,14 +101,14 @@ fn a_consumer_is_not_taken_where_the_log_does_not_have_what_follows() {
 fn a_consumer_is_moved_where_its_client_says() {
     on_both_engines(|world| {
         let subscribe =
-            || begin(&world.service, &world.people.agent, durable(world, "index", Begin::Default));
+            || begin(&world.service, &world.people.agent, durable(world, "index", StartPosition::Default));
         let mut subscriber = subscribe().unwrap().subscriber;
         let begins = world.lsn();
         ["one", "two", "three"].iter().for_each(|body| drop(post(world, body)));
         world.pass(Duration::from_secs(3));
         assert_eq!(lsns(&next(&mut subscriber).unwrap()), [begins + 1, begins + 2, begins + 3]);
         subscriber.acknowledge(begins + 2).unwrap();
-        subscriber.go_on(begins).unwrap();
+        subscriber.continue_from(begins).unwrap();
         // Events that were sent before can be acknowledged when they are sent again.
         assert_eq!(lsns(&next(&mut subscriber).unwrap()), [begins + 1, begins + 2, begins + 3]);
         subscriber.put_back();
@@ -116,12 +116,12 @@ fn a_consumer_is_moved_where_its_client_says() {
         assert_eq!(stands(world, "index"), begins);
         assert_eq!(lsns(&next(&mut subscriber).unwrap()), [begins + 1, begins + 2, begins + 3]);
         assert_eq!(subscriber.acknowledge(begins + 4).unwrap_err().code(), Code::Malformed);
-        subscriber.go_on(begins + 2).unwrap();
+        subscriber.continue_from(begins + 2).unwrap();
         assert_eq!(lsns(&next(&mut subscriber).unwrap()), [begins + 3]);
         assert_eq!(stands(world, "index"), begins + 2, "forth too");
-        assert_eq!(subscriber.go_on(world.lsn() + 1).unwrap_err().code(), Code::Malformed);
+        assert_eq!(subscriber.continue_from(world.lsn() + 1).unwrap_err().code(), Code::Malformed);
         prune_all(world);
-        subscriber.go_on(0).unwrap();
+        subscriber.continue_from(0).unwrap();
         assert_eq!(code(now(&mut subscriber)), Code::MustRefetch);
         drop(subscriber);
         assert_eq!(stands(world, "index"), begins + 2, "what is refused moves nothing");
@@ -133,7 +133,8 @@ fn of_those_who_take_a_consumer_at_once_the_last_holds_it() {
     on_both_engines(|world| {
         for _ in 0..10 {
             let mut taken = in_parallel(6, |_| {
-                begin(&world.service, &world.people.agent, durable(world, "index", Begin::Default)).unwrap()
+                begin(&world.service, &world.people.agent, durable(world, "index", StartPosition::Default))
+                    .unwrap()
             });
             let outcomes =
                 taken.iter_mut().map(|begun| now(&mut begun.subscriber).map_err(|error| error.code()));
@@ -150,10 +151,11 @@ fn a_consumer_that_is_busy_learns_that_another_server_has_taken_it() {
         let begins = world.lsn();
         (0..12).for_each(|_| drop(post(world, "a word")));
         world.pass(Duration::from_secs(3));
-        let from_there = durable(world, "index", Begin::After(begins));
+        let from_there = durable(world, "index", StartPosition::After(begins));
         let mut busy = begin(&world.service, &world.people.agent, from_there).unwrap().subscriber;
         let other = world.another_service(9);
-        let _newer = begin(&other, &world.people.agent, durable(world, "index", Begin::Default)).unwrap();
+        let _newer =
+            begin(&other, &world.people.agent, durable(world, "index", StartPosition::Default)).unwrap();
         // Each page looks up its caller again.
         let mut pages = 0;
         let ended = loop {
@@ -175,7 +177,7 @@ fn so_much_is_sent_without_being_acknowledged() {
         let begins = world.lsn();
         in_parallel(4, |_| (0..260).for_each(|_| drop(post(world, "a word"))));
         world.pass(Duration::from_secs(3));
-        let from_there = durable(world, "index", Begin::After(begins));
+        let from_there = durable(world, "index", StartPosition::After(begins));
         let mut subscriber = begin(&world.service, &world.people.agent, from_there).unwrap().subscriber;
         let mut taken = Vec::new();
         loop {
@@ -196,8 +198,9 @@ fn so_much_is_sent_without_being_acknowledged() {
 #[test]
 fn a_member_has_so_many_consumers_and_those_that_nobody_uses_are_removed() {
     on_both_engines(|world| {
-        let subscribe =
-            |token: &str, name: &str| begin(&world.service, token, durable(world, name, Begin::Default));
+        let subscribe = |token: &str, name: &str| {
+            begin(&world.service, token, durable(world, name, StartPosition::Default))
+        };
         let count = || world.database.number("select count(*) from consumers");
         let mut held = subscribe(&world.people.agent, "held").unwrap().subscriber;
         (1..100).for_each(|number| drop(subscribe(&world.people.agent, &format!("c{number}")).unwrap()));

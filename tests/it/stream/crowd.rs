@@ -14,7 +14,7 @@ use svc_core::time::Clock;
 use svc_tests::database::{engines, skipped};
 use svc_tests::in_parallel;
 use svc_tests::ordeal::proxy::Proxy;
-use svc_tests::process::Running;
+use svc_tests::process::RunningProgram;
 use svc_tests::site::{Site, done};
 
 /// The variable with the path of the Python that has the packages of the tests.
@@ -59,7 +59,7 @@ fn a_crowd_misses_nothing_but_what_it_is_told_was_pruned() {
             "stall_secs": if crowd == FEW { 1 } else { 10 }, "seed": 7,
         });
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/py/subscribers.py");
-        let mut clients = Running::start(Command::new(&python).arg(script).arg(config.to_string()));
+        let mut clients = RunningProgram::start(Command::new(&python).arg(script).arg(config.to_string()));
         for _ in 0..rounds {
             in_parallel(WRITERS, |_| {
                 for _ in 0..each {

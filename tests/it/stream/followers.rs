@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use svc_core::op::{RequestHead, Surface};
-use svc_core::ops::{BatchBounds, Begin, FrameForm, Subscriber, Subscription, WAIT_FOR_EVENT, WantedEvents};
+use svc_core::ops::{
+    BatchBounds, FrameForm, StartPosition, Subscriber, Subscription, WAIT_FOR_EVENT, WantedEvents,
+};
 use svc_core::time::Clock;
 use svc_core::{Code, Error, Result, Service};
 use svc_tests::database::engines;
@@ -42,17 +44,17 @@ impl Follower<'_> {
         let last = self.seen.last().copied().unwrap_or(self.begins).max(self.begins);
         let token = self.token.take().filter(|_| self.random.once_in(2) && self.consumer.is_none());
         let begin = match token {
-            Some(token) => Begin::Token(token),
+            Some(token) => StartPosition::Token(token),
             // A consumer begins at its acknowledged position.
-            None if self.consumer.is_some() && !self.seen.is_empty() => Begin::Default,
-            None => Begin::After(last),
+            None if self.consumer.is_some() && !self.seen.is_empty() => StartPosition::Default,
+            None => StartPosition::After(last),
         };
         let wanted: WantedEvents = serde_json::from_value(json!({
             "workspace_id": self.world.id("workspace"), "kind": "MessagePosted",
             "thread_id": self.world.id("thread"),
         }))
         .unwrap();
-        let wanted = Some(wanted).filter(|_| !matches!(begin, Begin::Token(_)));
+        let wanted = Some(wanted).filter(|_| !matches!(begin, StartPosition::Token(_)));
         let consumer = self.consumer.as_ref().map(|name| serde_json::from_value(json!(name)).unwrap());
         let subscription = Subscription { wanted, begin, form: FrameForm::Full, consumer };
         let head = RequestHead {

@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-use svc_core::note::NoteSigner;
+use svc_core::signed_note::NoteSigner;
 use svc_tests::{SIGNS, World, on_both_engines, text};
 
 fn catch_up(world: &World, more: Value) -> Value {

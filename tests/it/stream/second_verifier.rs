@@ -5,8 +5,8 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 use svc_core::id::WorkspaceId;
-use svc_core::note::{NoteSigner, PublicKey};
 use svc_core::ops::{EXPORT_WORKSPACE, ExportWorkspace, Words};
+use svc_core::signed_note::{NoteSigner, PublicKey};
 use svc_core::verify::sign_checkpoint;
 use svc_core::{Database, Engine, verify_export};
 use svc_tests::database::{engines, skipped};

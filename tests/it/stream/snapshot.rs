@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use svc_core::Engine;
-use svc_core::note::NoteSigner;
+use svc_core::signed_note::NoteSigner;
 use svc_core::verify::{ExpectedFound, sign_checkpoint, verify_checkpoint};
 use svc_tests::database::engines;
 use svc_tests::{SIGNS, Setup, World, in_parallel, on_both_engines, text};

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use svc_core::op::{RequestHead, Surface};
 use svc_core::ops::{
-    BatchBounds, Begin, EventBatch, FeedState, FrameForm, Subscribed, Subscriber, Subscription,
-    WAIT_FOR_EVENT, WantedEvents,
+    BatchBounds, BegunSubscription, EventBatch, FeedState, FrameForm, StartPosition, Subscriber,
+    Subscription, WAIT_FOR_EVENT, WantedEvents,
 };
 use svc_core::{Code, Error, Result, Service};
 use svc_tests::database::engines;
@@ -31,11 +31,11 @@ fn wanted(world: &World, more: &Value) -> WantedEvents {
     serde_json::from_value(wanted).unwrap()
 }
 
-pub fn from(world: &World, begin: Begin) -> Subscription {
+pub fn from(world: &World, begin: StartPosition) -> Subscription {
     Subscription { wanted: Some(wanted(world, &json!({}))), begin, form: FrameForm::Full, consumer: None }
 }
 
-pub fn begin(service: &Service, token: &str, subscription: Subscription) -> Result<Subscribed> {
+pub fn begin(service: &Service, token: &str, subscription: Subscription) -> Result<BegunSubscription> {
     runtime().block_on(async {
         let head = RequestHead { peer: Some([127, 0, 0, 1].into()), ..head(token) };
         let admission = WAIT_FOR_EVENT.admit(service, head).await?;
@@ -59,7 +59,7 @@ pub fn code(outcome: Result<EventBatch>) -> Code {
     outcome.map(|batch| lsns(&batch)).unwrap_err().code()
 }
 
-pub fn refused(outcome: Result<Subscribed>) -> Error {
+pub fn refused(outcome: Result<BegunSubscription>) -> Error {
     outcome.map(|begun| begun.after_id).unwrap_err()
 }
 
@@ -100,7 +100,7 @@ fn a_subscriber_gets_what_the_log_lists() {
                     cursor => page = listed(cursor.clone()),
                 }
             }
-            let begun = begin(&world.service, token, from(world, Begin::After(0))).unwrap();
+            let begun = begin(&world.service, token, from(world, StartPosition::After(0))).unwrap();
             let mut taken = all_of(&mut { begun.subscriber });
             for frame in &mut taken {
                 let attribution = frame.as_object_mut().unwrap().remove("attribution").unwrap();
@@ -118,7 +118,7 @@ fn the_same_filter_selects_past_and_live_events() {
         let mut selected = Vec::new();
         for live in [false, true] {
             let filter = wanted(world, &json!({"kind": "MessagePosted", "channel": world.id("channel")}));
-            let from = if live { Begin::Default } else { Begin::After(world.lsn()) };
+            let from = if live { StartPosition::Default } else { StartPosition::After(world.lsn()) };
             let subscription = Subscription { wanted: Some(filter), ..self::from(world, from) };
             let early =
                 live.then(|| begin(&world.service, &world.people.agent, subscription.clone()).unwrap());
@@ -145,12 +145,14 @@ fn the_same_filter_selects_past_and_live_events() {
 #[test]
 fn words_are_opened_when_they_are_delivered() {
     on_both_engines(|world| {
-        let mut live =
-            begin(&world.service, &world.people.agent, from(world, Begin::Default)).unwrap().subscriber;
+        let mut live = begin(&world.service, &world.people.agent, from(world, StartPosition::Default))
+            .unwrap()
+            .subscriber;
         let posted = post(world, "a word");
         // The feed has it before it is withdrawn; the subscriber takes it afterwards.
-        let mut other =
-            begin(&world.service, &world.people.agent, from(world, Begin::Default)).unwrap().subscriber;
+        let mut other = begin(&world.service, &world.people.agent, from(world, StartPosition::Default))
+            .unwrap()
+            .subscriber;
         post(world, "another");
         assert_eq!(frames(&next(&mut other).unwrap())[0]["message"]["body"], "another");
         world.admin("delete_message", json!({"message_id": posted["id"]}));
@@ -166,12 +168,12 @@ fn words_are_opened_when_they_are_delivered() {
 #[test]
 fn lean_frames_have_no_payload_and_no_words() {
     on_both_engines(|world| {
-        let lean = Subscription { form: FrameForm::Lean, ..from(world, Begin::Default) };
+        let lean = Subscription { form: FrameForm::Lean, ..from(world, StartPosition::Default) };
         for mut subscriber in
             [begin(&world.service, &world.people.agent, lean.clone()).unwrap().subscriber, {
                 let before = world.lsn();
                 post(world, "first");
-                let past = Subscription { begin: Begin::After(before), ..lean };
+                let past = Subscription { begin: StartPosition::After(before), ..lean };
                 begin(&world.service, &world.people.agent, past).unwrap().subscriber
             }]
         {
@@ -189,8 +191,9 @@ fn who_leaves_a_channel_gets_nothing_of_it_any_more() {
         let channel = world.new_private_channel("secrets");
         let thread = world.new_thread(&channel, "between us");
         let member = json!({"channel_id": channel, "member_id": world.id("agent")});
-        let mut subscriber =
-            begin(&world.service, &world.people.agent, from(world, Begin::Default)).unwrap().subscriber;
+        let mut subscriber = begin(&world.service, &world.people.agent, from(world, StartPosition::Default))
+            .unwrap()
+            .subscriber;
         let say = |body: &str| world.admin("post_message", json!({"thread_id": thread, "body": body}));
         say("before");
         world.admin("add_channel_member", member.clone());
@@ -214,7 +217,8 @@ fn a_position_that_the_log_does_not_have_must_be_fetched_again() {
     on_both_engines(|world| {
         let workspace = world.id("workspace");
         let beyond = world.lsn() + 1;
-        let error = refused(begin(&world.service, &world.people.agent, from(world, Begin::After(beyond))));
+        let error =
+            refused(begin(&world.service, &world.people.agent, from(world, StartPosition::After(beyond))));
         let problem = serde_json::to_value(error.problem()).unwrap();
         assert_eq!(error.code(), Code::MustRefetch);
         assert_eq!(
@@ -243,8 +247,9 @@ fn a_position_that_the_log_does_not_have_must_be_fetched_again() {
 fn a_broken_log_ends_subscriptions() {
     on_both_engines(|world| {
         let workspace = world.database.id(world.id("workspace"));
-        let mut live =
-            begin(&world.service, &world.people.agent, from(world, Begin::Default)).unwrap().subscriber;
+        let mut live = begin(&world.service, &world.people.agent, from(world, StartPosition::Default))
+            .unwrap()
+            .subscriber;
         let begins = world.lsn();
         post(world, "intact");
         assert_eq!(lsns(&next(&mut live).unwrap()), [begins + 1]);
@@ -254,9 +259,10 @@ fn a_broken_log_ends_subscriptions() {
             ));
         };
         break_at(begins - 1);
-        let mut past = begin(&world.service, &world.people.agent, from(world, Begin::After(begins - 2)))
-            .unwrap()
-            .subscriber;
+        let mut past =
+            begin(&world.service, &world.people.agent, from(world, StartPosition::After(begins - 2)))
+                .unwrap()
+                .subscriber;
         assert_eq!(code(next(&mut past)), Code::EventLogBroken);
         assert_eq!(
             runtime().block_on(live.next(ALL, Duration::ZERO)).unwrap().frames.len(),
@@ -270,21 +276,22 @@ fn a_broken_log_ends_subscriptions() {
 fn as_much_is_sent_ahead_as_there_may_be() {
     for engine in engines() {
         let world = World::with(engine, Setup { replay_max: Some(5), ..Setup::default() });
-        let begun = begin(&world.service, &world.people.admin, from(&world, Begin::After(0))).unwrap();
+        let begun =
+            begin(&world.service, &world.people.admin, from(&world, StartPosition::After(0))).unwrap();
         let mut subscriber = begun.subscriber;
         let batch = next(&mut subscriber).unwrap();
         assert_eq!((lsns(&batch), batch.state), (vec![1, 2, 3, 4, 5], FeedState::Truncated));
         let batch = runtime().block_on(subscriber.next(ALL, Duration::ZERO)).unwrap();
         assert_eq!((lsns(&batch), batch.state), (vec![], FeedState::Truncated));
-        subscriber.go_on(5).unwrap();
+        subscriber.continue_from(5).unwrap();
         assert_eq!(lsns(&next(&mut subscriber).unwrap()), [6, 7, 8, 9, 10]);
-        assert_eq!(subscriber.go_on(world.lsn() + 1).unwrap_err().code(), Code::Malformed);
-        subscriber.go_on(world.lsn() - 1).unwrap();
+        assert_eq!(subscriber.continue_from(world.lsn() + 1).unwrap_err().code(), Code::Malformed);
+        subscriber.continue_from(world.lsn() - 1).unwrap();
         let batch = next(&mut subscriber).unwrap();
         assert_eq!((lsns(&batch), batch.state), (vec![world.lsn()], FeedState::Live));
         // A subscriber that has everything may be sent the same amount again, though more exists when it
         // asks: the tail has the event once another subscriber got it.
-        let here = from(&world, Begin::After(world.lsn()));
+        let here = from(&world, StartPosition::After(world.lsn()));
         let mut other = begin(&world.service, &world.people.admin, here).unwrap().subscriber;
         for _ in 0..7 {
             post(&world, "more");
@@ -298,8 +305,9 @@ fn as_much_is_sent_ahead_as_there_may_be() {
 #[test]
 fn a_batch_that_is_put_back_is_returned_again() {
     on_both_engines(|world| {
-        let mut subscriber =
-            begin(&world.service, &world.people.admin, from(world, Begin::After(0))).unwrap().subscriber;
+        let mut subscriber = begin(&world.service, &world.people.admin, from(world, StartPosition::After(0)))
+            .unwrap()
+            .subscriber;
         let two = |subscriber: &mut Subscriber| {
             lsns(&runtime().block_on(subscriber.next(BatchBounds { events: 2, ..ALL }, LONG)).unwrap())
         };
@@ -316,7 +324,9 @@ fn an_ended_credential_ends_a_silent_subscription() {
         let own = json!({"capabilities": ["event:subscribe", "workspace:read"]});
         let token = world.call(&world.people.agent, "attenuate_token", own).output();
         let mut subscriber =
-            begin(&world.service, &text(&token["secret"]), from(world, Begin::Default)).unwrap().subscriber;
+            begin(&world.service, &text(&token["secret"]), from(world, StartPosition::Default))
+                .unwrap()
+                .subscriber;
         world.admin("revoke_token", json!({"token_id": token["id"]}));
         world.pass(Duration::from_secs(11));
         assert_eq!(code(next(&mut subscriber)), Code::Unauthenticated);
@@ -327,12 +337,13 @@ fn an_ended_credential_ends_a_silent_subscription() {
 fn a_resume_token_goes_on_for_the_same_member_on_any_server() {
     on_both_engines(|world| {
         let filter = wanted(world, &json!({"kind": "MessagePosted"}));
-        let subscription = Subscription { wanted: Some(filter), ..from(world, Begin::Default) };
+        let subscription = Subscription { wanted: Some(filter), ..from(world, StartPosition::Default) };
         let subscriber = begin(&world.service, &world.people.agent, subscription.clone()).unwrap().subscriber;
         let token = subscriber.resume_token(subscriber.position()).unwrap();
         drop(subscriber);
         let posted = post(world, "missed");
-        let resume = Subscription { wanted: None, begin: Begin::Token(token), ..subscription.clone() };
+        let resume =
+            Subscription { wanted: None, begin: StartPosition::Token(token), ..subscription.clone() };
         let other = world.another_service(9);
         let mut again = begin(&other, &world.people.agent, resume.clone()).unwrap().subscriber;
         let frame = frames(&next(&mut again).unwrap()).remove(0);
@@ -349,7 +360,8 @@ fn a_resume_token_goes_on_for_the_same_member_on_any_server() {
 #[test]
 fn what_the_tail_has_is_delivered_without_asking_the_database() {
     on_both_engines(|world| {
-        let begun = || begin(&world.service, &world.people.agent, from(world, Begin::Default)).unwrap();
+        let begun =
+            || begin(&world.service, &world.people.agent, from(world, StartPosition::Default)).unwrap();
         let mut subscribers: Vec<Subscriber> = (0..8).map(|_| begun().subscriber).collect();
         let create = |title: &str| world.new_thread(&world.id("channel").to_string(), title);
         create("who sees the channel is known after this");

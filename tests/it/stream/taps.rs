@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use svc_core::id::WorkspaceId;
-use svc_core::op::{Chore, Feature, Round, Step, Who};
-use svc_core::ops::{Tap, TapPage};
+use svc_core::op::{Chore, ChoreProcesses, ChoreRound, Feature, StepOutcome};
+use svc_core::ops::{ConsumedPage, InternalConsumer};
 use svc_core::{Error, EventFilter, Result};
 use svc_tests::database::engines;
 use svc_tests::{Setup, World};
 
 /// An index of the posted messages, which is written in the transactions that move its position.
-const INDEX: Tap = Tap("test-index");
+const INDEX: InternalConsumer = InternalConsumer("test-index");
 
 const ADD: &str = "insert into indexed (lsn) values ($1)";
 const CLEAR: &str = "delete from indexed";
@@ -29,14 +29,14 @@ fn told(what: String) {
     TOLD.lock().unwrap().push(what);
 }
 
-fn index(round: &Round<'_>) -> Result<Step> {
-    let Some(workspace) = *WORKSPACE.lock().unwrap() else { return Ok(Step::Done) };
+fn index(round: &ChoreRound<'_>) -> Result<StepOutcome> {
+    let Some(workspace) = *WORKSPACE.lock().unwrap() else { return Ok(StepOutcome::Done) };
     let filter = EventFilter::on(Some("MessagePosted"));
     let page = round.read(move |cx| INDEX.read(cx, workspace, &filter))?;
-    let Some(lead) = round.lead()? else { return Ok(Step::Done) };
+    let Some(lead) = round.lead()? else { return Ok(StepOutcome::Done) };
     match page {
-        TapPage::Events { from, up_to, .. } if from == up_to => Ok(Step::Done),
-        TapPage::Events { events, from, up_to } => {
+        ConsumedPage::Events { from, up_to, .. } if from == up_to => Ok(StepOutcome::Done),
+        ConsumedPage::Events { events, from, up_to } => {
             lead.write(workspace, move |cx| {
                 for event in &events {
                     cx.execute(1, ADD, &[&event.lsn])?;
@@ -49,19 +49,19 @@ fn index(round: &Round<'_>) -> Result<Step> {
                 }
                 Ok(())
             })?;
-            Ok(Step::More)
+            Ok(StepOutcome::More)
         }
-        TapPage::Rebuild(position) => {
+        ConsumedPage::Rebuild(position) => {
             told(format!("rebuild after {}", position.lsn));
             lead.write(workspace, move |cx| {
                 cx.execute_any(CLEAR, &[])?;
                 INDEX.begin_at(cx, position)
             })?;
-            Ok(Step::More)
+            Ok(StepOutcome::More)
         }
-        TapPage::Broken(broken) => {
+        ConsumedPage::Broken(broken) => {
             told(format!("broken at {}", broken.lsn));
-            Ok(Step::Done)
+            Ok(StepOutcome::Done)
         }
     }
 }
@@ -71,7 +71,7 @@ fn feature() -> Vec<Feature> {
         name: "test-index",
         every: |_| None,
         lease: Duration::from_secs(5),
-        who: Who::OneLeader,
+        who: ChoreProcesses::OneLeader,
         run: Box::new(index),
     })]
 }
@@ -185,14 +185,14 @@ fn last_event_id(received: &str) -> Option<i64> {
 
 #[test]
 fn a_stream_that_breaks_anywhere_is_resumed_by_the_id_of_its_last_event() {
-    use svc_core::ops::{BatchBounds, Begin, FrameForm, Subscription, WAIT_FOR_EVENT};
+    use svc_core::ops::{BatchBounds, FrameForm, StartPosition, Subscription, WAIT_FOR_EVENT};
     for engine in engines() {
         let world = World::open(engine);
         post(&world, 30);
         let mut received = Vec::new();
         let last = world.lsn();
         for cut in [10, 333, 1000, 1777, 4000, 4001, 9000, usize::MAX] {
-            let begin = Begin::After(received.last().copied().unwrap_or(0));
+            let begin = StartPosition::After(received.last().copied().unwrap_or(0));
             let wanted = serde_json::from_value(json!({"workspace_id": world.id("workspace")})).unwrap();
             let subscription =
                 Subscription { wanted: Some(wanted), begin, form: FrameForm::Full, consumer: None };

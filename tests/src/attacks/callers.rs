@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep};
 
-use super::ground::{Ground, Tally, Team, large_body};
+use super::ground::{AttackGround, AttackTeam, OutcomeTally, large_body};
 use super::wire::{connect, source};
-use crate::client::kept::Kept;
+use crate::client::kept::KeptConnection;
 
 /// Pause of a caller that is over its rate limit, so that it continues as soon as it may.
 const OVER_RATE: Duration = Duration::from_millis(200);
@@ -21,27 +21,27 @@ const REJECTED: Duration = Duration::from_millis(20);
 const LEAST: Duration = Duration::from_millis(1);
 
 /// A request: method, target and body.
-pub type Sent = (Method, String, Option<Value>);
+pub type RequestParts = (Method, String, Option<Value>);
 
 /// Sends requests forever, over `each` connections to each server for each token.
 pub async fn keep_asking(
-    ground: Arc<Ground>,
-    tally: Arc<Tally>,
+    ground: Arc<AttackGround>,
+    tally: Arc<OutcomeTally>,
     tokens: Vec<String>,
     each: usize,
-    request: impl Fn(usize) -> Sent + Clone + Send + 'static,
+    request: impl Fn(usize) -> RequestParts + Clone + Send + 'static,
 ) {
     keep_asking_paced(ground, tally, tokens, each, Duration::ZERO, request).await;
 }
 
 /// Sends requests like [`keep_asking`], but no more than one per `pace` over all connections.
 pub async fn keep_asking_paced(
-    ground: Arc<Ground>,
-    tally: Arc<Tally>,
+    ground: Arc<AttackGround>,
+    tally: Arc<OutcomeTally>,
     tokens: Vec<String>,
     each: usize,
     pace: Duration,
-    request: impl Fn(usize) -> Sent + Clone + Send + 'static,
+    request: impl Fn(usize) -> RequestParts + Clone + Send + 'static,
 ) {
     let mut callers = JoinSet::new();
     let servers = ground.addresses.len();
@@ -78,8 +78,8 @@ pub async fn keep_asking_paced(
 
 /// Sends a request over a connection, which it opens first if necessary, and returns the status.
 async fn ask(
-    ground: &Ground,
-    kept: &mut Option<Kept>,
+    ground: &AttackGround,
+    kept: &mut Option<KeptConnection>,
     number: usize,
     token: &str,
     (method, target, body): (Method, &str, Option<&Value>),
@@ -87,7 +87,7 @@ async fn ask(
     if kept.is_none() {
         let address = ground.address(number);
         let stream = connect(address, source(number)).await.ok()?;
-        *kept = Some(Kept::over(stream, address, token).await.ok()?);
+        *kept = Some(KeptConnection::over(stream, address, token).await.ok()?);
     }
     let answer = kept.as_mut()?.ask(method, target, body).await;
     if answer.is_err() {
@@ -97,21 +97,21 @@ async fn ask(
 }
 
 /// Sends slow reads of a worker who has created much, 128 at once with one token.
-pub async fn expensive_reads(ground: Arc<Ground>, tally: Arc<Tally>) {
+pub async fn expensive_reads(ground: Arc<AttackGround>, tally: Arc<OutcomeTally>) {
     let tokens = ground.attacker.agents[..1].to_vec();
     let request = expensive(&ground);
     keep_asking(ground, tally, tokens, 128, request).await;
 }
 
 /// Exceeds the limit of requests in flight: 9 tokens with 130 slow reads each.
-pub async fn in_flight(ground: Arc<Ground>, tally: Arc<Tally>) {
+pub async fn in_flight(ground: Arc<AttackGround>, tally: Arc<OutcomeTally>) {
     let tokens = ground.attacker.agents[..9].to_vec();
     let request = expensive(&ground);
     keep_asking(ground, tally, tokens, 130, request).await;
 }
 
 /// Returns slow reads, of one kind after another.
-pub fn expensive(ground: &Ground) -> impl Fn(usize) -> Sent + Clone + Send + 'static {
+pub fn expensive(ground: &AttackGround) -> impl Fn(usize) -> RequestParts + Clone + Send + 'static {
     let workspace = ground.attacker.workspace_id.clone();
     let thread = ground.attacker.thread_id.clone();
     let targets = [
@@ -123,7 +123,7 @@ pub fn expensive(ground: &Ground) -> impl Fn(usize) -> Sent + Clone + Send + 'st
 }
 
 /// Posts at full speed as every agent.
-pub async fn writes(ground: Arc<Ground>, tally: Arc<Tally>) {
+pub async fn writes(ground: Arc<AttackGround>, tally: Arc<OutcomeTally>) {
     let body = "more and more of it ".repeat(15);
     let tokens = ground.attacker.agents.clone();
     let request = posting(&ground.attacker, body);
@@ -131,21 +131,21 @@ pub async fn writes(ground: Arc<Ground>, tally: Arc<Tally>) {
 }
 
 /// Posts messages of nearly the maximum size as every agent.
-pub async fn large_writes(ground: Arc<Ground>, tally: Arc<Tally>) {
+pub async fn large_writes(ground: Arc<AttackGround>, tally: Arc<OutcomeTally>) {
     let tokens = ground.attacker.agents.clone();
     let request = posting(&ground.attacker, large_body());
     keep_asking(ground, tally, tokens, 8, request).await;
 }
 
 /// Returns the requests of members who post `body`.
-fn posting(team: &Team, body: String) -> impl Fn(usize) -> Sent + Clone + Send + 'static {
+fn posting(team: &AttackTeam, body: String) -> impl Fn(usize) -> RequestParts + Clone + Send + 'static {
     let target = format!("/threads/{}/messages", team.thread_id);
     let body = json!({"body": body});
     move |_| (Method::POST, target.clone(), Some(body.clone()))
 }
 
 /// Imports copies of the attacker's workspace as new ones, at full speed.
-pub async fn imports(ground: Arc<Ground>, tally: Arc<Tally>) {
+pub async fn imports(ground: Arc<AttackGround>, tally: Arc<OutcomeTally>) {
     let tokens = ground.arms.admins.clone();
     let envelope: Value = serde_json::from_slice(&ground.arms.export).expect("an export");
     let request = move |_| (Method::POST, "/workspaces/import?mode=new".to_owned(), Some(envelope.clone()));
@@ -153,7 +153,7 @@ pub async fn imports(ground: Arc<Ground>, tally: Arc<Tally>) {
 }
 
 /// Opens sessions of the MCP revision that has them, as ten agents.
-pub async fn sessions(ground: Arc<Ground>, tally: Arc<Tally>) {
+pub async fn sessions(ground: Arc<AttackGround>, tally: Arc<OutcomeTally>) {
     let tokens = ground.attacker.agents.clone();
     let request = |_| (Method::POST, "/mcp/streamable".to_owned(), Some(initialize()));
     keep_asking(ground, tally, tokens, 4, request).await;

@@ -18,7 +18,7 @@ use crate::world::text;
 
 /// The amount of data that an attacker prepares.
 #[derive(Clone, Copy, Debug)]
-pub struct Size {
+pub struct AttackSize {
     /// Open threads with a footprint.
     pub threads: usize,
     /// Claimed threads among them.
@@ -31,7 +31,7 @@ pub struct Size {
     pub tasks: usize,
 }
 
-impl Size {
+impl AttackSize {
     /// For benchmarks.
     pub const FULL: Self = Self { threads: 2000, claimed: 40, messages: 20_000, large: 50, tasks: 1500 };
     /// For tests.
@@ -40,7 +40,7 @@ impl Size {
 
 /// A workspace, and its members by their tokens.
 #[derive(Clone, Debug)]
-pub struct Team {
+pub struct AttackTeam {
     pub workspace_id: String,
     pub channel_id: String,
     pub thread_id: String,
@@ -50,7 +50,7 @@ pub struct Team {
     pub agents: Vec<String>,
 }
 
-impl Team {
+impl AttackTeam {
     /// Creates a workspace with this many agents.
     pub fn found(service: &Service, operator: &str, name: &str, agents: usize) -> Self {
         let made = done(service, operator, "create_workspace", json!({"name": name, "admin_handle": "boss"}));
@@ -79,7 +79,7 @@ impl Team {
     }
 
     /// Creates the threads that make reads expensive, in a separate channel, and claims some of them.
-    pub fn add_footprints(&self, service: &Service, size: Size) {
+    pub fn add_footprints(&self, service: &Service, size: AttackSize) {
         let channel = json!({"workspace_id": self.workspace_id, "name": "footprints"});
         let channel = &self.does(service, "create_channel", channel)["id"];
         spread(size.threads, |number| {
@@ -142,20 +142,20 @@ impl Team {
     }
 
     /// Returns the requests that show whether its members are served, each with its sender.
-    pub fn requests(&self) -> [Wanted; 4] {
+    pub fn requests(&self) -> [WantedRequest; 4] {
         let by = |number: usize| self.agents[number % self.agents.len()].clone();
         let message = json!({"body": "is anybody there?"});
         [
-            Wanted::new("me", by(0), Method::GET, "/me".to_owned(), None),
-            Wanted::new("list_threads", by(1), Method::GET, self.threads(), None),
-            Wanted::new(
+            WantedRequest::new("me", by(0), Method::GET, "/me".to_owned(), None),
+            WantedRequest::new("list_threads", by(1), Method::GET, self.threads(), None),
+            WantedRequest::new(
                 "post_message",
                 by(2),
                 Method::POST,
                 format!("/threads/{}/messages", self.thread_id),
                 Some(message),
             ),
-            Wanted::new(
+            WantedRequest::new(
                 "claim_next",
                 by(3),
                 Method::POST,
@@ -173,7 +173,7 @@ impl Team {
 
 /// A request of a member.
 #[derive(Clone, Debug)]
-pub struct Wanted {
+pub struct WantedRequest {
     pub name: &'static str,
     pub token: String,
     pub method: Method,
@@ -181,7 +181,7 @@ pub struct Wanted {
     pub body: Option<Value>,
 }
 
-impl Wanted {
+impl WantedRequest {
     fn new(name: &'static str, token: String, method: Method, target: String, body: Option<Value>) -> Self {
         Self { name, token, method, target, body }
     }
@@ -200,18 +200,18 @@ fn spread(count: usize, work: impl Fn(usize) + Sync) {
 
 /// The setting of an attack.
 #[derive(Clone, Debug)]
-pub struct Ground {
+pub struct AttackGround {
     /// The addresses of the servers, all on one database.
     pub addresses: Vec<SocketAddr>,
-    pub attacker: Team,
-    pub victim: Team,
+    pub attacker: AttackTeam,
+    pub victim: AttackTeam,
     /// The preparations of the attacker.
-    pub arms: Arms,
+    pub arms: AttackSetup,
 }
 
 /// The preparations of an attacker.
 #[derive(Clone, Debug, Default)]
-pub struct Arms {
+pub struct AttackSetup {
     /// Tokens with `token:admin`.
     pub admins: Vec<String>,
     /// A thread whose pages are large.
@@ -222,7 +222,7 @@ pub struct Arms {
     pub victims_export: Bytes,
 }
 
-impl Ground {
+impl AttackGround {
     /// Returns the address of the server that the n-th connection goes to.
     pub fn address(&self, number: usize) -> SocketAddr {
         self.addresses[number % self.addresses.len()]
@@ -231,9 +231,9 @@ impl Ground {
 
 /// The results of an attacker, by outcome.
 #[derive(Debug, Default)]
-pub struct Tally(Mutex<BTreeMap<String, usize>>);
+pub struct OutcomeTally(Mutex<BTreeMap<String, usize>>);
 
-impl Tally {
+impl OutcomeTally {
     /// Counts an outcome, such as a status.
     pub fn add(&self, outcome: impl ToString) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(outcome.to_string()).or_default() += 1;

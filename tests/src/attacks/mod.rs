@@ -17,11 +17,11 @@ use svc_core::Service;
 use tokio::task::JoinHandle;
 
 use crate::runtime;
-use ground::{Arms, Ground, Size, Tally, Team};
+use ground::{AttackGround, AttackSetup, AttackSize, AttackTeam, OutcomeTally};
 
 /// The requirements of an attack beside the attacker's members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Needs {
+pub enum AttackNeeds {
     /// Nothing.
     Nothing,
     /// Threads with footprints, and a thread with many events.
@@ -36,7 +36,7 @@ pub enum Needs {
 
 /// The resource that an attack occupies, beside time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
+pub enum AttackTarget {
     /// Only requests.
     Requests,
     /// WebSocket subscriptions.
@@ -53,57 +53,77 @@ pub struct Attack {
     /// Its name in reports.
     pub name: &'static str,
     /// Its requirements.
-    pub needs: Needs,
+    pub needs: AttackNeeds,
     /// The resource that it occupies.
-    pub target: Target,
+    pub target: AttackTarget,
     /// Variables that lower a limit to what one machine can open.
     pub variables: &'static [(&'static str, &'static str)],
     /// Seconds in which servers that are stopped under the attack must end.
     pub ends_in_secs: u32,
     /// Starts it.
-    pub run: fn(Arc<Ground>, Arc<Tally>) -> Attacking,
+    pub run: fn(Arc<AttackGround>, Arc<OutcomeTally>) -> RunningAttack,
 }
 
 /// An attack that runs until it is dropped.
-pub type Attacking = Pin<Box<dyn Future<Output = ()> + Send>>;
+pub type RunningAttack = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Fewer WebSockets than the default, so that the attack does not need thousands of descriptors.
 const FEW_SOCKETS: &[(&str, &str)] = &[("SVC_MAX_WS_CONNECTIONS", "300")];
 
 /// Every attack.
 pub const ALL: &[Attack] = &[
-    attack("expensive-reads", Needs::Footprints, Target::Requests, |g, t| {
+    attack("expensive-reads", AttackNeeds::Footprints, AttackTarget::Requests, |g, t| {
         Box::pin(callers::expensive_reads(g, t))
     }),
-    attack("in-flight", Needs::Footprints, Target::Requests, |g, t| Box::pin(callers::in_flight(g, t))),
-    attack("writes", Needs::Nothing, Target::Requests, |g, t| Box::pin(callers::writes(g, t))),
-    attack("large-writes", Needs::Nothing, Target::Requests, |g, t| Box::pin(callers::large_writes(g, t))),
-    attack("unread-pages", Needs::LargeThread, Target::Requests, |g, t| Box::pin(streams::pages(g, t))),
+    attack("in-flight", AttackNeeds::Footprints, AttackTarget::Requests, |g, t| {
+        Box::pin(callers::in_flight(g, t))
+    }),
+    attack("writes", AttackNeeds::Nothing, AttackTarget::Requests, |g, t| Box::pin(callers::writes(g, t))),
+    attack("large-writes", AttackNeeds::Nothing, AttackTarget::Requests, |g, t| {
+        Box::pin(callers::large_writes(g, t))
+    }),
+    attack("unread-pages", AttackNeeds::LargeThread, AttackTarget::Requests, |g, t| {
+        Box::pin(streams::pages(g, t))
+    }),
     Attack {
         variables: FEW_SOCKETS,
-        ..attack("handshakes", Needs::Nothing, Target::Sockets, |g, t| Box::pin(places::handshakes(g, t)))
+        ..attack("handshakes", AttackNeeds::Nothing, AttackTarget::Sockets, |g, t| {
+            Box::pin(places::handshakes(g, t))
+        })
     },
     Attack {
         variables: FEW_SOCKETS,
-        ..attack("sockets", Needs::Nothing, Target::Sockets, |g, t| Box::pin(places::sockets(g, t)))
+        ..attack("sockets", AttackNeeds::Nothing, AttackTarget::Sockets, |g, t| {
+            Box::pin(places::sockets(g, t))
+        })
     },
-    attack("mcp-sessions", Needs::Nothing, Target::Sessions, |g, t| Box::pin(callers::sessions(g, t))),
-    attack("stopped-files", Needs::LargeExport, Target::Files, |g, t| Box::pin(places::stopped_files(g, t))),
-    attack("junk-files", Needs::Export, Target::Files, |g, t| Box::pin(places::junk_files(g, t))),
-    attack("unread-exports", Needs::LargeExport, Target::Files, |g, t| Box::pin(streams::exports(g, t))),
-    attack("imports", Needs::Export, Target::Requests, |g, t| Box::pin(callers::imports(g, t))),
-    attack("stopped-bodies", Needs::Nothing, Target::Requests, |g, t| Box::pin(places::stopped_bodies(g, t))),
+    attack("mcp-sessions", AttackNeeds::Nothing, AttackTarget::Sessions, |g, t| {
+        Box::pin(callers::sessions(g, t))
+    }),
+    attack("stopped-files", AttackNeeds::LargeExport, AttackTarget::Files, |g, t| {
+        Box::pin(places::stopped_files(g, t))
+    }),
+    attack("junk-files", AttackNeeds::Export, AttackTarget::Files, |g, t| Box::pin(places::junk_files(g, t))),
+    attack("unread-exports", AttackNeeds::LargeExport, AttackTarget::Files, |g, t| {
+        Box::pin(streams::exports(g, t))
+    }),
+    attack("imports", AttackNeeds::Export, AttackTarget::Requests, |g, t| Box::pin(callers::imports(g, t))),
+    attack("stopped-bodies", AttackNeeds::Nothing, AttackTarget::Requests, |g, t| {
+        Box::pin(places::stopped_bodies(g, t))
+    }),
     Attack {
         ends_in_secs: 2,
-        ..attack("half-heads", Needs::Nothing, Target::Requests, |g, t| Box::pin(places::half_heads(g, t)))
+        ..attack("half-heads", AttackNeeds::Nothing, AttackTarget::Requests, |g, t| {
+            Box::pin(places::half_heads(g, t))
+        })
     },
 ];
 
 const fn attack(
     name: &'static str,
-    needs: Needs,
-    target: Target,
-    run: fn(Arc<Ground>, Arc<Tally>) -> Attacking,
+    needs: AttackNeeds,
+    target: AttackTarget,
+    run: fn(Arc<AttackGround>, Arc<OutcomeTally>) -> RunningAttack,
 ) -> Attack {
     Attack { name, needs, target, variables: &[], ends_in_secs: 15, run }
 }
@@ -111,20 +131,20 @@ const fn attack(
 /// Creates two workspaces and prepares the attack of the first on the second.
 ///
 /// The servers at the addresses are not started yet.
-pub fn prepare(service: &Service, operator: &str, needs: Needs, size: Size) -> Ground {
-    let attacker = Team::found(service, operator, "attacker", 10);
-    let victim = Team::found(service, operator, "victim", 4);
+pub fn prepare(service: &Service, operator: &str, needs: AttackNeeds, size: AttackSize) -> AttackGround {
+    let attacker = AttackTeam::found(service, operator, "attacker", 10);
+    let victim = AttackTeam::found(service, operator, "victim", 4);
     victim.add_tasks(service, size.tasks);
-    let mut arms = Arms::default();
+    let mut arms = AttackSetup::default();
     match needs {
-        Needs::Nothing => {}
-        Needs::Footprints => {
+        AttackNeeds::Nothing => {}
+        AttackNeeds::Footprints => {
             attacker.add_footprints(service, size);
             attacker.add_messages(service, size.messages);
         }
-        Needs::LargeThread => arms.large_thread = attacker.add_large(service, size.large),
-        Needs::Export | Needs::LargeExport => {
-            if needs == Needs::LargeExport {
+        AttackNeeds::LargeThread => arms.large_thread = attacker.add_large(service, size.large),
+        AttackNeeds::Export | AttackNeeds::LargeExport => {
+            if needs == AttackNeeds::LargeExport {
                 attacker.add_large(service, size.large);
             }
             arms.admins = attacker.administrators(service);
@@ -132,26 +152,29 @@ pub fn prepare(service: &Service, operator: &str, needs: Needs, size: Size) -> G
             arms.victims_export = victim.export(service);
         }
     }
-    Ground { addresses: Vec::new(), attacker, victim, arms }
+    AttackGround { addresses: Vec::new(), attacker, victim, arms }
 }
 
 /// A running attack. It ends when this is dropped.
-pub struct Begun {
+pub struct AttackHandle {
     /// Its results so far.
-    pub tally: Arc<Tally>,
+    pub tally: Arc<OutcomeTally>,
     task: JoinHandle<()>,
 }
 
-impl Begun {
+impl AttackHandle {
     /// Starts an attack.
-    pub fn new(run: impl FnOnce(Arc<Ground>, Arc<Tally>) -> Attacking, ground: &Arc<Ground>) -> Self {
-        let tally = Arc::new(Tally::default());
+    pub fn new(
+        run: impl FnOnce(Arc<AttackGround>, Arc<OutcomeTally>) -> RunningAttack,
+        ground: &Arc<AttackGround>,
+    ) -> Self {
+        let tally = Arc::new(OutcomeTally::default());
         let task = runtime().spawn(run(Arc::clone(ground), Arc::clone(&tally)));
         Self { tally, task }
     }
 }
 
-impl Drop for Begun {
+impl Drop for AttackHandle {
     fn drop(&mut self) {
         self.task.abort();
     }

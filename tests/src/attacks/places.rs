@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::ground::{Ground, Tally};
+use super::ground::{AttackGround, OutcomeTally};
 use super::wire::{connect, handshake, head, head_of_json, source, status, text_frame, until_closed};
 
 /// Pause of an attacker before it connects again.
@@ -29,9 +29,9 @@ pub const JUNK_BYTES: usize = 64 << 20;
 
 /// Keeps `count` connections to each server busy with `once`, which is restarted whenever it ends.
 async fn keep<F: Future<Output = Option<()>> + Send>(
-    ground: Arc<Ground>,
+    ground: Arc<AttackGround>,
     count: usize,
-    once: impl Fn(Arc<Ground>, usize, TcpStream) -> F + Clone + Send + 'static,
+    once: impl Fn(Arc<AttackGround>, usize, TcpStream) -> F + Clone + Send + 'static,
 ) {
     let mut holders = JoinSet::new();
     for number in 0..count * ground.addresses.len() {
@@ -50,7 +50,7 @@ async fn keep<F: Future<Output = Option<()>> + Send>(
 }
 
 /// Opens WebSockets without a credential, and then sends nothing.
-pub async fn handshakes(ground: Arc<Ground>, tally: Arc<Tally>) {
+pub async fn handshakes(ground: Arc<AttackGround>, tally: Arc<OutcomeTally>) {
     let once = move |_, _, mut stream: TcpStream| {
         let tally = Arc::clone(&tally);
         async move {
@@ -64,8 +64,8 @@ pub async fn handshakes(ground: Arc<Ground>, tally: Arc<Tally>) {
 }
 
 /// Opens subscriptions of one worker.
-pub async fn sockets(ground: Arc<Ground>, tally: Arc<Tally>) {
-    let once = move |ground: Arc<Ground>, _, mut stream: TcpStream| {
+pub async fn sockets(ground: Arc<AttackGround>, tally: Arc<OutcomeTally>) {
+    let once = move |ground: Arc<AttackGround>, _, mut stream: TcpStream| {
         let tally = Arc::clone(&tally);
         async move {
             let token = &ground.attacker.agents[0];
@@ -82,11 +82,11 @@ pub async fn sockets(ground: Arc<Ground>, tally: Arc<Tally>) {
 }
 
 /// Sends files that stop shortly before their end: two by each of four administrators.
-pub async fn stopped_files(ground: Arc<Ground>, tally: Arc<Tally>) {
+pub async fn stopped_files(ground: Arc<AttackGround>, tally: Arc<OutcomeTally>) {
     let export = ground.arms.export.clone();
     // The bytes up to there are valid.
     let sent = export.slice(..export.len() - 64);
-    let once = move |ground: Arc<Ground>, number: usize, mut stream: TcpStream| {
+    let once = move |ground: Arc<AttackGround>, number: usize, mut stream: TcpStream| {
         let tally = Arc::clone(&tally);
         let sent = sent.clone();
         let length = export.len();
@@ -115,9 +115,9 @@ pub fn asking_to_go_on(head: &str) -> String {
 }
 
 /// Sends bodies of a message by one worker that stop before their end.
-pub async fn stopped_bodies(ground: Arc<Ground>, tally: Arc<Tally>) {
+pub async fn stopped_bodies(ground: Arc<AttackGround>, tally: Arc<OutcomeTally>) {
     let sent = Bytes::from(vec![b' '; BODY_BYTES]);
-    let once = move |ground: Arc<Ground>, _, mut stream: TcpStream| {
+    let once = move |ground: Arc<AttackGround>, _, mut stream: TcpStream| {
         let tally = Arc::clone(&tally);
         let sent = sent.clone();
         async move {
@@ -132,7 +132,12 @@ pub async fn stopped_bodies(ground: Arc<Ground>, tally: Arc<Tally>) {
 }
 
 /// Sends a head and a part of a body, and waits until the server closes the connection.
-async fn send_and_stop(stream: &mut TcpStream, head: String, part: &[u8], tally: &Tally) -> Option<()> {
+async fn send_and_stop(
+    stream: &mut TcpStream,
+    head: String,
+    part: &[u8],
+    tally: &OutcomeTally,
+) -> Option<()> {
     stream.write_all(head.as_bytes()).await.ok()?;
     let (mut reading, mut writing) = stream.split();
     let sending = async {
@@ -153,8 +158,8 @@ async fn send_and_stop(stream: &mut TcpStream, head: String, part: &[u8], tally:
 }
 
 /// Sends files that are not exports, as fast as the server takes them: two by each of four administrators.
-pub async fn junk_files(ground: Arc<Ground>, tally: Arc<Tally>) {
-    let once = move |ground: Arc<Ground>, number: usize, mut stream: TcpStream| {
+pub async fn junk_files(ground: Arc<AttackGround>, tally: Arc<OutcomeTally>) {
+    let once = move |ground: Arc<AttackGround>, number: usize, mut stream: TcpStream| {
         let tally = Arc::clone(&tally);
         async move {
             let admins = &ground.arms.admins;
@@ -196,7 +201,7 @@ pub async fn junk_file(stream: &mut TcpStream, token: &str) -> Option<(u16, usiz
 }
 
 /// Sends heads that stop before their end.
-pub async fn half_heads(ground: Arc<Ground>, tally: Arc<Tally>) {
+pub async fn half_heads(ground: Arc<AttackGround>, tally: Arc<OutcomeTally>) {
     let once = move |_, _, mut stream: TcpStream| {
         let tally = Arc::clone(&tally);
         async move {

@@ -12,21 +12,21 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::ground::{Ground, Tally};
+use super::ground::{AttackGround, OutcomeTally};
 use super::wire::{connect, source};
 
 /// Pause of an attacker before it connects again.
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// Requests large pages as ten agents, 12 on each connection.
-pub async fn pages(ground: Arc<Ground>, tally: Arc<Tally>) {
+pub async fn pages(ground: Arc<AttackGround>, tally: Arc<OutcomeTally>) {
     let target = format!("/threads/{}/messages?limit=500", ground.arms.large_thread);
     let tokens = ground.attacker.agents.clone();
     hold(ground, tally, tokens, 12, target).await;
 }
 
 /// Requests twenty exports.
-pub async fn exports(ground: Arc<Ground>, tally: Arc<Tally>) {
+pub async fn exports(ground: Arc<AttackGround>, tally: Arc<OutcomeTally>) {
     let target = format!("/workspaces/{}/export", ground.attacker.workspace_id);
     let tokens = ground.arms.admins.clone();
     hold(ground, tally, tokens, 5, target).await;
@@ -35,7 +35,13 @@ pub async fn exports(ground: Arc<Ground>, tally: Arc<Tally>) {
 /// Requests `target` of each server forever, `each` times at once with each token.
 ///
 /// It reads no byte of a body.
-async fn hold(ground: Arc<Ground>, tally: Arc<Tally>, tokens: Vec<String>, each: usize, target: String) {
+async fn hold(
+    ground: Arc<AttackGround>,
+    tally: Arc<OutcomeTally>,
+    tokens: Vec<String>,
+    each: usize,
+    target: String,
+) {
     let mut holders = JoinSet::new();
     let servers = ground.addresses.len();
     for number in 0..tokens.len() * servers {
@@ -55,8 +61,8 @@ async fn hold(ground: Arc<Ground>, tally: Arc<Tally>, tokens: Vec<String>, each:
 }
 
 async fn hold_once(
-    ground: &Ground,
-    tally: &Tally,
+    ground: &AttackGround,
+    tally: &OutcomeTally,
     number: usize,
     token: &str,
     each: usize,

@@ -19,10 +19,10 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::{median, percentile, round};
 use crate::attacks::callers::initialize;
-use crate::attacks::ground::{Ground, Size, Wanted};
+use crate::attacks::ground::{AttackGround, AttackSize, WantedRequest};
 use crate::attacks::wire::{connect, handshake, head_of_json, status};
-use crate::attacks::{ALL, Attack, Begun, Target, prepare};
-use crate::client::kept::Kept;
+use crate::attacks::{ALL, Attack, AttackHandle, AttackTarget, prepare};
+use crate::client::kept::KeptConnection;
 use crate::site::{Server, Site};
 use crate::world::SIGNS;
 
@@ -71,7 +71,7 @@ fn endure(engine: Engine, attack: &Attack, servers: usize, span: Duration) -> (V
     let site = Site::found(engine);
     let mut ground = {
         let service = site.open_signing();
-        prepare(&service, &site.founders.admin, attack.needs, Size::FULL)
+        prepare(&service, &site.founders.admin, attack.needs, AttackSize::FULL)
     };
     let mut running: Vec<Server> = (0..servers).map(|_| serve(&site, attack)).collect();
     ground.addresses = running.iter().map(Server::address).collect();
@@ -79,7 +79,7 @@ fn endure(engine: Engine, attack: &Attack, servers: usize, span: Duration) -> (V
     // The first requests fill caches.
     measure(&ground, attack.target, WARM_UP);
     let idle = measure(&ground, attack.target, (span / 4).max(Duration::from_secs(2)));
-    let begun = Begun::new(attack.run, &ground);
+    let begun = AttackHandle::new(attack.run, &ground);
     std::thread::sleep(WARM_UP);
     let attacked = measure(&ground, attack.target, span);
     let memory: Vec<u64> = running.iter().map(|server| peak_mib(server.running.id())).collect();
@@ -161,7 +161,7 @@ fn compare(idle: &Calls, under: &Calls) -> Value {
 }
 
 /// Measures the victim's requests for a while, on a separate thread.
-fn measure(ground: &Arc<Ground>, target: Target, span: Duration) -> Measured {
+fn measure(ground: &Arc<AttackGround>, target: AttackTarget, span: Duration) -> Measured {
     let ground = Arc::clone(ground);
     let measuring = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -185,10 +185,10 @@ fn measure(ground: &Arc<Ground>, target: Target, span: Duration) -> Measured {
 }
 
 /// Repeats one request at all servers in turn.
-async fn ask_until(ground: &Ground, wanted: Wanted, until: Instant) -> (&'static str, Calls) {
+async fn ask_until(ground: &AttackGround, wanted: WantedRequest, until: Instant) -> (&'static str, Calls) {
     let mut calls = Calls::default();
     let mut turns = paced(PACE);
-    let mut open: Vec<Option<Kept>> = ground.addresses.iter().map(|_| None).collect();
+    let mut open: Vec<Option<KeptConnection>> = ground.addresses.iter().map(|_| None).collect();
     for turn in 0.. {
         turns.tick().await;
         if Instant::now() >= until {
@@ -221,14 +221,14 @@ async fn ask_until(ground: &Ground, wanted: Wanted, until: Instant) -> (&'static
     (wanted.name, calls)
 }
 
-async fn keep(ground: &Ground, at: usize, token: &str) -> Option<Kept> {
+async fn keep(ground: &AttackGround, at: usize, token: &str) -> Option<KeptConnection> {
     let address = ground.address(at);
     let stream = victims_connection(ground, at).await?;
-    Kept::over(stream, address, token).await.ok()
+    KeptConnection::over(stream, address, token).await.ok()
 }
 
 /// Returns a connection from the victim's own address.
-async fn victims_connection(ground: &Ground, at: usize) -> Option<TcpStream> {
+async fn victims_connection(ground: &AttackGround, at: usize) -> Option<TcpStream> {
     let own: IpAddr = Ipv4Addr::new(127, 0, 0, 3).into();
     connect(ground.address(at), own).await.ok()
 }
@@ -240,12 +240,16 @@ fn paced(pace: Duration) -> tokio::time::Interval {
 }
 
 /// Uses the resource that is under attack.
-async fn use_until(ground: &Ground, target: Target, until: Instant) -> Option<(&'static str, Calls)> {
+async fn use_until(
+    ground: &AttackGround,
+    target: AttackTarget,
+    until: Instant,
+) -> Option<(&'static str, Calls)> {
     let name = match target {
-        Target::Requests => return None,
-        Target::Sockets => "open_socket",
-        Target::Sessions => "begin_session",
-        Target::Files => "verify_file",
+        AttackTarget::Requests => return None,
+        AttackTarget::Sockets => "open_socket",
+        AttackTarget::Sessions => "begin_session",
+        AttackTarget::Files => "verify_file",
     };
     let mut calls = Calls::default();
     let mut turns = paced(SLOW_PACE);
@@ -257,7 +261,7 @@ async fn use_until(ground: &Ground, target: Target, until: Instant) -> Option<(&
         let begun = Instant::now();
         let outcome = timeout(PATIENCE, use_once(ground, target, turn)).await;
         calls.latencies.push(begun.elapsed());
-        let wanted = if target == Target::Sockets { 101 } else { 200 };
+        let wanted = if target == AttackTarget::Sockets { 101 } else { 200 };
         match outcome {
             Ok(Some(status)) if status == wanted => {}
             other => *calls.failures.entry(format!("{other:?}")).or_default() += 1,
@@ -266,16 +270,16 @@ async fn use_until(ground: &Ground, target: Target, until: Instant) -> Option<(&
     Some((name, calls))
 }
 
-async fn use_once(ground: &Ground, target: Target, turn: usize) -> Option<u16> {
+async fn use_once(ground: &AttackGround, target: AttackTarget, turn: usize) -> Option<u16> {
     let victim = &ground.victim;
-    if target == Target::Sessions {
+    if target == AttackTarget::Sessions {
         let mut kept = keep(ground, turn, &victim.agents[0]).await?;
         let body = initialize().to_string().into();
         let begun = kept.raw(Method::POST, "/mcp/streamable", &HeaderMap::new(), body).await.ok()?;
         return Some(begun.status().as_u16());
     }
     let mut stream = victims_connection(ground, turn).await?;
-    let request = if target == Target::Sockets {
+    let request = if target == AttackTarget::Sockets {
         handshake(Some(&victim.agents[0])).into_bytes()
     } else {
         let file = ground.arms.victims_export.as_ref();
@@ -285,7 +289,7 @@ async fn use_once(ground: &Ground, target: Target, turn: usize) -> Option<u16> {
     status(&mut stream).await
 }
 
-async fn check_health(ground: &Ground, until: Instant) -> BTreeMap<u16, usize> {
+async fn check_health(ground: &AttackGround, until: Instant) -> BTreeMap<u16, usize> {
     let mut seen = BTreeMap::new();
     let mut turns = paced(PACE);
     for turn in 0.. {

@@ -29,17 +29,17 @@ const CYCLES: usize = 100;
 const ROUNDS: usize = 40;
 
 /// A filled workspace and the agent that claims in it.
-pub(super) struct Field {
+pub(super) struct ClaimBench {
     pub stage: Stage,
     pub agent_token: String,
     pub database: TestDatabase,
 }
 
 pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
-    let many = Field::fill(engine, runtime, MANY);
-    let few = Field::fill(engine, runtime, FEW);
+    let many = ClaimBench::fill(engine, runtime, MANY);
+    let few = ClaimBench::fill(engine, runtime, FEW);
     let before = many.stage.service.statement_counts();
-    let sample = |field: &Field| field.sample(runtime, |number, _| claimable(number));
+    let sample = |field: &ClaimBench| field.sample(runtime, |number, _| claimable(number));
     let measured = alternate(pairs, || sample(&many), || sample(&few));
     let re_prepared = many.stage.service.statement_counts().re_prepared - before.re_prepared;
     Finding {
@@ -51,7 +51,7 @@ pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     }
 }
 
-impl Field {
+impl ClaimBench {
     /// Returns an empty workspace.
     pub fn new(engine: Engine, runtime: &Runtime) -> Self {
         let database = TestDatabase::on(engine);

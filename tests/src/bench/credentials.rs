@@ -10,7 +10,7 @@ use std::time::Duration;
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use svc_core::op::{Credential, Request, SESSION_COOKIE, SessionKey, Surface, read_credential};
-use svc_core::{Code, Database, Engine, OpenMode, Options, RateSettings, Service};
+use svc_core::{Code, Database, Engine, OpenMode, RateSettings, Service, ServiceOptions};
 use tokio::runtime::Runtime;
 
 use super::posts::callers;
@@ -25,12 +25,12 @@ const CALLERS: usize = 64;
 
 /// The values of the headers that identify the sender of a request.
 #[derive(Clone)]
-struct Sent {
+struct SenderHeaders {
     authorization: Option<String>,
     cookie: Option<String>,
 }
 
-impl Sent {
+impl SenderHeaders {
     fn bearer(token: &str) -> Self {
         Self { authorization: Some(format!("Bearer {token}")), cookie: None }
     }
@@ -45,16 +45,16 @@ impl Sent {
 }
 
 /// A call that is repeated.
-struct Repeated {
+struct RepeatedCall {
     service: Service,
-    sent: Sent,
+    sent: SenderHeaders,
     operation: &'static str,
     input: Value,
 }
 
 type Call = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-impl Repeated {
+impl RepeatedCall {
     fn calls(self) -> impl Fn(usize, usize) -> Call + Clone + Send + 'static {
         let shared = Arc::new((self, session_key()));
         move |_, _| {
@@ -74,10 +74,10 @@ fn bearer(token: &str) -> Credential {
 }
 
 /// Returns a read of one message.
-fn read(stage: &Stage, service: &Service, sent: Sent) -> Repeated {
+fn read(stage: &Stage, service: &Service, sent: SenderHeaders) -> RepeatedCall {
     let message = stage.call("post_message", json!({"thread_id": stage.thread_id, "body": body(1)}));
     let input = json!({"message_id": message["id"]});
-    Repeated { service: service.clone(), sent, operation: "get_message", input }
+    RepeatedCall { service: service.clone(), sent, operation: "get_message", input }
 }
 
 /// Runs both in alternation. `wanted` is the minimum of their ratio.
@@ -87,7 +87,7 @@ fn compare(
     engine: Engine,
     pairs: usize,
     runtime: &Runtime,
-    (ours, floor): (Repeated, Repeated),
+    (ours, floor): (RepeatedCall, RepeatedCall),
     floor_is: &'static str,
 ) -> Finding {
     let ours = ours.calls();
@@ -107,8 +107,8 @@ pub fn sessions(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     let made = stage.call("create_session", json!({"token": stage.token}));
     let session = made["session_id"].as_str().expect("an id").parse().expect("a session's id");
     let cookie = format!("theme=dark; {SESSION_COOKIE}={}", session_key().cookie(session));
-    let ours = read(&stage, &stage.service, Sent { authorization: None, cookie: Some(cookie) });
-    let floor = read(&stage, &stage.service, Sent::bearer(&stage.token));
+    let ours = read(&stage, &stage.service, SenderHeaders { authorization: None, cookie: Some(cookie) });
+    let floor = read(&stage, &stage.service, SenderHeaders::bearer(&stage.token));
     compare("sessions", 0.9, engine, pairs, runtime, (ours, floor), "the same reads by the token")
 }
 
@@ -135,10 +135,10 @@ pub fn delegated(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
         json!({"grant_id": grant["grant_id"], "expires_in_secs": 3600}),
     ));
     let exchanged = exchanged["secret"].as_str().expect("a secret");
-    let ours = read(&stage, &stage.service, Sent::bearer(exchanged));
-    let floor = Repeated {
+    let ours = read(&stage, &stage.service, SenderHeaders::bearer(exchanged));
+    let floor = RepeatedCall {
         service: stage.service.clone(),
-        sent: Sent::bearer(&stage.token),
+        sent: SenderHeaders::bearer(&stage.token),
         operation: "post_message",
         input: json!({"thread_id": stage.thread_id, "body": body(1)}),
     };
@@ -158,8 +158,8 @@ pub fn limits(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     };
     let often = RateSettings { per_client: most, per_workspace: 0, window: Duration::from_secs(1) };
     let limited = another(database.address(), often);
-    let ours = read(&stage, &limited, Sent::bearer(&stage.token));
-    let floor = read(&stage, &stage.service, Sent::bearer(&stage.token));
+    let ours = read(&stage, &limited, SenderHeaders::bearer(&stage.token));
+    let floor = read(&stage, &stage.service, SenderHeaders::bearer(&stage.token));
     let found =
         compare("limits", 0.9, engine, pairs, runtime, (ours, floor), "the same reads without limits");
     let seldom = RateSettings { per_client: LIMIT, per_workspace: 0, window: Duration::from_secs(36_000) };
@@ -205,7 +205,7 @@ const LIMIT: i64 = 1000;
 
 /// Returns another service on the database, with limits.
 fn another(address: Database, rates: RateSettings) -> Service {
-    let mut options = Options::new(address, [7; 32]);
+    let mut options = ServiceOptions::new(address, [7; 32]);
     (options.mode, options.rates) = (OpenMode::Existing, rates);
     Service::open(options).expect("the service opens")
 }

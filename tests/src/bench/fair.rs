@@ -19,9 +19,9 @@ use tokio::runtime::Runtime;
 use super::load::{Connection, drive_over};
 use super::{Finding, Sample, alternate};
 use crate::attacks::callers::{expensive, keep_asking, keep_asking_paced};
-use crate::attacks::ground::{Ground, Size, Tally, Team};
-use crate::attacks::{Attacking, Begun, Needs, prepare};
-use crate::client::kept::Kept;
+use crate::attacks::ground::{AttackGround, AttackSize, AttackTeam, OutcomeTally};
+use crate::attacks::{AttackHandle, AttackNeeds, RunningAttack, prepare};
+use crate::client::kept::KeptConnection;
 use crate::site::Site;
 
 const SPAN: Duration = Duration::from_secs(3);
@@ -34,10 +34,10 @@ const WANTED: f64 = 0.4;
 /// Measures it on one server.
 pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     let site = Site::found(engine);
-    let size = Size { tasks: 50, ..Size::FULL };
+    let size = AttackSize { tasks: 50, ..AttackSize::FULL };
     let mut ground = {
         let service = site.open();
-        let ground = prepare(&service, &site.founders.admin, Needs::Footprints, size);
+        let ground = prepare(&service, &site.founders.admin, AttackNeeds::Footprints, size);
         ground.attacker.add_tasks(&service, size.tasks);
         ground
     };
@@ -46,8 +46,8 @@ pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     ground.addresses.push(server.address());
     let ground = Arc::new(ground);
     let victim = || drive(&ground, runtime);
-    let under = |attack: fn(Arc<Ground>, Arc<Tally>) -> Attacking| {
-        let attacking = Begun::new(attack, &ground);
+    let under = |attack: fn(Arc<AttackGround>, Arc<OutcomeTally>) -> RunningAttack| {
+        let attacking = AttackHandle::new(attack, &ground);
         std::thread::sleep(SPAN / 6);
         let sample = victim();
         eprintln!("the attacker: {}", attacking.tally.report());
@@ -71,7 +71,7 @@ pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
 }
 
 /// Returns a function for the n-th request of a member of a team.
-fn request(team: &Team) -> impl Fn(usize) -> (Method, String, Option<Value>) + Clone + Send + 'static {
+fn request(team: &AttackTeam) -> impl Fn(usize) -> (Method, String, Option<Value>) + Clone + Send + 'static {
     let threads = team.threads();
     let messages = format!("/threads/{}/messages", team.thread_id);
     move |turn| match turn % 3 {
@@ -81,7 +81,7 @@ fn request(team: &Team) -> impl Fn(usize) -> (Method, String, Option<Value>) + C
     }
 }
 
-fn at_full_limits(ground: Arc<Ground>, tally: Arc<Tally>) -> Attacking {
+fn at_full_limits(ground: Arc<AttackGround>, tally: Arc<OutcomeTally>) -> RunningAttack {
     let tokens = ground.attacker.agents[..4].to_vec();
     let request = expensive(&ground);
     let requests = u32::try_from(WORKSPACE_RATE_LIMIT_MAX).unwrap_or(u32::MAX);
@@ -89,24 +89,24 @@ fn at_full_limits(ground: Arc<Ground>, tally: Arc<Tally>) -> Attacking {
     Box::pin(keep_asking_paced(ground, tally, tokens, ATTACKERS, pace, request))
 }
 
-fn without_limits(ground: Arc<Ground>, tally: Arc<Tally>) -> Attacking {
+fn without_limits(ground: Arc<AttackGround>, tally: Arc<OutcomeTally>) -> RunningAttack {
     let tokens = ground.attacker.agents[..4].to_vec();
     let request = request(&ground.attacker);
     Box::pin(keep_asking(ground, tally, tokens, ATTACKERS, request))
 }
 
-fn drive(ground: &Ground, runtime: &Runtime) -> Sample {
+fn drive(ground: &AttackGround, runtime: &Runtime) -> Sample {
     let next = request(&ground.victim);
     let open = async |connection: usize| {
         let token = &ground.victim.agents[connection % ground.victim.agents.len()];
-        let kept = Kept::open(ground.address(0), token).await.expect("a connection");
+        let kept = KeptConnection::open(ground.address(0), token).await.expect("a connection");
         Member { kept, next: next.clone() }
     };
     drive_over(runtime, CONNECTIONS, SPAN, open)
 }
 
 struct Member<N> {
-    kept: Kept,
+    kept: KeptConnection,
     next: N,
 }
 

@@ -39,20 +39,20 @@ impl Event for MessagePosted {
 }
 
 /// The parts of a post that are prepared before the database: id, key, ciphertext.
-struct Prepared {
+struct PreparedPost {
     id: MessageId,
     key: MessageKey,
     sealed: Vec<u8>,
     event: MessagePosted,
 }
 
-fn prepare(stage: &Stage, sealer: &Sealer, entropy: &Entropy, now: Time, number: usize) -> Prepared {
+fn prepare(stage: &Stage, sealer: &Sealer, entropy: &Entropy, now: Time, number: usize) -> PreparedPost {
     let id: MessageId = entropy.id(now).expect("an id");
     let key = sealer.new_key().expect("a key");
     let plaintext = format!("{{\"body\":\"{}\",\"metadata\":{{}}}}", body(number));
     let sealed = sealer.seal(&key, id, "words", 0, plaintext.as_bytes()).expect("a sealed body");
     let text = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, &sealed);
-    Prepared {
+    PreparedPost {
         id,
         key,
         sealed,
@@ -61,17 +61,17 @@ fn prepare(stage: &Stage, sealer: &Sealer, entropy: &Entropy, now: Time, number:
 }
 
 /// The open key tree of the bare loop's current key segment, renewed with each segment as in the core.
-struct Shelf {
+struct SegmentTree {
     tree: KeyTree,
     entropy: Entropy,
 }
 
-impl Shelf {
+impl SegmentTree {
     fn start(entropy: &Entropy) -> Self {
         Self { tree: KeyTree::grow(entropy).expect("a tree"), entropy: entropy.clone() }
     }
 
-    fn wrap(&mut self, stage: &Stage, post: &Prepared, lsn: i64) -> Vec<u8> {
+    fn wrap(&mut self, stage: &Stage, post: &PreparedPost, lsn: i64) -> Vec<u8> {
         if lsn % LEAVES == 0 {
             *self = Self::start(&self.entropy);
         }
@@ -89,18 +89,18 @@ impl Shelf {
 /// The end of the bare loop's own log.
 ///
 /// The loop writes to its own workspace's copy of the rows, in its own file.
-struct Head {
+struct LogHead {
     lsn: i64,
     hash: [u8; 32],
     audit_seq: i64,
 }
 
-impl Head {
+impl LogHead {
     fn start() -> Self {
         Self { lsn: 0, hash: genesis(), audit_seq: 0 }
     }
 
-    fn append(&mut self, stage: &Stage, post: &Prepared, now: Time) -> ([u8; 32], String) {
+    fn append(&mut self, stage: &Stage, post: &PreparedPost, now: Time) -> ([u8; 32], String) {
         let prev = self.hash;
         let subject = Subject::thread(stage.channel_id, stage.thread_id).about(stage.admin_id);
         self.lsn += 1;
@@ -166,8 +166,8 @@ pub fn sqlite_posts(stage: &Stage, file: &Path, span: Duration) -> Sample {
     let metadata = audit_metadata(stage);
     let sealer = Sealer::new([7; 32], &[], entropy.clone());
     let [workspace, channel, thread, author] = ids(stage).map(|id| id.as_bytes().to_vec());
-    let mut head = Head::start();
-    let mut shelf = Shelf::start(&entropy);
+    let mut head = LogHead::start();
+    let mut shelf = SegmentTree::start(&entropy);
     let begun = Instant::now();
     let mut number = 0;
     while begun.elapsed() < span {
@@ -258,7 +258,7 @@ async fn postgres_connection(config: tokio_postgres::Config, stage: Stage, span:
     let sealer = Sealer::new([7; 32], &[], entropy.clone());
     let [workspace, channel, thread, author] = ids(&stage);
     let secret = stage.secret_hash().to_vec();
-    let mut shelf = Shelf::start(&entropy);
+    let mut shelf = SegmentTree::start(&entropy);
     let begun = Instant::now();
     let mut latencies = Vec::new();
     while begun.elapsed() < span {
@@ -269,7 +269,7 @@ async fn postgres_connection(config: tokio_postgres::Config, stage: Stage, span:
         let row = client.query_one(&lock, &[&workspace]).await.expect("a head");
         let hash: Vec<u8> = row.get(1);
         let mut head =
-            Head { lsn: row.get(0), hash: hash.try_into().expect("32 bytes"), audit_seq: row.get(2) };
+            LogHead { lsn: row.get(0), hash: hash.try_into().expect("32 bytes"), audit_seq: row.get(2) };
         client.query_one(&token, &[&secret]).await.expect("a token");
         client.query_one(&place, &[&thread]).await.expect("a place");
         let (prev, payload) = head.append(&stage, &post, at);

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use svc_core::Engine;
 use tokio::runtime::Runtime;
 
-use super::claims::{Field, create};
+use super::claims::{ClaimBench, create};
 use super::{Finding, Sample, alternate};
 
 const MANY: usize = 10_000;
@@ -33,8 +33,8 @@ pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     }
 }
 
-fn fill(engine: Engine, runtime: &Runtime, live: usize) -> Field {
-    let field = Field::new(engine, runtime);
+fn fill(engine: Engine, runtime: &Runtime, live: usize) -> ClaimBench {
+    let field = ClaimBench::new(engine, runtime);
     create(runtime, &field.stage, live, |number| {
         let path = format!("crates/c{}/src/f{number}.rs", number % 97);
         json!({"footprint": {"repo": "acme/app", "items": [
@@ -59,7 +59,7 @@ fn paths() -> impl Iterator<Item = String> {
 }
 
 /// Returns the time of one scan of all live claims, on SQLite: the median of a few.
-fn naive_scan(field: &Field) -> Option<Duration> {
+fn naive_scan(field: &ClaimBench) -> Option<Duration> {
     let file = field.database.file()?;
     let conn = rusqlite::Connection::open(file).expect("the database");
     let mut live = conn
@@ -96,7 +96,7 @@ fn overlaps(item: &Value, path: &str) -> bool {
     path.starts_with(&prefix) || prefix.starts_with(&path)
 }
 
-fn sample(field: &Field, runtime: &Runtime) -> Sample {
+fn sample(field: &ClaimBench, runtime: &Runtime) -> Sample {
     let items: Vec<Value> = paths().map(|path| json!({"kind": "path", "value": path})).collect();
     let footprint = json!({"repo": "acme/app", "items": items});
     let input = json!({"workspace_id": field.stage.workspace_id, "footprint": footprint});

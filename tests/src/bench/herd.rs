@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use svc_core::Engine;
 use tokio::runtime::Runtime;
 
-use super::claims::{Field, create};
+use super::claims::{ClaimBench, create};
 use super::{Finding, alternate};
 
 const MANY: usize = 100_000;
@@ -18,7 +18,7 @@ const FEW: usize = 1_000;
 pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     let many = fill(engine, runtime, MANY);
     let few = fill(engine, runtime, FEW);
-    let sample = |field: &Field| {
+    let sample = |field: &ClaimBench| {
         field.sample(runtime, |_, footprint| match footprint {
             Value::Null => json!({}),
             footprint => json!({"footprint": footprint}),
@@ -33,8 +33,8 @@ pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     }
 }
 
-fn fill(engine: Engine, runtime: &Runtime, waiting: usize) -> Field {
-    let field = Field::new(engine, runtime);
+fn fill(engine: Engine, runtime: &Runtime, waiting: usize) -> ClaimBench {
+    let field = ClaimBench::new(engine, runtime);
     let workspace = &field.stage.workspace_id;
     let slot = json!({"workspace_id": workspace, "slot": "gpu", "capacity": 1});
     field.stage.call("set_slot_capacity", slot);

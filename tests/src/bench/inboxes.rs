@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use svc_core::op::MailSettings;
-use svc_core::{Engine, Options};
+use svc_core::{Engine, ServiceOptions};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 
@@ -37,7 +37,7 @@ pub fn fanout(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
         open_ways(&stage, database, tokens, runtime);
         stage
     });
-    let mut floor = Floor::of(&bare, &other, runtime);
+    let mut floor = InboxFloor::of(&bare, &other, runtime);
     let measured = alternate(
         pairs,
         || {
@@ -66,7 +66,7 @@ pub fn fanout(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
 }
 
 /// Enables mail and push in a service.
-fn notify(options: &mut Options) {
+fn notify(options: &mut ServiceOptions) {
     let public_url = "https://svc.example.org".to_owned();
     options.settings.mail = Some(MailSettings { delay: Duration::from_secs(120), public_url });
     options.settings.vapid_public_key = Some(push_service::public_key());
@@ -175,20 +175,20 @@ fn rate(begun: Instant) -> Sample {
 }
 
 /// The inbox items of a round, and a connection that inserts them.
-struct Floor {
-    conn: Bare,
+struct InboxFloor {
+    conn: BareInsert,
     /// The positions of the posts.
     lsns: Vec<i64>,
 }
 
-enum Bare {
+enum BareInsert {
     Sqlite(Connection),
     Postgres(tokio_postgres::Client, tokio_postgres::Statement),
 }
 
 const INSERT: &str = "insert into inbox select * from kept where lsn = $1";
 
-impl Floor {
+impl InboxFloor {
     /// Makes the service create the items of a round, and keeps them.
     fn of(stage: &Stage, database: &TestDatabase, runtime: &Runtime) -> Self {
         database.execute(NO_ITEMS);
@@ -207,12 +207,12 @@ impl Floor {
                      pragma temp_store = memory; pragma cache_size = -65536;",
                 )
                 .expect("settings");
-                Bare::Sqlite(conn)
+                BareInsert::Sqlite(conn)
             }
             Engine::Postgres => runtime.block_on(async {
                 let client = database.connect().await;
                 let insert = client.prepare(INSERT).await.expect("a statement");
-                Bare::Postgres(client, insert)
+                BareInsert::Postgres(client, insert)
             }),
         };
         Self { conn, lsns }
@@ -222,11 +222,11 @@ impl Floor {
     fn insert(&mut self, runtime: &Runtime) {
         for lsn in &self.lsns {
             let rows = match &self.conn {
-                Bare::Sqlite(conn) => {
+                BareInsert::Sqlite(conn) => {
                     let mut insert = conn.prepare_cached(INSERT).expect("a statement");
                     u64::try_from(insert.execute([lsn]).expect("new rows")).expect("a number of rows")
                 }
-                Bare::Postgres(client, insert) => {
+                BareInsert::Postgres(client, insert) => {
                     runtime.block_on(client.execute(insert, &[lsn])).expect("new rows")
                 }
             };

@@ -30,7 +30,7 @@ const SPAN: Duration = Duration::from_millis(1000);
 
 /// The compared calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Compared {
+pub enum ComparedCalls {
     /// A read that uses only the cache of credentials.
     Whoami,
     /// A read of the context of a thread.
@@ -41,7 +41,7 @@ pub enum Compared {
     Tools,
 }
 
-impl Compared {
+impl ComparedCalls {
     fn name(self) -> &'static str {
         match self {
             Self::Whoami => "mcp-whoami",
@@ -54,7 +54,7 @@ impl Compared {
 
 /// The transport of the calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Carrier {
+pub enum CallTransport {
     /// HTTP.
     Http,
     /// Standard input and output.
@@ -63,8 +63,8 @@ pub enum Carrier {
 
 /// Runs both in alternation, over `connections` connections each.
 pub fn run(
-    compared: Compared,
-    carrier: Carrier,
+    compared: ComparedCalls,
+    carrier: CallTransport,
     engine: Engine,
     pairs: usize,
     connections: usize,
@@ -77,26 +77,26 @@ pub fn run(
     let token = &stage.token;
     let thread = json!(stage.thread_id);
     let (tool, arguments) = match compared {
-        Compared::Whoami => ("whoami", json!({})),
-        Compared::Context => ("get_thread_context", json!({"thread_id": thread})),
-        Compared::Post => ("post_message", json!({"thread_id": thread, "body": body(1)})),
-        Compared::Tools => ("", json!({})),
+        ComparedCalls::Whoami => ("whoami", json!({})),
+        ComparedCalls::Context => ("get_thread_context", json!({"thread_id": thread})),
+        ComparedCalls::Post => ("post_message", json!({"thread_id": thread, "body": body(1)})),
+        ComparedCalls::Tools => ("", json!({})),
     };
     let id = thread.as_str().unwrap_or_default();
     let (method, params) = match compared {
-        Compared::Tools => ("tools/list", json!({})),
+        ComparedCalls::Tools => ("tools/list", json!({})),
         _ => ("tools/call", json!({"name": tool, "arguments": arguments})),
     };
     let said = message(method, params);
     let ours = post("/mcp", token, &mcp_headers(method, tool), &said);
     let (floor, floor_address) = match compared {
-        Compared::Tools => {
+        ComparedCalls::Tools => {
             let list = runtime.block_on(async { first_answer(address, &ours).await });
             (post("/mcp", token, "", &json!({})), constant(list))
         }
-        Compared::Whoami => (get_bytes("/me", token), address),
-        Compared::Context => (get_bytes(&format!("/threads/{id}/context"), token), address),
-        Compared::Post => {
+        ComparedCalls::Whoami => (get_bytes("/me", token), address),
+        ComparedCalls::Context => (get_bytes(&format!("/threads/{id}/context"), token), address),
+        ComparedCalls::Post => {
             (post(&format!("/threads/{id}/messages"), token, "", &json!({"body": body(1)})), address)
         }
     };
@@ -104,14 +104,14 @@ pub fn run(
     let pairs = alternate(
         pairs,
         || match carrier {
-            Carrier::Http => drive(runtime, address, connections, SPAN, same(&ours)),
-            Carrier::Pipe => drive_over(runtime, connections, SPAN, async |_| {
-                Lines::open(&stage.service, token, line.clone())
+            CallTransport::Http => drive(runtime, address, connections, SPAN, same(&ours)),
+            CallTransport::Pipe => drive_over(runtime, connections, SPAN, async |_| {
+                ServerPipe::open(&stage.service, token, line.clone())
             }),
         },
         || drive(runtime, floor_address, connections, SPAN, same(&floor)),
     );
-    let is_list = compared == Compared::Tools;
+    let is_list = compared == ComparedCalls::Tools;
     let floor_is = if is_list { "a bare hyper server that sends these bytes" } else { "the same over REST" };
     let extra = json!({"wanted": if is_list { 0.6 } else { 0.8 }, "connections": connections,
                        "carrier": format!("{carrier:?}").to_lowercase()});
@@ -119,14 +119,14 @@ pub fn run(
 }
 
 /// A pipe to a separate server.
-struct Lines {
+struct ServerPipe {
     request: Vec<u8>,
     to_server: pipe::Sender,
     from_server: BufReader<pipe::Receiver>,
     answer: Vec<u8>,
 }
 
-impl Lines {
+impl ServerPipe {
     /// Serves the bearer of a token, who repeats one request.
     fn open(service: &Service, token: &str, request: Vec<u8>) -> Self {
         let (to_server, reads) = pipe::pipe().expect("a pipe");
@@ -137,7 +137,7 @@ impl Lines {
     }
 }
 
-impl Connection for Lines {
+impl Connection for ServerPipe {
     async fn exchange(&mut self, _: usize) {
         self.to_server.write_all(&self.request).await.expect("the server reads");
         self.answer.clear();

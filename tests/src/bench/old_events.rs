@@ -6,9 +6,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use svc_core::chain::Link;
-use svc_core::note::NoteSigner;
+use svc_core::signed_note::NoteSigner;
 use svc_core::time::{Clock, Time};
-use svc_core::{Attribution, Event, OpenMode, Options, RateSettings, Service, Subject};
+use svc_core::{Attribution, Event, OpenMode, RateSettings, Service, ServiceOptions, Subject};
 
 use super::stage::Stage;
 use crate::database::TestDatabase;
@@ -91,7 +91,7 @@ fn number(value: &Value) -> i64 {
 fn reopened(database: &TestDatabase, stage: Stage) -> Stage {
     let Stage { service, token, workspace_id, admin_id, channel_id, thread_id } = stage;
     drop(service);
-    let mut options = Options::new(database.address(), [7; 32]);
+    let mut options = ServiceOptions::new(database.address(), [7; 32]);
     options.mode = OpenMode::Existing;
     options.rates = RateSettings { per_client: 0, per_workspace: 0, ..RateSettings::default() };
     options.settings.signer = Some(NoteSigner::new(&SIGNS));

@@ -16,7 +16,7 @@ use tokio::runtime::Runtime;
 use tokio_postgres::NoTls;
 use uuid::Uuid;
 
-use super::claims::{Field, create, cycle};
+use super::claims::{ClaimBench, create, cycle};
 use super::{Finding, Sample, alternate, processor_time};
 
 /// Threads that are created first.
@@ -27,12 +27,12 @@ const CYCLES: usize = 5_000;
 const UNDER_SNAPSHOT: usize = 20_000;
 
 pub fn run(callers: usize, pairs: usize, runtime: &Runtime) -> Finding {
-    let field = Field::new(Engine::Postgres, runtime);
+    let field = ClaimBench::new(Engine::Postgres, runtime);
     create(runtime, &field.stage, CREATED, |_| json!({}));
     let fresh = cycles(&field, runtime, callers, CYCLES);
     field.database.execute("analyze");
-    let floor = Floor::fill(&field, runtime, callers);
-    let usual = |field: &Field| {
+    let floor = BareQueue::fill(&field, runtime, callers);
+    let usual = |field: &ClaimBench| {
         create(runtime, &field.stage, CYCLES, |_| json!({}));
         cycles(field, runtime, callers, CYCLES)
     };
@@ -57,7 +57,7 @@ pub fn run(callers: usize, pairs: usize, runtime: &Runtime) -> Finding {
 }
 
 /// Runs `count` cycles from `callers` callers.
-fn cycles(field: &Field, runtime: &Runtime, callers: usize, count: usize) -> Sample {
+fn cycles(field: &ClaimBench, runtime: &Runtime, callers: usize, count: usize) -> Sample {
     let stage = field.stage.clone();
     let token = field.agent_token.clone();
     measured(runtime, callers, count, move |_| {
@@ -110,10 +110,10 @@ fn measured<F: Future<Output = ()> + Send>(
 }
 
 /// A bare queue in the same database, and the connections of its callers.
-struct Floor(Arc<Vec<Popper>>);
+struct BareQueue(Arc<Vec<QueueConnection>>);
 
 /// One connection with its prepared statements.
-struct Popper {
+struct QueueConnection {
     channel_id: Uuid,
     client: tokio_postgres::Client,
     pop: tokio_postgres::Statement,
@@ -142,8 +142,8 @@ const COMPLETE: &str = "
     update bare_queue set result = $3, assignee_id = null, lease_id = null, expires_at = null
     where id = $1 and lease_id = $2";
 
-impl Floor {
-    fn fill(field: &Field, runtime: &Runtime, callers: usize) -> Self {
+impl BareQueue {
+    fn fill(field: &ClaimBench, runtime: &Runtime, callers: usize) -> Self {
         let url = field.database.url();
         runtime.block_on(async {
             let client = connect(&url).await;
@@ -158,7 +158,7 @@ impl Floor {
                 let client = connect(&url).await;
                 let pop = client.prepare(POP).await.expect("a statement");
                 let complete = client.prepare(COMPLETE).await.expect("a statement");
-                poppers.push(Popper { channel_id, client, pop, complete });
+                poppers.push(QueueConnection { channel_id, client, pop, complete });
             }
             Self(Arc::new(poppers))
         })
@@ -173,7 +173,7 @@ impl Floor {
     }
 }
 
-impl Popper {
+impl QueueConnection {
     async fn cycle(&self) {
         let member = Uuid::now_v7();
         let lease = Uuid::now_v7();

@@ -5,7 +5,7 @@ use std::pin::pin;
 
 use futures_util::StreamExt as _;
 use futures_util::future::try_join_all;
-use rusqlite::types::Value as Stored;
+use rusqlite::types::Value as StoredValue;
 use svc_core::Engine;
 use tokio::runtime::Runtime;
 use tokio_postgres::types::private::BytesMut;
@@ -18,8 +18,8 @@ const ROWS: usize = 500;
 
 /// The rows of some tables.
 pub enum Rows {
-    Sqlite(Vec<(String, Vec<Vec<Stored>>)>),
-    Postgres(Vec<(String, Vec<Vec<Sent>>)>),
+    Sqlite(Vec<(String, Vec<Vec<StoredValue>>)>),
+    Postgres(Vec<(String, Vec<Vec<WireColumn>>)>),
 }
 
 impl Rows {
@@ -36,7 +36,7 @@ impl Rows {
                     let mut rows = Vec::new();
                     while let Some(row) = stream.next().await {
                         let row = row.expect("a row");
-                        rows.push((0..row.len()).map(|at| row.get::<_, Sent>(at)).collect::<Vec<_>>());
+                        rows.push((0..row.len()).map(|at| row.get::<_, WireColumn>(at)).collect::<Vec<_>>());
                     }
                     read.push((insert(table, rows.first().map_or(1, Vec::len), '$'), rows));
                 }
@@ -88,7 +88,7 @@ impl Rows {
     }
 }
 
-fn read_sqlite(database: &TestDatabase, table: &str) -> (String, Vec<Vec<Stored>>) {
+fn read_sqlite(database: &TestDatabase, table: &str) -> (String, Vec<Vec<StoredValue>>) {
     let conn = database.connect_sqlite();
     let mut statement = conn.prepare(&format!("select * from {table}")).expect("a statement");
     let width = statement.column_count();
@@ -104,9 +104,9 @@ fn insert(table: &str, width: usize, sign: char) -> String {
 
 /// A column in the wire format of Postgres; `None` is null.
 #[derive(Debug)]
-pub struct Sent(Option<Vec<u8>>);
+pub struct WireColumn(Option<Vec<u8>>);
 
-impl<'a> FromSql<'a> for Sent {
+impl<'a> FromSql<'a> for WireColumn {
     fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn Error + Sync + Send>> {
         Ok(Self(Some(raw.to_vec())))
     }
@@ -120,7 +120,7 @@ impl<'a> FromSql<'a> for Sent {
     }
 }
 
-impl ToSql for Sent {
+impl ToSql for WireColumn {
     fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
         let Some(bytes) = &self.0 else { return Ok(IsNull::Yes) };
         out.extend_from_slice(bytes);

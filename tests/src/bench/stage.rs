@@ -3,10 +3,10 @@
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use svc_core::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
-use svc_core::note::NoteSigner;
 use svc_core::op::{Request, Surface};
+use svc_core::signed_note::NoteSigner;
 use svc_core::time::Clock;
-use svc_core::{Engine, OpenMode, Options, RateSettings, Service};
+use svc_core::{Engine, OpenMode, RateSettings, Service, ServiceOptions};
 
 use crate::database::TestDatabase;
 use crate::world::SIGNS;
@@ -42,8 +42,8 @@ impl Stage {
     }
 
     /// Sets a service up on `database` with changed options.
-    pub fn build_where(database: &TestDatabase, change: impl FnOnce(&mut Options)) -> Self {
-        let mut options = Options::new(database.address(), [7; 32]);
+    pub fn build_where(database: &TestDatabase, change: impl FnOnce(&mut ServiceOptions)) -> Self {
+        let mut options = ServiceOptions::new(database.address(), [7; 32]);
         options.mode = OpenMode::Create;
         let signer = NoteSigner::new(&SIGNS);
         options.settings.known_keys = vec![signer.public()];

@@ -32,14 +32,14 @@ const FIRST_SHELF: i64 = 100_000;
 const STRIDE: usize = 611_953;
 
 /// A workspace with many messages.
-struct Field {
+struct WithdrawBench {
     stage: Stage,
     withdrawn: Arc<AtomicUsize>,
     database: TestDatabase,
 }
 
 pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
-    let field = Field::fill(engine);
+    let field = WithdrawBench::fill(engine);
     let before = field.withdrawn.load(Ordering::Relaxed);
     let measured = alternate(pairs, || field.sample(runtime, true), || field.sample(runtime, false));
     let withdrawn = field.withdrawn.load(Ordering::Relaxed) - before;
@@ -66,7 +66,7 @@ pub fn run(engine: Engine, pairs: usize, runtime: &Runtime) -> Finding {
     }
 }
 
-impl Field {
+impl WithdrawBench {
     fn fill(engine: Engine) -> Self {
         let database = TestDatabase::on(engine);
         let stage = Stage::build(&database);

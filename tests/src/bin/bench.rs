@@ -44,7 +44,7 @@ struct Arguments {
     engine: Option<Engine>,
     pairs: usize,
     callers: usize,
-    carrier: mcp::Carrier,
+    carrier: mcp::CallTransport,
     steps: usize,
     seed: usize,
     seconds: usize,
@@ -58,7 +58,7 @@ fn parse(arguments: impl Iterator<Item = String>) -> Result<Arguments, String> {
         engine: None,
         pairs: 5,
         callers: 64,
-        carrier: mcp::Carrier::Http,
+        carrier: mcp::CallTransport::Http,
         steps: 100_000,
         seed: 1,
         seconds: 60,
@@ -69,7 +69,7 @@ fn parse(arguments: impl Iterator<Item = String>) -> Result<Arguments, String> {
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--json" => parsed.json = true,
-            "--pipe" => parsed.carrier = mcp::Carrier::Pipe,
+            "--pipe" => parsed.carrier = mcp::CallTransport::Pipe,
             "--engine" => match arguments.next().as_deref() {
                 Some("sqlite") => parsed.engine = Some(Engine::Sqlite),
                 Some("postgres") => parsed.engine = Some(Engine::Postgres),
@@ -161,10 +161,10 @@ fn main() -> ExitCode {
         "export" => export::run(engine, pairs, runtime),
         "restore" => restore::run(engine, pairs, runtime),
         "scim" => scim::run(engine, pairs, runtime),
-        "mcp-whoami" => over_mcp(mcp::Compared::Whoami),
-        "mcp-context" => over_mcp(mcp::Compared::Context),
-        "mcp-posts" => over_mcp(mcp::Compared::Post),
-        "mcp-tools" => over_mcp(mcp::Compared::Tools),
+        "mcp-whoami" => over_mcp(mcp::ComparedCalls::Whoami),
+        "mcp-context" => over_mcp(mcp::ComparedCalls::Context),
+        "mcp-posts" => over_mcp(mcp::ComparedCalls::Post),
+        "mcp-tools" => over_mcp(mcp::ComparedCalls::Tools),
         other => {
             eprintln!("unknown benchmark {other:?}\n{USAGE}");
             return ExitCode::from(2);

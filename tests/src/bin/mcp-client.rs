@@ -28,27 +28,27 @@ use tokio::process::Command;
 
 /// A counter of progress notifications.
 #[derive(Clone, Default)]
-struct Heard(Arc<AtomicUsize>);
+struct ProgressCounter(Arc<AtomicUsize>);
 
-impl ClientHandler for Heard {
+impl ClientHandler for ProgressCounter {
     async fn on_progress(&self, _: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-type Client = RunningService<RoleClient, Heard>;
+type Client = RunningService<RoleClient, ProgressCounter>;
 type Failure = Box<dyn Error>;
 
 /// The service, and the protocol used with it.
-struct Reached {
+struct ConnectedService {
     mode: ClientLifecycleMode,
     server: String,
     data: Option<String>,
 }
 
-impl Reached {
+impl ConnectedService {
     async fn connect(&self, token: &str) -> Result<Client, Failure> {
-        let heard = Heard::default();
+        let heard = ProgressCounter::default();
         let mode = self.mode.clone();
         let Some(data) = &self.data else {
             let config = StreamableHttpClientTransportConfig::with_uri(&*self.server).auth_header(token);
@@ -159,7 +159,7 @@ fn main() -> Result<(), Failure> {
         "rmcp" => ClientLifecycleMode::Discover { preferred_versions },
         _ => ClientLifecycleMode::Initialize,
     };
-    let reached = Reached { mode, server, data: arguments.next() };
+    let reached = ConnectedService { mode, server, data: arguments.next() };
     let steps: Value = serde_json::from_reader(std::io::stdin())?;
     let token = std::env::var("SVC_TOKEN")?;
     runtime().block_on(async {

@@ -5,7 +5,7 @@
 use std::io::{self, Read as _, Write as _};
 use std::sync::Arc;
 
-use svc_core::{Database, OpenMode, Options, Service};
+use svc_core::{Database, OpenMode, Service, ServiceOptions};
 use svc_http::HttpSettings;
 use svc_mcp_stdio::router::Router;
 use svc_tests::mcp_fixtures::Fixtures;
@@ -16,7 +16,8 @@ use tokio::sync::oneshot;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let folder = tempfile::tempdir()?;
     let database = Database::Sqlite(folder.path().join("svc.db"));
-    let service = Service::open(Options { mode: OpenMode::Create, ..Options::new(database, [7; 32]) })?;
+    let service =
+        Service::open(ServiceOptions { mode: OpenMode::Create, ..ServiceOptions::new(database, [7; 32]) })?;
     service.establish("home", "ada")?;
     // The suite sends no credential.
     let settings = HttpSettings { auth_disabled: true, ..HttpSettings::default() };

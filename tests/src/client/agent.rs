@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 
 use super::mcp::message;
-use crate::process::Running;
+use crate::process::RunningProgram;
 use crate::site::Site;
 
 /// A running `svc mcp-stdio`, and the calls that were sent to it.
 pub struct Agent {
-    running: Running,
+    running: RunningProgram,
     last: i64,
 }
 

@@ -15,7 +15,7 @@ use tokio::net::TcpStream;
 
 /// The moment at which a connection broke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Broken {
+pub enum BreakMoment {
     /// Before a request was sent.
     Idle,
     /// After a request was sent, before its response arrived.
@@ -23,35 +23,36 @@ pub enum Broken {
 }
 
 /// One connection of one caller.
-pub struct Kept {
+pub struct KeptConnection {
     sender: http1::SendRequest<Full<Bytes>>,
     host: String,
     credential: String,
 }
 
-impl Kept {
+impl KeptConnection {
     /// Connects.
-    pub async fn open(address: SocketAddr, token: &str) -> Result<Self, Broken> {
-        let stream = TcpStream::connect(address).await.map_err(|_| Broken::Idle)?;
-        stream.set_nodelay(true).map_err(|_| Broken::Idle)?;
+    pub async fn open(address: SocketAddr, token: &str) -> Result<Self, BreakMoment> {
+        let stream = TcpStream::connect(address).await.map_err(|_| BreakMoment::Idle)?;
+        stream.set_nodelay(true).map_err(|_| BreakMoment::Idle)?;
         Self::over(stream, address, token).await
     }
 
     /// Uses a stream that is already connected.
-    pub async fn over(stream: TcpStream, address: SocketAddr, token: &str) -> Result<Self, Broken> {
-        let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|_| Broken::Idle)?;
+    pub async fn over(stream: TcpStream, address: SocketAddr, token: &str) -> Result<Self, BreakMoment> {
+        let (sender, connection) =
+            http1::handshake(TokioIo::new(stream)).await.map_err(|_| BreakMoment::Idle)?;
         // The request in progress reports how the connection ended.
         tokio::spawn(async move { drop(connection.await) });
         Ok(Self { sender, host: address.to_string(), credential: format!("Bearer {token}") })
     }
 
     /// Sends a GET request.
-    pub async fn get(&mut self, target: &str) -> Result<(u16, Value), Broken> {
+    pub async fn get(&mut self, target: &str) -> Result<(u16, Value), BreakMoment> {
         self.ask(Method::GET, target, None).await
     }
 
     /// Sends a POST request.
-    pub async fn post(&mut self, target: &str, body: &Value) -> Result<(u16, Value), Broken> {
+    pub async fn post(&mut self, target: &str, body: &Value) -> Result<(u16, Value), BreakMoment> {
         self.ask(Method::POST, target, Some(body)).await
     }
 
@@ -61,11 +62,11 @@ impl Kept {
         method: Method,
         target: &str,
         body: Option<&Value>,
-    ) -> Result<(u16, Value), Broken> {
+    ) -> Result<(u16, Value), BreakMoment> {
         let body = body.map_or_else(String::new, Value::to_string).into();
         let response = self.raw(method, target, &HeaderMap::new(), body).await?;
         let status = response.status().as_u16();
-        let bytes = response.into_body().collect().await.map_err(|_| Broken::CutOff)?.to_bytes();
+        let bytes = response.into_body().collect().await.map_err(|_| BreakMoment::CutOff)?.to_bytes();
         Ok((status, serde_json::from_slice(&bytes).unwrap_or(Value::Null)))
     }
 
@@ -76,7 +77,7 @@ impl Kept {
         target: &str,
         more: &HeaderMap,
         body: Bytes,
-    ) -> Result<Response<Incoming>, Broken> {
+    ) -> Result<Response<Incoming>, BreakMoment> {
         let mut request = Request::builder()
             .method(method)
             .uri(target)
@@ -86,7 +87,7 @@ impl Kept {
             .body(Full::from(body))
             .unwrap();
         request.headers_mut().extend(more.clone());
-        self.sender.ready().await.map_err(|_| Broken::Idle)?;
-        self.sender.send_request(request).await.map_err(|_| Broken::CutOff)
+        self.sender.ready().await.map_err(|_| BreakMoment::Idle)?;
+        self.sender.send_request(request).await.map_err(|_| BreakMoment::CutOff)
     }
 }

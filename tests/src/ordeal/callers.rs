@@ -15,12 +15,12 @@ use super::RECOVERY;
 use super::checker::Defect;
 use super::record::{Record, Verdict, Write, plain, verdict};
 use crate::client::agent::Agent;
-use crate::client::kept::{Broken, Kept};
+use crate::client::kept::{BreakMoment, KeptConnection};
 use crate::client::{mcp, rest};
 use crate::process::TEST_TIMEOUT;
 use crate::runtime;
 use crate::site::{Site, done};
-use crate::witness::{self, Clocks, assert_kept};
+use crate::witness::{self, ClockHistory, assert_kept};
 
 /// Callers over HTTP in an ordeal.
 pub const CALLERS: usize = 24;
@@ -103,23 +103,23 @@ impl Workload {
     /// There must be some claims.
     pub fn assert_claims_kept(&self, what: &str, site: &Site) {
         let events = witness::events(&site.open(), &site.founders.admin, &self.workspace, 0);
-        assert_kept(what, &events, Clocks::Steady, 1);
+        assert_kept(what, &events, ClockHistory::Steady, 1);
     }
 
     /// Returns a caller that writes through a server.
     pub fn caller(&self, number: usize, address: SocketAddr) -> Caller<'_> {
-        self.caller_by(number, Way::Http { address, kept: None })
+        self.caller_by(number, Transport::Http { address, kept: None })
     }
 
     /// Returns a caller that writes through a separate process.
     pub fn agent(&self, number: usize, site: &Site) -> Caller<'_> {
-        self.caller_by(number, Way::Stdio(Agent::start(site, &self.people[number].token)))
+        self.caller_by(number, Transport::Stdio(Agent::start(site, &self.people[number].token)))
     }
 
-    fn caller_by(&self, number: usize, way: Way) -> Caller<'_> {
+    fn caller_by(&self, number: usize, way: Transport) -> Caller<'_> {
         let person = self.people[number].clone();
         // Each begins with another write, so that some claim even if all are interrupted early.
-        Caller { workload: self, person, way, own: Own::default(), turn: number, records: Vec::new() }
+        Caller { workload: self, person, way, own: OwnObjects::default(), turn: number, records: Vec::new() }
     }
 
     fn operation(&self, name: &str) -> &Operation {
@@ -128,13 +128,13 @@ impl Workload {
 }
 
 /// The transport of a caller.
-enum Way {
-    Http { address: SocketAddr, kept: Option<Kept> },
+enum Transport {
+    Http { address: SocketAddr, kept: Option<KeptConnection> },
     Stdio(Agent),
 }
 
 /// The end of a call.
-enum Reply {
+enum CallEnd {
     Answered(u16, Value),
     /// It was not sent.
     NotSent,
@@ -142,8 +142,8 @@ enum Reply {
     CutOff,
 }
 
-impl Way {
-    fn call(&mut self, token: &str, row: &Operation, input: &Value) -> Reply {
+impl Transport {
+    fn call(&mut self, token: &str, row: &Operation, input: &Value) -> CallEnd {
         match self {
             Self::Http { address, kept } => {
                 let (target, body) = rest::address(row, row.http().path, input);
@@ -152,7 +152,7 @@ impl Way {
             Self::Stdio(agent) => {
                 let id = agent.ask(row.name(), input.clone());
                 let (status, body) = mcp::outcome(&agent.response(id), 500, row);
-                Reply::Answered(status, body)
+                CallEnd::Answered(status, body)
             }
         }
     }
@@ -160,33 +160,33 @@ impl Way {
 
 async fn over_http(
     address: SocketAddr,
-    kept: &mut Option<Kept>,
+    kept: &mut Option<KeptConnection>,
     token: &str,
     row: &Operation,
     target: &str,
     body: Option<&Value>,
-) -> Reply {
+) -> CallEnd {
     if kept.is_none() {
-        *kept = Kept::open(address, token).await.ok();
+        *kept = KeptConnection::open(address, token).await.ok();
     }
-    let Some(open) = kept else { return Reply::NotSent };
+    let Some(open) = kept else { return CallEnd::NotSent };
     let method = row.http().method.name().parse().unwrap();
     match tokio::time::timeout(CALL_TIMEOUT, open.ask(method, target, body)).await {
-        Ok(Ok((status, answer))) => Reply::Answered(status, answer),
+        Ok(Ok((status, answer))) => CallEnd::Answered(status, answer),
         Ok(Err(broken)) => {
             *kept = None;
-            if broken == Broken::Idle { Reply::NotSent } else { Reply::CutOff }
+            if broken == BreakMoment::Idle { CallEnd::NotSent } else { CallEnd::CutOff }
         }
         Err(_) => {
             *kept = None;
-            Reply::CutOff
+            CallEnd::CutOff
         }
     }
 }
 
 /// The objects of a caller that it can change.
 #[derive(Default)]
-struct Own {
+struct OwnObjects {
     threads: Vec<String>,
     messages: Vec<String>,
     claims: Vec<(String, String)>,
@@ -196,8 +196,8 @@ struct Own {
 pub struct Caller<'a> {
     workload: &'a Workload,
     person: Person,
-    way: Way,
-    own: Own,
+    way: Transport,
+    own: OwnObjects,
     turn: usize,
     /// The outcomes of its writes.
     pub records: Vec<Record>,
@@ -312,7 +312,7 @@ impl Caller<'_> {
     fn keep(
         &mut self,
         made: Option<(String, Option<String>)>,
-        keep: impl FnOnce(&mut Own, String, Option<String>),
+        keep: impl FnOnce(&mut OwnObjects, String, Option<String>),
     ) -> bool {
         made.is_some_and(|(id, thread)| {
             keep(&mut self.own, id, thread);
@@ -326,12 +326,12 @@ impl Caller<'_> {
         let reply = self.way.call(&self.person.token, self.workload.operation(operation), input);
         let took = began.elapsed();
         let verdict = match reply {
-            Reply::Answered(status, answer) => verdict(&write, status, &answer)?,
-            Reply::NotSent => {
+            CallEnd::Answered(status, answer) => verdict(&write, status, &answer)?,
+            CallEnd::NotSent => {
                 std::thread::park_timeout(RETRY_PAUSE);
                 return None;
             }
-            Reply::CutOff => Verdict::Unknown,
+            CallEnd::CutOff => Verdict::Unknown,
         };
         let ids = match &verdict {
             Verdict::Acknowledged { id, thread, .. } => Some((id.clone(), thread.clone())),
@@ -438,14 +438,14 @@ pub fn write_during<T>(callers: Vec<Caller<'_>>, happens: impl FnOnce(&Progress)
 }
 
 /// An additional caller that measures how soon a server accepts writes after a fault.
-pub struct Probe<'a> {
+pub struct WriteProbe<'a> {
     /// The caller.
     pub caller: Caller<'a>,
     /// Time in which it must be able to write again.
     pub limit: Duration,
 }
 
-impl<'a> Probe<'a> {
+impl<'a> WriteProbe<'a> {
     /// Lets the caller write a few times before any fault, beside all others.
     ///
     /// Recovery cannot be faster than that on this machine at this time.

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use svc_core::Service;
 
 use super::record::{Record, Verdict, Write, plain};
-use super::replay::Replayed;
+use super::replay::ReplayedState;
 use super::rows::{Rows, events};
 use crate::site::Site;
 
@@ -117,12 +117,12 @@ pub fn assert_sound(what: &str, defects: &[Defect]) {
 pub fn check(site: &Site, records: &[Record]) -> Vec<Defect> {
     let mut defects = chain(site);
     let id = site.database.id(site.founders.workspace_id.parse::<uuid::Uuid>().unwrap());
-    let log = Replayed::of(&events(&site.database, &id));
+    let log = ReplayedState::of(&events(&site.database, &id));
     let rows = Rows::read(&site.database, &id);
     defects.extend(rows.disagreements(&log));
     let (bodies, unreadable) = read_bodies(site, records);
     defects.extend(unreadable);
-    let found = Found { log: &log, rows: &rows, bodies: &bodies, texts: texts(&rows, &bodies) };
+    let found = ServiceState { log: &log, rows: &rows, bodies: &bodies, texts: texts(&rows, &bodies) };
     defects.extend(records.iter().filter_map(|record| found.judge(record)));
     defects.extend(found.claims(records));
     defects.extend(found.repeated(records));
@@ -214,14 +214,14 @@ fn page(service: &Service, site: &Site, thread: &str, cursor: &Value) -> Option<
 }
 
 /// The state of the service.
-struct Found<'a> {
-    log: &'a Replayed,
+struct ServiceState<'a> {
+    log: &'a ReplayedState,
     rows: &'a Rows,
     bodies: &'a Bodies,
     texts: BTreeMap<String, usize>,
 }
 
-impl Found<'_> {
+impl ServiceState<'_> {
     /// Compares one write with the state; claims are compared together.
     fn judge(&self, record: &Record) -> Option<Defect> {
         match &record.verdict {

@@ -23,7 +23,7 @@ pub const EUCLEAN: u64 = 117;
 
 /// The operations that fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Calls {
+pub enum FaultyCalls {
     /// Reads.
     Reads = 1,
     /// Writes.
@@ -34,7 +34,7 @@ pub enum Calls {
 
 /// The frequency of failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum FaultFrequency {
     /// The call of this number, counted from the start of the plan.
     Once(u64),
     /// One in this many calls.
@@ -50,13 +50,13 @@ const REFUSED: u64 = 10;
 const WORDS: usize = 11;
 
 /// A plan for one program.
-pub struct Faults {
+pub struct FaultPlan {
     library: PathBuf,
     file: File,
     folder: TempDir,
 }
 
-impl Faults {
+impl FaultPlan {
     /// Returns a plan without faults.
     ///
     /// Returns `None`, with a report, if the library is missing; in CI that is a failure.
@@ -95,13 +95,13 @@ impl Faults {
     /// Makes operations fail with `error` from now on; reads fail only on the threads that write.
     ///
     /// With `halves` a write does half of its work first.
-    pub fn begin(&self, calls: Calls, error: u64, how: How, halves: bool) {
+    pub fn begin(&self, calls: FaultyCalls, error: u64, how: FaultFrequency, halves: bool) {
         self.end();
         let (nth, every) = match how {
-            How::Once(nth) => (nth, 0),
-            How::Every(every) => (0, every),
+            FaultFrequency::Once(nth) => (nth, 0),
+            FaultFrequency::Every(every) => (0, every),
         };
-        let writer_only = u64::from(calls == Calls::Reads);
+        let writer_only = u64::from(calls == FaultyCalls::Reads);
         self.set(CALLS, &[0, 0]);
         self.set(1, &[calls as u64, error, nth, every, u64::from(halves), writer_only]);
         self.set(ON, &[1]);

@@ -24,12 +24,12 @@ pub struct Proxy {
     address: SocketAddr,
     user: String,
     database: String,
-    shared: Arc<Shared>,
+    shared: Arc<ProxyState>,
     held: watch::Sender<bool>,
 }
 
 /// The shared state of its connections.
-struct Shared {
+struct ProxyState {
     upstream: Upstream,
     /// The number of the reply of a transaction after which the next connection ends; 0 for never.
     behind: AtomicUsize,
@@ -70,7 +70,7 @@ impl Proxy {
     /// Starts a proxy in front of the database at `url`.
     pub fn start(url: &str) -> Self {
         let config: Config = url.parse().unwrap();
-        let shared = Shared {
+        let shared = ProxyState {
             upstream: Upstream::of(&config),
             behind: AtomicUsize::new(0),
             cuts: AtomicUsize::new(0),
@@ -142,7 +142,7 @@ impl Proxy {
 }
 
 /// Forwards one connection until its end.
-async fn carry(mut client: TcpStream, shared: &Shared, mut holding: watch::Receiver<bool>) {
+async fn carry(mut client: TcpStream, shared: &ProxyState, mut holding: watch::Receiver<bool>) {
     if passes(&mut holding).await.is_none() {
         return;
     }
@@ -174,7 +174,7 @@ async fn ask(
     from: &mut ReadHalf<'_>,
     to: &mut (impl AsyncWrite + Unpin),
     reads_only: &AtomicUsize,
-    shared: &Shared,
+    shared: &ProxyState,
     mut holding: watch::Receiver<bool>,
 ) {
     let mut bytes = vec![0; 65_536];
@@ -203,7 +203,7 @@ async fn answer(
     from: &mut (impl AsyncRead + Unpin),
     to: &mut WriteHalf<'_>,
     reads_only: &AtomicUsize,
-    shared: &Shared,
+    shared: &ProxyState,
     mut holding: watch::Receiver<bool>,
 ) -> bool {
     let connection = shared.connections.fetch_add(1, Ordering::SeqCst);

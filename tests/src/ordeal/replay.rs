@@ -11,7 +11,7 @@ use super::checker::Defect;
 use super::record::plain;
 
 /// A stored event.
-pub struct Stored {
+pub struct LoggedEvent {
     /// Its position.
     pub lsn: i64,
     /// Its kind.
@@ -63,7 +63,7 @@ pub struct Claim {
 
 /// The state that follows from a log.
 #[derive(Default)]
-pub struct Replayed {
+pub struct ReplayedState {
     /// The threads, by id.
     pub threads: BTreeMap<String, Thread>,
     /// The messages that were not purged, by id.
@@ -78,15 +78,15 @@ pub struct Replayed {
     pub defects: Vec<Defect>,
 }
 
-impl Replayed {
+impl ReplayedState {
     /// Replays events in the order of the log.
-    pub fn of(events: &[Stored]) -> Self {
+    pub fn of(events: &[LoggedEvent]) -> Self {
         let mut replayed = Self::default();
         events.iter().for_each(|event| replayed.apply(event));
         replayed
     }
 
-    fn apply(&mut self, event: &Stored) {
+    fn apply(&mut self, event: &LoggedEvent) {
         match event.kind.as_str() {
             "ThreadCreated" => self.thread_created(event),
             "ThreadUpdated" => self.change_thread(event, |thread, payload| {
@@ -115,11 +115,11 @@ impl Replayed {
         }
     }
 
-    fn impossible(&mut self, event: &Stored) {
+    fn impossible(&mut self, event: &LoggedEvent) {
         self.defects.push(Defect::Impossible { kind: event.kind.clone(), lsn: event.lsn });
     }
 
-    fn thread_created(&mut self, event: &Stored) {
+    fn thread_created(&mut self, event: &LoggedEvent) {
         let title = event.payload["title"].as_str().unwrap_or_default().to_owned();
         let thread = Thread { lsn: event.lsn, title, state: "open".to_owned(), ..Thread::default() };
         if self.threads.insert(thread_of(event), thread).is_some() {
@@ -127,14 +127,14 @@ impl Replayed {
         }
     }
 
-    fn change_thread(&mut self, event: &Stored, change: impl FnOnce(&mut Thread, &Value)) {
+    fn change_thread(&mut self, event: &LoggedEvent, change: impl FnOnce(&mut Thread, &Value)) {
         match self.threads.get_mut(&thread_of(event)) {
             Some(thread) => change(thread, &event.payload),
             None => self.impossible(event),
         }
     }
 
-    fn posted(&mut self, event: &Stored) {
+    fn posted(&mut self, event: &LoggedEvent) {
         let message = Message { lsn: event.lsn, thread: thread_of(event), ..Message::default() };
         if self.messages.insert(plain(&event.payload["message_id"]), message).is_some() {
             self.impossible(event);
@@ -142,14 +142,14 @@ impl Replayed {
     }
 
     /// Changes a message; `change` returns whether that was possible.
-    fn change_message(&mut self, event: &Stored, change: impl FnOnce(&mut Message, &Value) -> bool) {
+    fn change_message(&mut self, event: &LoggedEvent, change: impl FnOnce(&mut Message, &Value) -> bool) {
         let message = self.messages.get_mut(&plain(&event.payload["message_id"]));
         if !message.is_some_and(|message| change(message, &event.payload)) {
             self.impossible(event);
         }
     }
 
-    fn assigned(&mut self, event: &Stored) {
+    fn assigned(&mut self, event: &LoggedEvent) {
         let id = thread_of(event);
         let holder = |name: &str| Some(plain(&event.payload[name])).filter(|member| !member.is_empty());
         let next = holder("assignee_id");
@@ -174,6 +174,6 @@ impl Replayed {
     }
 }
 
-fn thread_of(event: &Stored) -> String {
+fn thread_of(event: &LoggedEvent) -> String {
     event.thread.clone().unwrap_or_default()
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::checker::Defect;
-use super::replay::{Message, Replayed, Stored, Thread};
+use super::replay::{LoggedEvent, Message, ReplayedState, Thread};
 use crate::database::TestDatabase;
 
 /// The rows of one workspace.
@@ -59,7 +59,7 @@ impl Rows {
     }
 
     /// Returns the disagreements of rows and events.
-    pub fn disagreements(&self, log: &Replayed) -> Vec<Defect> {
+    pub fn disagreements(&self, log: &ReplayedState) -> Vec<Defect> {
         let mut defects = compare("threads", "ThreadCreated", &self.threads, &log.threads, |t| t.lsn);
         defects.extend(compare("messages", "MessagePosted", &self.messages, &log.messages, |m| m.lsn));
         let results: BTreeMap<i64, String> =
@@ -114,8 +114,8 @@ fn compare_at(
 }
 
 /// Reads the events of a workspace's log.
-pub fn events(database: &TestDatabase, workspace: &str) -> Vec<Stored> {
-    let event = |row: &Vec<Value>| Stored {
+pub fn events(database: &TestDatabase, workspace: &str) -> Vec<LoggedEvent> {
+    let event = |row: &Vec<Value>| LoggedEvent {
         lsn: number(&row[0]),
         kind: text(&row[1]),
         thread: row[2].as_str().map(str::to_owned),

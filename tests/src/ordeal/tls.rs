@@ -50,7 +50,7 @@ struct Counts {
 }
 
 /// A certificate, and its files.
-pub(crate) struct Issued {
+pub(crate) struct IssuedCertificate {
     certificate: PathBuf,
     key: PathBuf,
 }
@@ -65,12 +65,14 @@ pub(crate) fn authority() -> Authority {
 }
 
 /// Issues a certificate for `name` into files of `folder`.
-pub(crate) fn issue(authority: &Authority, name: &str, folder: &Path, file: &str) -> Issued {
+pub(crate) fn issue(authority: &Authority, name: &str, folder: &Path, file: &str) -> IssuedCertificate {
     let key = KeyPair::generate().unwrap();
     let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
     let signed = params.signed_by(&key, authority).unwrap();
-    let issued =
-        Issued { certificate: folder.join(format!("{file}.crt")), key: folder.join(format!("{file}.key")) };
+    let issued = IssuedCertificate {
+        certificate: folder.join(format!("{file}.crt")),
+        key: folder.join(format!("{file}.key")),
+    };
     std::fs::write(&issued.certificate, signed.pem()).unwrap();
     std::fs::write(&issued.key, key.serialize_pem()).unwrap();
     issued
@@ -148,7 +150,7 @@ impl TlsServer {
 /// Returns an acceptor of connections with a certificate; with `asks` clients must have one too. A client
 /// that names protocols must name one of these.
 pub(crate) fn acceptor(
-    server: &Issued,
+    server: &IssuedCertificate,
     authority: &Authority,
     asks: bool,
     protocols: &[&[u8]],

@@ -62,7 +62,7 @@ impl Templates {
     }
 
     /// Returns a document with its placeholders filled.
-    pub fn document(&self, document: Document, places: &Places) -> Value {
+    pub fn document(&self, document: Document, places: &TemplateValues) -> Value {
         let name = match document {
             Document::Discovery => "discovery",
             Document::Keys => "keys",
@@ -77,12 +77,12 @@ impl Templates {
 
 /// The values of the placeholders of templates.
 #[derive(Clone, Default)]
-pub struct Places {
+pub struct TemplateValues {
     texts: BTreeMap<&'static str, String>,
     now: Option<i64>,
 }
 
-impl Places {
+impl TemplateValues {
     /// Adds a placeholder.
     pub fn with(mut self, name: &'static str, text: impl Into<String>) -> Self {
         self.texts.insert(name, text.into());

@@ -34,7 +34,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::ordeal::tls;
 use crate::{runtime, text};
-use documents::Places;
+use documents::TemplateValues;
 pub use documents::{Document, Templates};
 pub use signing::Signed;
 use signing::Signer;
@@ -47,7 +47,7 @@ pub const CALLBACK: &str = "https://svc.example/auth/oidc/callback";
 
 /// The response of an endpoint.
 #[derive(Clone, Debug)]
-pub enum Answers {
+pub enum ResponsePlan {
     /// This document, as JSON.
     Json(u16, Value),
     /// These bytes, with a status and a media type.
@@ -64,7 +64,7 @@ pub enum Answers {
 
 /// The deviations of the provider from a good one.
 #[derive(Default)]
-pub struct Script {
+pub struct ProviderScript {
     /// Changes the claims of a token.
     pub claims: Option<Box<dyn Fn(&mut Value) + Send>>,
     /// Changes the header of a token.
@@ -86,16 +86,16 @@ pub struct Script {
     /// The key that signs tokens.
     pub signed: Signed,
     /// Responses that replace those of endpoints, by path.
-    pub answers: BTreeMap<&'static str, Answers>,
+    pub answers: BTreeMap<&'static str, ResponsePlan>,
     /// The name of the RSA key.
     pub key_id: Option<&'static str>,
 }
 
 /// A code that was given to a browser.
-struct Code {
+struct IssuedCode {
     challenge: String,
     claims: Value,
-    places: Places,
+    places: TemplateValues,
 }
 
 struct State {
@@ -103,10 +103,10 @@ struct State {
     base: String,
     templates: Templates,
     signer: Signer,
-    script: Mutex<Script>,
-    codes: Mutex<BTreeMap<String, Code>>,
+    script: Mutex<ProviderScript>,
+    codes: Mutex<BTreeMap<String, IssuedCode>>,
     /// The placeholders of the UserInfo response, by access token.
-    bearers: Mutex<BTreeMap<String, Places>>,
+    bearers: Mutex<BTreeMap<String, TemplateValues>>,
     /// Number of requests by path.
     asked: Mutex<BTreeMap<String, usize>>,
     /// Exchanged values that must stay secret, by name.
@@ -196,7 +196,7 @@ impl Provider {
     }
 
     /// Sets its deviations from now on.
-    pub fn does(&self, script: Script) {
+    pub fn does(&self, script: ProviderScript) {
         *lock(&self.state.script) = script;
     }
 
@@ -235,7 +235,7 @@ impl Provider {
         let mut claims = self.state.templates.document(Document::Claims, &places);
         claims.as_object_mut().unwrap().extend(person.as_object().unwrap().clone());
         let challenge = asked["code_challenge"].clone();
-        lock(&self.state.codes).insert(code.clone(), Code { challenge, claims, places });
+        lock(&self.state.codes).insert(code.clone(), IssuedCode { challenge, claims, places });
         let mut back = vec![("code", code), ("state", asked["state"].clone())];
         if discovery["authorization_response_iss_parameter_supported"] == true {
             back.push(("iss", self.issuer()));
@@ -278,9 +278,9 @@ async fn converse(stream: impl AsyncRead + AsyncWrite + Unpin, state: Arc<State>
     drop(http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);
 }
 
-type Answered = Result<Response<Full<Bytes>>, std::convert::Infallible>;
+type ProviderResponse = Result<Response<Full<Bytes>>, std::convert::Infallible>;
 
-async fn answer(state: Arc<State>, request: Request<Incoming>) -> Answered {
+async fn answer(state: Arc<State>, request: Request<Incoming>) -> ProviderResponse {
     let (head, body) = request.into_parts();
     let path = head.uri.path().to_owned();
     *lock(&state.asked).entry(path.clone()).or_default() += 1;
@@ -289,16 +289,16 @@ async fn answer(state: Arc<State>, request: Request<Incoming>) -> Answered {
     let scripted = scripted.filter(|_| !path.starts_with("/moved"));
     const JSON: &str = "application/json";
     let (status, media_type, body): (u16, &str, Bytes) = match scripted {
-        Some(Answers::Json(status, document)) => (status, JSON, document.to_string().into()),
-        Some(Answers::Bytes(status, media_type, bytes)) => (status, media_type, bytes.into()),
-        Some(Answers::Redirect) => {
+        Some(ResponsePlan::Json(status, document)) => (status, JSON, document.to_string().into()),
+        Some(ResponsePlan::Bytes(status, media_type, bytes)) => (status, media_type, bytes.into()),
+        Some(ResponsePlan::Redirect) => {
             let moved = format!("{}/moved{path}", state.base);
             let response = Response::builder().status(307).header("location", moved);
             return Ok(response.body(Full::default()).unwrap());
         }
-        Some(Answers::Huge) => (200, JSON, json!({"filler": "x".repeat(4 << 20)}).to_string().into()),
-        Some(Answers::Page) => (200, "text/html", "<html>Welcome</html>".into()),
-        Some(Answers::Never) => std::future::pending().await,
+        Some(ResponsePlan::Huge) => (200, JSON, json!({"filler": "x".repeat(4 << 20)}).to_string().into()),
+        Some(ResponsePlan::Page) => (200, "text/html", "<html>Welcome</html>".into()),
+        Some(ResponsePlan::Never) => std::future::pending().await,
         None => state.answer(path.trim_start_matches("/moved"), &head.headers, &body),
     };
     let response = Response::builder().status(status).header("content-type", media_type);
@@ -313,8 +313,8 @@ impl State {
         (status, lock(&self.script).media_type.unwrap_or("application/json"), text.into())
     }
 
-    fn places(&self) -> Places {
-        let places = Places::default().with("base", &*self.base).with("client_id", CLIENT_ID);
+    fn places(&self) -> TemplateValues {
+        let places = TemplateValues::default().with("base", &*self.base).with("client_id", CLIENT_ID);
         self.signer.numbers().into_iter().fold(places, |places, (name, number)| places.with(name, number))
     }
 

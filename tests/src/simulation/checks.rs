@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use svc_core::time::Time;
 
 use super::Simulation;
-use super::model::{Conflicts, Footprint, LIMITS, MEMBERS, Recorded};
+use super::model::{Conflicts, Footprint, LIMITS, MEMBERS, RecordedEvent};
 use crate::witness;
 use crate::world::text;
 
@@ -146,7 +146,7 @@ impl Simulation<'_> {
     fn check_log(&mut self) {
         let events = self.events_after(self.compared);
         self.compared = events.last().map_or(self.compared, |event| event["lsn"].as_i64().unwrap());
-        let mut found: Vec<Recorded> = events.iter().filter_map(|event| self.recorded(event)).collect();
+        let mut found: Vec<RecordedEvent> = events.iter().filter_map(|event| self.recorded(event)).collect();
         let mut wanted = std::mem::take(&mut self.model.log);
         found.sort();
         wanted.sort();
@@ -154,7 +154,7 @@ impl Simulation<'_> {
     }
 
     /// Returns the content of an event, if the model follows its kind.
-    fn recorded(&self, event: &Value) -> Option<Recorded> {
+    fn recorded(&self, event: &Value) -> Option<RecordedEvent> {
         let payload = &event["payload"];
         let number = |id: &Value| self.ids.iter().position(|known| json!(known) == *id);
         let member = |name: &str| number(&payload[name]).map_or_else(String::new, |at| at.to_string());

@@ -43,7 +43,7 @@ const STEPS_MAX: usize = 2500;
 
 /// A run of the simulation.
 #[derive(Clone, Copy, Debug)]
-pub struct Course {
+pub struct SimulationRun {
     pub engine: Engine,
     pub seed: u64,
     pub steps: usize,
@@ -63,8 +63,8 @@ pub struct Disagreement {
 /// Returns the courses of a run of `steps`, each in a separate world and with its own seed.
 ///
 /// `sharing` has the number of services that share the database, for each course in turn.
-pub fn courses(engine: Engine, first_seed: u64, steps: usize, sharing: &[u64]) -> Vec<Course> {
-    let course = |(seed, (begun, services)): (u64, (usize, &u64))| Course {
+pub fn courses(engine: Engine, first_seed: u64, steps: usize, sharing: &[u64]) -> Vec<SimulationRun> {
+    let course = |(seed, (begun, services)): (u64, (usize, &u64))| SimulationRun {
         engine,
         seed,
         steps: (steps - begun).min(STEPS_MAX),
@@ -80,7 +80,7 @@ impl std::fmt::Display for Disagreement {
     }
 }
 
-impl Course {
+impl SimulationRun {
     /// Takes the steps, and returns the events of the workspace.
     ///
     /// Fails with the first step whose outcome differs from the model.

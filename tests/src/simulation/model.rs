@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 pub type Conflicts = BTreeSet<(String, String, Option<String>)>;
 
 /// The content of an event: its kind, its subject, and the compared part of its payload.
-pub type Recorded = (&'static str, String, String);
+pub type RecordedEvent = (&'static str, String, String);
 
 /// SplitMix64, so that a seed gives the same run everywhere.
 pub struct Random(pub u64);
@@ -265,7 +265,7 @@ pub struct Model {
     /// The limits on children of a thread, depth and tools.
     pub spawn: [Option<i64>; 3],
     /// The expected events since the log was compared.
-    pub log: Vec<Recorded>,
+    pub log: Vec<RecordedEvent>,
 }
 
 /// Number of members: the first has created all channels.

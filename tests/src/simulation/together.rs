@@ -19,7 +19,7 @@ use crate::world::{answer_of, text};
 const CALLS_MAX: usize = 16;
 
 /// A call that is queued with others.
-enum Act {
+enum QueuedCall {
     /// A member claims the next thread of a channel, or of the workspace.
     Next { member: usize, channel: Option<usize>, repo: Option<&'static str> },
     /// A member claims a thread.
@@ -34,46 +34,46 @@ impl Simulation<'_> {
     /// Queues calls of one of the services at once.
     pub(super) fn act_together(&mut self) {
         let count = 2 + self.random.below(CALLS_MAX - 1);
-        let acts: Vec<Act> = (0..count).map(|_| self.any_act()).collect();
+        let acts: Vec<QueuedCall> = (0..count).map(|_| self.any_act()).collect();
         let calls: Vec<_> = acts.iter().map(|act| self.call_of(act)).collect();
         let answers = self.ask_together(&calls);
         acts.into_iter().zip(answers).for_each(|(act, answer)| self.judge(act, answer));
     }
 
-    fn any_act(&mut self) -> Act {
+    fn any_act(&mut self) -> QueuedCall {
         let drawn = match self.random.below(8) {
             0..=1 => {
                 let member = self.random.below(self.members.len());
-                self.any_thread().map(|number| Act::Claim { member, number })
+                self.any_thread().map(|number| QueuedCall::Claim { member, number })
             }
             2..=3 => {
                 let is_result = self.random.once_in(3);
-                self.any_held().map(|(number, claim, _)| Act::End { number, claim, is_result })
+                self.any_held().map(|(number, claim, _)| QueuedCall::End { number, claim, is_result })
             }
             4 => {
                 let priority = self.random.of(&[0, 5, -5, 7]);
-                self.any_thread().map(|number| Act::Prioritise { number, priority })
+                self.any_thread().map(|number| QueuedCall::Prioritise { number, priority })
             }
             _ => None,
         };
         drawn.unwrap_or_else(|| {
             let (member, channel) = self.any_place();
-            Act::Next { member, channel, repo: self.random.once_in(4).then_some("acme/app") }
+            QueuedCall::Next { member, channel, repo: self.random.once_in(4).then_some("acme/app") }
         })
     }
 
     /// Returns the caller, the operation and the input of an act.
-    fn call_of(&self, act: &Act) -> (usize, &'static str, Value) {
+    fn call_of(&self, act: &QueuedCall) -> (usize, &'static str, Value) {
         let id = |number: &usize| self.model.threads[number].id.clone();
         match act {
-            Act::Next { member, channel, repo } => {
+            QueuedCall::Next { member, channel, repo } => {
                 let (operation, input) = self.call_of_next(*channel, *repo);
                 (*member, operation, input)
             }
-            Act::Claim { member, number } => {
+            QueuedCall::Claim { member, number } => {
                 (*member, "claim_thread", json!({"thread_id": id(number), "lease_secs": LEASE_SECS}))
             }
-            Act::End { number, claim, is_result } => {
+            QueuedCall::End { number, claim, is_result } => {
                 let mut input = json!({"thread_id": id(number), "claim_lease_id": claim.lease});
                 if !is_result {
                     return (claim.member, "release_claim", input);
@@ -81,7 +81,7 @@ impl Simulation<'_> {
                 input["result"] = json!({"done": true});
                 (claim.member, "set_thread_result", input)
             }
-            Act::Prioritise { number, priority } => {
+            QueuedCall::Prioritise { number, priority } => {
                 (0, "set_thread_priority", json!({"thread_id": id(number), "priority": priority}))
             }
         }
@@ -107,9 +107,9 @@ impl Simulation<'_> {
         answers.into_iter().zip(calls).map(checked).collect()
     }
 
-    fn judge(&mut self, act: Act, answer: Answer) {
+    fn judge(&mut self, act: QueuedCall, answer: Answer) {
         match act {
-            Act::Next { member, channel, repo } => {
+            QueuedCall::Next { member, channel, repo } => {
                 self.model.expire();
                 let wanted = self.model.next(member, channel, repo);
                 let expected = wanted.map(|number| self.model.threads[&number].id.clone());
@@ -120,12 +120,12 @@ impl Simulation<'_> {
                     self.claimed(number, member, text(&claimed["claim_lease_id"]), "claimed");
                 }
             }
-            Act::Claim { member, number } => {
+            QueuedCall::Claim { member, number } => {
                 if let Some(claimed) = self.may_claim(number, member, answer) {
                     self.claimed(number, member, text(&claimed["claim_lease_id"]), "claimed");
                 }
             }
-            Act::End { number, claim, is_result } => {
+            QueuedCall::End { number, claim, is_result } => {
                 let held = self.model.threads[&number].claim.as_ref();
                 if held.is_some_and(|held| held.lease == claim.lease) {
                     self.ended(number, &claim, is_result, &answer.output());
@@ -133,7 +133,7 @@ impl Simulation<'_> {
                     answer.refused(409, "stale-claim");
                 }
             }
-            Act::Prioritise { number, priority } => {
+            QueuedCall::Prioritise { number, priority } => {
                 answer.output();
                 self.prioritised(number, priority);
             }

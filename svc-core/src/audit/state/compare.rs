@@ -15,7 +15,7 @@ use crate::log::replay::{Rebuilt, RebuiltRow, agrees};
 use crate::op::{Class, Records};
 use crate::portability::push_value;
 use crate::retention::purge;
-use crate::store::{Columns, Conn, FromValue as _, Param, Scan, Value as Stored, interned};
+use crate::store::{Columns, Conn, FromValue as _, Param, Scan, Value as StoredValue, interned};
 
 /// Tables that store the log, whose verification covers them.
 const OF_THE_LOG: [&str; 2] = ["events", "heads"];
@@ -240,7 +240,7 @@ impl<'t> Table<'t> {
         while let Some((key, row)) = self.rebuilt.next(self.records.table, &[], after.as_deref())? {
             if !row.removed {
                 let is_purged = self.records.proof.purged_whole && self.is_purged_now(&key, &row);
-                let went = if is_purged { None } else { self.went(&key, &row)? };
+                let went = if is_purged { None } else { self.is_removed_with_owner(&key, &row)? };
                 match went {
                     Some(true) => {}
                     Some(false) => self.report_row(&key, DifferenceKind::Missing, Some(row.lsn))?,
@@ -255,7 +255,7 @@ impl<'t> Table<'t> {
     /// Returns whether a row was removed without a specific event: as a message that was pruned with all
     /// others up to a position, or together with such a row. Returns `None` if the row that it belongs to is
     /// not known.
-    fn went(&self, key: &[Value], row: &RebuiltRow) -> Result<Option<bool>> {
+    fn is_removed_with_owner(&self, key: &[Value], row: &RebuiltRow) -> Result<Option<bool>> {
         let known = |name| self.known(key, row, name);
         if self.records.table == MESSAGES && self.head.words_floor > 0 {
             return Ok(known(LSN).and_then(Value::as_i64).map(|lsn| lsn <= self.head.words_floor));
@@ -350,7 +350,7 @@ impl Cell {
 /// Returns a readable value: a set of capabilities by their names.
 fn named(column: &Column, value: Value) -> Value {
     let bits = value.as_i64().filter(|_| column.name == CAPABILITIES);
-    match bits.map(|bits| Capabilities::from_value(Stored::Int(bits))) {
+    match bits.map(|bits| Capabilities::from_value(StoredValue::Int(bits))) {
         Some(Ok(capabilities)) => capabilities.iter().map(|capability| capability.name()).collect(),
         _ => value,
     }

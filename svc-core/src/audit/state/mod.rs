@@ -23,7 +23,7 @@ use crate::identity::workspaces;
 use crate::log::replay::{ProvenTable, Rebuilt, Replayed};
 use crate::log::verify::{Break, ChainCursor, Defect, ReadBounds, named_workspaces, open_for_audit};
 use crate::op::{Records, Table};
-use crate::spool::{SpoolLimits, Spools, default_folder};
+use crate::spool::{SpoolFolder, SpoolLimits, default_folder};
 use crate::store::migrate::Schema;
 use crate::store::refusal::refusal;
 use crate::store::{Conn, Database, FromRow, Row, Scratch};
@@ -59,7 +59,7 @@ fn verify_all(
     if !Schema::read(&conn)?.is_complete() {
         return Err(Error::wrong_state("the database is of an older version: start the service on it once"));
     }
-    let Found { live, hidden } = Found::read(&conn, workspace)?;
+    let SelectedWorkspaces { live, hidden } = SelectedWorkspaces::read(&conn, workspace)?;
     let verification = Verification { conn: &conn, table, restored: Restored::all(&conn)? };
     let mut reports = Vec::new();
     for workspace in live {
@@ -82,13 +82,13 @@ fn verify_all(
 const WORKSPACES: &str = "workspaces";
 
 /// The workspaces whose tables are to be compared.
-struct Found {
+struct SelectedWorkspaces {
     live: Vec<WorkspaceId>,
     /// The workspaces that the log of the instance names and the table of workspaces lacks.
     hidden: Vec<WorkspaceId>,
 }
 
-impl Found {
+impl SelectedWorkspaces {
     fn read(conn: &Conn, wanted: Option<WorkspaceId>) -> Result<Self> {
         let read_hidden = |live: &[WorkspaceId]| -> Result<Vec<WorkspaceId>> {
             let named = named_workspaces(conn)?.into_iter();
@@ -232,7 +232,7 @@ impl Verification<'_> {
 
 /// Returns an empty set of rebuilt rows.
 fn nothing_rebuilt(table: &Table) -> Result<Rebuilt> {
-    let spools = Spools::new(default_folder(), SpoolLimits::default());
+    let spools = SpoolFolder::new(default_folder(), SpoolLimits::default());
     let proven = table.records().iter().filter(|records| records.is_proven());
     let scratch = Scratch::create(&spools).map_err(|error| {
         let causes = error.causes().join(": ");

@@ -20,7 +20,7 @@ pub(super) struct Restored {
 
 /// The part of a [`WorkspaceImported`] that identifies the log.
 #[derive(Deserialize)]
-struct Imported {
+struct ImportedLogId {
     workspace_id: WorkspaceId,
     mode: String,
     source_lsn: i64,
@@ -32,7 +32,7 @@ impl Restored {
         let mut all = BTreeMap::new();
         for mut row in conn.query(IMPORTS, &[&WorkspaceId::INSTANCE, &WorkspaceImported::KIND])? {
             let payload: String = row.take()?;
-            let imported: Imported = serde_json::from_str(&payload).map_err(Error::internal)?;
+            let imported: ImportedLogId = serde_json::from_str(&payload).map_err(Error::internal)?;
             if imported.mode == "restore" {
                 all.insert(imported.workspace_id, Self { lsn: imported.source_lsn, payload });
             }

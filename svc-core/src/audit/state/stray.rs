@@ -19,7 +19,7 @@ pub(super) fn compare(conn: &Conn, declared: &[Records], report: Report<'_>) -> 
     let mut reports: BTreeMap<WorkspaceId, StateReport> = BTreeMap::new();
     for records in declared.iter().filter(|records| records.is_proven()) {
         let Some(column) = records.workspace_column() else { continue };
-        for difference in strays(conn, records, column)? {
+        for difference in stray_rows(conn, records, column)? {
             let workspace = difference.workspace_id;
             report(difference)?;
             let of_owner = reports.entry(workspace).or_insert_with(|| StateReport::without_log(workspace));
@@ -29,7 +29,7 @@ pub(super) fn compare(conn: &Conn, declared: &[Records], report: Report<'_>) -> 
     Ok(reports.into_values().collect())
 }
 
-fn strays(conn: &Conn, records: &Records, column: &str) -> Result<Vec<Difference>> {
+fn stray_rows(conn: &Conn, records: &Records, column: &str) -> Result<Vec<Difference>> {
     let table = records.table;
     let key: Vec<String> = records.proof_key().map(|name| format!("t.{name}")).collect();
     let sql = interned(format!(

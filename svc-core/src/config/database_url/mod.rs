@@ -18,7 +18,7 @@ use zeroize::Zeroizing;
 
 use crate::error::{Error, Result};
 use parameters::Effect;
-pub(crate) use proof::{Demand, Proof, Roots, Tls13};
+pub(crate) use proof::{TlsUse, TlsVerification, TlsVersionLimit, TrustedRoots};
 
 /// The parameters of an address, by the names that libpq gives them.
 #[derive(Clone)]
@@ -26,7 +26,7 @@ pub(crate) struct DatabaseUrl {
     values: BTreeMap<&'static str, Zeroizing<String>>,
     hosts: Vec<PgHost>,
     /// How the server must prove its identity.
-    pub proof: Proof,
+    pub proof: TlsVerification,
     /// The ignored parameters, which concern other programs.
     pub ignored: Vec<&'static str>,
 }
@@ -65,7 +65,7 @@ impl DatabaseUrl {
         // An empty value counts as absent, except for a parameter that protects.
         values.retain(|name, value| !value.is_empty() || *name == "sslmode");
         let hosts = hosts(&values)?;
-        let proof = Proof::of(|name| values.get(name).map(|value| value.as_str()), &hosts)?;
+        let proof = TlsVerification::of(|name| values.get(name).map(|value| value.as_str()), &hosts)?;
         ignored.sort_unstable();
         ignored.dedup();
         Ok(Self { values, hosts, proof, ignored })
@@ -87,8 +87,8 @@ impl DatabaseUrl {
     }
 
     /// Returns whether it names a host other than this machine, and does not say how to connect to it.
-    pub fn says_nothing_of_tls(&self) -> bool {
-        self.proof.says_nothing() && self.hosts.iter().any(PgHost::is_remote)
+    pub fn lacks_tls_settings(&self) -> bool {
+        self.proof.is_unspecified() && self.hosts.iter().any(PgHost::is_remote)
     }
 }
 
@@ -352,7 +352,7 @@ mod tests {
 
     #[test]
     fn only_an_address_of_this_machine_may_say_nothing_of_tls() {
-        let nothing = |url: &str| DatabaseUrl::parse(url).unwrap().says_nothing_of_tls();
+        let nothing = |url: &str| DatabaseUrl::parse(url).unwrap().lacks_tls_settings();
         for here in [
             "postgres://svc@localhost/svc",
             "postgres://svc@127.0.0.1:5433/svc",

@@ -6,9 +6,9 @@ use super::PgHost;
 
 /// How a server must prove its identity, and how its client does.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Proof {
-    mode: Option<Mode>,
-    roots: Option<Roots>,
+pub(crate) struct TlsVerification {
+    mode: Option<SslMode>,
+    roots: Option<TrustedRoots>,
     /// The files of the client's certificate and of its key.
     pub client: Option<(PathBuf, PathBuf)>,
     /// Whether the handshake omits the host name, which proxies need.
@@ -16,26 +16,26 @@ pub(crate) struct Proof {
     /// Whether the handshake begins at once, which servers support from version 17 on.
     pub direct: bool,
     /// A requirement or a ban of TLS 1.3.
-    pub tls13: Option<Tls13>,
+    pub tls13: Option<TlsVersionLimit>,
 }
 
 /// A limit on the version of TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Tls13 {
+pub(crate) enum TlsVersionLimit {
     Only,
     Never,
 }
 
 /// The trusted roots that a server's certificate must lead to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Roots {
+pub(crate) enum TrustedRoots {
     System,
     File(PathBuf),
 }
 
 /// An `sslmode`; `allow` is treated as `prefer`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
+enum SslMode {
     Disable,
     Prefer,
     Require,
@@ -45,7 +45,7 @@ enum Mode {
 
 /// Use of TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Demand {
+pub(crate) enum TlsUse {
     Never,
     /// If the server offers it.
     IfOffered,
@@ -55,7 +55,7 @@ pub(crate) enum Demand {
 /// The value of `sslrootcert` for the roots that the system trusts.
 const SYSTEM: &str = "system";
 
-impl Proof {
+impl TlsVerification {
     /// Parses and checks the parameters of TLS.
     pub fn of<'v>(get: impl Fn(&str) -> Option<&'v str>, hosts: &[PgHost]) -> Result<Self, String> {
         let file = |name| get(name).filter(|file| !file.is_empty()).map(PathBuf::from);
@@ -65,9 +65,10 @@ impl Proof {
             _ => return Err("has one of sslcert and sslkey, which need each other".to_owned()),
         };
         let proof = Self {
-            mode: get("sslmode").map(Mode::named).transpose()?,
-            roots: file("sslrootcert")
-                .map(|file| if file.as_os_str() == SYSTEM { Roots::System } else { Roots::File(file) }),
+            mode: get("sslmode").map(SslMode::named).transpose()?,
+            roots: file("sslrootcert").map(|file| {
+                if file.as_os_str() == SYSTEM { TrustedRoots::System } else { TrustedRoots::File(file) }
+            }),
             client: client.filter(|_| get("sslcertmode") != Some("disable")),
             no_sni: get("sslsni") == Some("0"),
             direct: get("sslnegotiation") == Some("direct"),
@@ -78,21 +79,21 @@ impl Proof {
     }
 
     fn check(&self, hosts: &[PgHost]) -> Result<(), String> {
-        let needs_roots = matches!(self.mode, Some(Mode::VerifyCa | Mode::VerifyFull));
+        let needs_roots = matches!(self.mode, Some(SslMode::VerifyCa | SslMode::VerifyFull));
         if needs_roots && self.roots.is_none() {
             return Err("says that the server is verified, and needs sslrootcert for that: a PEM file, or \
                  `system` for what this machine trusts"
                 .to_owned());
         }
-        let trusts_system = self.roots == Some(Roots::System);
-        if trusts_system && !matches!(self.mode, None | Some(Mode::VerifyFull)) {
+        let trusts_system = self.roots == Some(TrustedRoots::System);
+        if trusts_system && !matches!(self.mode, None | Some(SslMode::VerifyFull)) {
             return Err(
                 "has sslrootcert=system, which proves nothing unless sslmode is verify-full: anybody \
                  can have a certificate of theirs signed"
                     .to_owned(),
             );
         }
-        if self.direct && self.demand() != Demand::Always {
+        if self.direct && self.demand() != TlsUse::Always {
             return Err(
                 "has sslnegotiation=direct, which needs sslmode=require or a verifying one".to_owned()
             );
@@ -105,35 +106,35 @@ impl Proof {
     }
 
     /// Returns whether no setting decides on encryption: a file of roots alone does not.
-    pub fn says_nothing(&self) -> bool {
-        self.mode.is_none() && self.roots != Some(Roots::System)
+    pub fn is_unspecified(&self) -> bool {
+        self.mode.is_none() && self.roots != Some(TrustedRoots::System)
     }
 
     /// Returns whether connections use TLS.
-    pub fn demand(&self) -> Demand {
+    pub fn demand(&self) -> TlsUse {
         match (self.mode, &self.roots) {
-            (Some(Mode::Disable), _) => Demand::Never,
-            (None, Some(Roots::System)) => Demand::Always,
-            (None | Some(Mode::Prefer), _) => Demand::IfOffered,
-            (Some(Mode::Require | Mode::VerifyCa | Mode::VerifyFull), _) => Demand::Always,
+            (Some(SslMode::Disable), _) => TlsUse::Never,
+            (None, Some(TrustedRoots::System)) => TlsUse::Always,
+            (None | Some(SslMode::Prefer), _) => TlsUse::IfOffered,
+            (Some(SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull), _) => TlsUse::Always,
         }
     }
 
     /// Returns the roots that the server's certificate must lead to, in every mode that uses TLS.
-    pub fn roots(&self) -> Option<&Roots> {
-        self.roots.as_ref().filter(|_| self.demand() != Demand::Never)
+    pub fn roots(&self) -> Option<&TrustedRoots> {
+        self.roots.as_ref().filter(|_| self.demand() != TlsUse::Never)
     }
 
     /// Returns whether the certificate must name the host.
     pub fn compares_name(&self) -> bool {
         match self.mode {
-            None => self.roots == Some(Roots::System),
-            Some(mode) => mode == Mode::VerifyFull,
+            None => self.roots == Some(TrustedRoots::System),
+            Some(mode) => mode == SslMode::VerifyFull,
         }
     }
 }
 
-impl Mode {
+impl SslMode {
     fn named(word: &str) -> Result<Self, String> {
         Ok(match word {
             "disable" => Self::Disable,
@@ -152,15 +153,15 @@ impl Mode {
 }
 
 /// Parses the limits on the version of TLS, of which 1.2 and 1.3 are supported.
-fn versions(least: Option<&str>, most: Option<&str>) -> Result<Option<Tls13>, String> {
+fn versions(least: Option<&str>, most: Option<&str>) -> Result<Option<TlsVersionLimit>, String> {
     let least = match least {
         None | Some("TLSv1" | "TLSv1.1" | "TLSv1.2") => None,
-        Some("TLSv1.3") => Some(Tls13::Only),
+        Some("TLSv1.3") => Some(TlsVersionLimit::Only),
         Some(_) => return Err("has an ssl_min_protocol_version that is not TLSv1.2 or TLSv1.3".to_owned()),
     };
     let most = match most {
         None | Some("TLSv1.3") => None,
-        Some("TLSv1.2") => Some(Tls13::Never),
+        Some("TLSv1.2") => Some(TlsVersionLimit::Never),
         Some(_) => return Err("has an ssl_max_protocol_version that is not TLSv1.2 or TLSv1.3".to_owned()),
     };
     if least.is_some() && most.is_some() {
@@ -174,14 +175,14 @@ mod tests {
     use super::super::DatabaseUrl;
     use super::*;
 
-    fn read(query: &str) -> Result<Proof, String> {
+    fn read(query: &str) -> Result<TlsVerification, String> {
         let url = DatabaseUrl::parse(&format!("postgres://a:hunter2@h/d?{query}"));
         url.map(|url| url.proof).map_err(|error| error.detail().to_owned())
     }
 
     #[test]
     fn each_mode_demands_and_verifies_what_libpq_does() {
-        use Demand::{Always, IfOffered, Never};
+        use TlsUse::{Always, IfOffered, Never};
         for (query, demand, verifies, compares) in [
             ("", IfOffered, false, false),
             ("sslmode=disable", Never, false, false),
@@ -205,15 +206,15 @@ mod tests {
                 "{query}"
             );
         }
-        assert_eq!(read("sslrootcert=%2Fa%20b").unwrap().roots, Some(Roots::File("/a b".into())));
+        assert_eq!(read("sslrootcert=%2Fa%20b").unwrap().roots, Some(TrustedRoots::File("/a b".into())));
         let client = "sslcert=/c&sslkey=/k";
         assert!(read(client).unwrap().client.is_some());
         assert!(read(&format!("{client}&sslcertmode=disable")).unwrap().client.is_none());
         assert!(
             read("sslsni=0").unwrap().no_sni && read("sslmode=require&sslnegotiation=direct").unwrap().direct
         );
-        assert_eq!(read("ssl_min_protocol_version=TLSv1.3").unwrap().tls13, Some(Tls13::Only));
-        assert_eq!(read("ssl_max_protocol_version=TLSv1.2").unwrap().tls13, Some(Tls13::Never));
+        assert_eq!(read("ssl_min_protocol_version=TLSv1.3").unwrap().tls13, Some(TlsVersionLimit::Only));
+        assert_eq!(read("ssl_max_protocol_version=TLSv1.2").unwrap().tls13, Some(TlsVersionLimit::Never));
     }
 
     #[test]

@@ -6,19 +6,19 @@ use zeroize::Zeroizing;
 use crate::mark::without_mark;
 
 /// The parameters of an address in their order; a later one overrides an earlier one.
-pub(super) struct Given {
+pub(super) struct UrlParameters {
     pub fields: Vec<(String, Zeroizing<String>)>,
     /// Whether an error may repeat the name of a parameter: only if it cannot be a part of a password.
     pub tells_names: bool,
 }
 
-type Parsed<T> = Result<T, String>;
+type ParseResult<T> = Result<T, String>;
 
 /// Schemes that mean PostgreSQL. A `+` and the name of a driver may follow.
 const SCHEMES: [&str; 6] = ["postgres", "postgresql", "psql", "pgsql", "postgis", "ecto"];
 
 /// Splits an address in either form.
-pub(super) fn split(text: &str) -> Parsed<Given> {
+pub(super) fn split(text: &str) -> ParseResult<UrlParameters> {
     let text = without_mark(text).trim();
     reject_mistakes(text)?;
     if let Some((scheme, rest)) = text.split_once("://").filter(|(scheme, _)| is_scheme(scheme)) {
@@ -52,7 +52,7 @@ pub(super) fn split(text: &str) -> Parsed<Given> {
 const NO_ADDRESS: &str = "is not an address of the form postgres://user:password@host:port/database";
 
 /// Rejects common mistakes in place of an address.
-fn reject_mistakes(text: &str) -> Parsed<()> {
+fn reject_mistakes(text: &str) -> ParseResult<()> {
     let is_quoted = |mark: char| text.len() > 1 && text.starts_with(mark) && text.ends_with(mark);
     if is_quoted('"') || is_quoted('\'') || is_quoted('`') {
         return Err("is in quotation marks, which belong to it: remove them".to_owned());
@@ -71,7 +71,7 @@ fn is_scheme(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.' | ':'))
 }
 
-fn of_url(rest: &str, is_java: bool) -> Parsed<Given> {
+fn of_url(rest: &str, is_java: bool) -> ParseResult<UrlParameters> {
     let mut fields = Vec::new();
     let mut add = |name: &str, value: String| fields.push((name.to_owned(), Zeroizing::new(value)));
     // As in libpq: credentials end at the first @ that comes before any slash.
@@ -97,7 +97,7 @@ fn of_url(rest: &str, is_java: bool) -> Parsed<Given> {
         return Err(format!("has an @ in its password: {ENCODE}"));
     }
     if !hosts.is_empty() {
-        let hosts = hosts.split(',').map(host_and_port).collect::<Parsed<Vec<_>>>()?;
+        let hosts = hosts.split(',').map(host_and_port).collect::<ParseResult<Vec<_>>>()?;
         let (hosts, ports): (Vec<String>, Vec<String>) = hosts.into_iter().unzip();
         add("host", hosts.join(","));
         add("port", ports.join(","));
@@ -119,11 +119,11 @@ fn of_url(rest: &str, is_java: bool) -> Parsed<Given> {
         }
         add(&name, value);
     }
-    Ok(Given { fields, tells_names: !has_password && !rest.contains('@') })
+    Ok(UrlParameters { fields, tells_names: !has_password && !rest.contains('@') })
 }
 
 /// Splits a host of a URL from its port, which is empty if there is none.
-fn host_and_port(text: &str) -> Parsed<(String, String)> {
+fn host_and_port(text: &str) -> ParseResult<(String, String)> {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => {
             let (host, port) = rest.split_once(']').ok_or("has an IPv6 address whose brackets do not end")?;
@@ -148,7 +148,7 @@ pub(super) fn bad_port() -> String {
 }
 
 /// Resolves percent-escapes; incomplete ones are errors.
-fn decoded(text: &str) -> Parsed<String> {
+fn decoded(text: &str) -> ParseResult<String> {
     let escapes = text.split('%').skip(1);
     let is_whole = |escape: &str| {
         let digits = escape.as_bytes().get(..2).unwrap_or_default();
@@ -163,7 +163,7 @@ fn decoded(text: &str) -> Parsed<String> {
 
 /// Parses `name=value` pairs: separated by spaces, values with spaces in single quotes, `\` before a quote or
 /// another `\`.
-fn of_pairs(text: &str) -> Parsed<Given> {
+fn of_pairs(text: &str) -> ParseResult<UrlParameters> {
     let mut fields = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
@@ -179,11 +179,11 @@ fn of_pairs(text: &str) -> Parsed<Given> {
     }
     // The second word of a password that is not quoted would be taken for a name.
     let has_password = fields.iter().any(|(name, _)| name == "password");
-    Ok(Given { fields, tells_names: !has_password })
+    Ok(UrlParameters { fields, tells_names: !has_password })
 }
 
 /// Parses a value, and returns it and the text after it.
-fn pair_value(text: &str) -> Parsed<(Zeroizing<String>, &str)> {
+fn pair_value(text: &str) -> ParseResult<(Zeroizing<String>, &str)> {
     let (quoted, text) = match text.strip_prefix('\'') {
         Some(rest) => (true, rest),
         None => (false, text),

@@ -15,7 +15,7 @@ use super::privacy::{
 use super::{Channel, load_visible};
 use crate::Result;
 use crate::capability::Capability::{ChannelAdmin, WorkspaceWrite};
-use crate::conversation::places::{check_no_dm, check_not_archived, visible_channel};
+use crate::conversation::visibility::{check_no_dm, check_not_archived, visible_channel};
 use crate::error::Code;
 use crate::id::{ChannelId, MemberId};
 use crate::limits::{NAME_MAX, TOPIC_MAX};

@@ -13,7 +13,7 @@ use super::change::{ChannelArchived, SET_ARCHIVED};
 use super::members::{DELETE_MEMBER, forget_audience, insert_member};
 use super::{Channel, ChannelCreated, ChannelKind, ChannelMemberRemoved};
 use crate::Result;
-use crate::conversation::places::{ChannelPlace, visible_channel};
+use crate::conversation::visibility::{ChannelPlace, visible_channel};
 use crate::error::Error;
 use crate::hash::sha256;
 use crate::id::{ChannelId, MemberId, ThreadId};

@@ -10,8 +10,8 @@ use super::load_visible;
 use super::privacy::check_may_remove;
 use crate::Result;
 use crate::capability::Capability::{WorkspaceRead, WorkspaceWrite};
-use crate::conversation::inbox::{self, InboxReason, To};
-use crate::conversation::places::{check_no_dm, check_not_archived, visible_channel};
+use crate::conversation::inbox::{self, InboxReason, Recipients};
+use crate::conversation::visibility::{check_no_dm, check_not_archived, visible_channel};
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, MemberId};
 use crate::identity::members::load_member;
@@ -84,7 +84,7 @@ impl<I> Answer<I> for ChannelMember {
         Some((self.channel_id, self.member_id, self.lsn))
     }
 
-    fn again(cx: &Read<'_>, _: &I, (channel, member, lsn): Self::Kept) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, _: &I, (channel, member, lsn): Self::Kept) -> Result<Self> {
         let found = find_member(cx, visible_channel(cx, channel)?.id, member)?;
         found.filter(|found| found.lsn == lsn).ok_or_else(|| Error::not_found("channel member"))
     }
@@ -106,7 +106,7 @@ impl<I> Answer<I> for RemovedChannelMember {
         Some((self.channel_id, self.member_id))
     }
 
-    fn again(cx: &Read<'_>, _: &I, (channel, member_id): (ChannelId, MemberId)) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, _: &I, (channel, member_id): (ChannelId, MemberId)) -> Result<Self> {
         Ok(Self { channel_id: visible_channel(cx, channel)?.id, member_id })
     }
 }
@@ -268,5 +268,5 @@ pub(super) fn insert_member(cx: &mut Write<'_>, channel_id: ChannelId, member_id
     cx.insert(&new_row!("insert into channel_members" {
         channel_id, member_id, added_by, added_at: added.at, lsn: added.lsn
     }))?;
-    inbox::notify(cx, &added, InboxReason::Added, None, To::Members(&[member_id]))
+    inbox::notify(cx, &added, InboxReason::Added, None, Recipients::Members(&[member_id]))
 }

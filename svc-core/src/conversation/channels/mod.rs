@@ -17,10 +17,10 @@ use serde_json::json;
 
 use crate::Result;
 use crate::capability::Capability::{WorkspaceRead, WorkspaceWrite};
-use crate::conversation::places::{self, visible};
+use crate::conversation::visibility::{self, visible};
 use crate::error::Error;
 use crate::id::{ChannelId, MemberId, WorkspaceId};
-use crate::identity::workspaces::Here;
+use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::{NAME_MAX, TOPIC_MAX};
 use crate::log::event::{Event, EventKind, Invalidates, Recorded, Subject};
 use crate::log::replay::Replayed;
@@ -92,7 +92,7 @@ impl<I> Answer<I> for Channel {
         Some(self.id)
     }
 
-    fn again(cx: &Read<'_>, _: &I, id: ChannelId) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, _: &I, id: ChannelId) -> Result<Self> {
         load_visible(cx, id)
     }
 }
@@ -238,7 +238,7 @@ fn operations() -> Vec<Operation> {
 #[serde(deny_unknown_fields)]
 struct CreateChannel {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     /// A name for people. It need not be unique.
     name: Text<1, NAME_MAX>,
     /// The topic of the channel.
@@ -297,7 +297,7 @@ fn create_channel(cx: &mut Write<'_>, input: &CreateChannel) -> Result<Channel> 
 #[serde(deny_unknown_fields)]
 struct ListChannels {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     /// True for archived channels only, false for live ones only. Default: both.
     #[serde(default)]
     archived: Option<bool>,
@@ -312,9 +312,9 @@ fn list_channels(cx: &Read<'_>, input: &ListChannels) -> Result<Page<Channel>> {
     let after = Cursor::after(input.cursor);
     let limit = rows_to_read(input.limit);
     let horizon = cx.horizon(HORIZON_OF_CHANNELS, &[&workspace_id], after)?;
-    let sight = cx.caller().sight.params();
+    let visibility = cx.caller().visibility.params();
     let last = horizon.up_to();
-    let params = sight.and(&[&workspace_id, &after, &limit, &input.archived, &last]);
+    let params = visibility.and(&[&workspace_id, &after, &limit, &input.archived, &last]);
     Ok(Page::within(horizon, cx.rows(LIST_CHANNELS, &params)?, input.limit, |channel: &Channel| channel.lsn))
 }
 
@@ -347,7 +347,7 @@ fn get_channel(cx: &Read<'_>, input: &GetChannel) -> Result<Channel> {
 
 /// Loads the whole channel if the caller may see it.
 fn load_visible(cx: &Read<'_>, id: ChannelId) -> Result<Channel> {
-    let place = places::visible_channel(cx, id)?;
+    let place = visibility::visible_channel(cx, id)?;
     cx.one(LOAD_CHANNEL, &[&place.id])?.ok_or_else(|| Error::not_found("channel"))
 }
 

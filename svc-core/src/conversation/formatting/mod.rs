@@ -9,13 +9,13 @@ use serde_json::json;
 use crate::Result;
 use crate::capability::Capability::WorkspaceRead;
 use crate::capability::Right;
-use crate::conversation::markdown::{Node, Parsed, with_line_feeds};
-use crate::conversation::mentions::{Mentioning, NameRoom, NotReached, reached_by_each};
-use crate::conversation::places::visible_channel;
+use crate::conversation::markdown::{Node, ParsedTree, with_line_feeds};
+use crate::conversation::mentions::{NameBudget, NotReached, PossibleMentions, reached_by_each};
+use crate::conversation::visibility::visible_channel;
 use crate::error::Error;
 use crate::id::ChannelId;
 use crate::limits::{MARKDOWN_ANSWER_BYTES_MAX, MARKDOWN_BYTES_MAX, MARKDOWN_TEXTS_MAX, MARKDOWN_TIME_MAX};
-use crate::op::{Feature, Frame, Read, Shared, reading};
+use crate::op::{Feature, Frame, Read, SharedState, reading};
 use crate::page::json_bytes;
 use crate::text::Items;
 use crate::time::{Clock, Time};
@@ -78,24 +78,24 @@ struct Prepared(Vec<PreparedText>);
 
 /// A text that was parsed and searched for mentions.
 struct PreparedText {
-    parsed: Parsed,
-    mentioning: Mentioning,
+    parsed: ParsedTree,
+    mentioning: PossibleMentions,
 }
 
 /// Parses as many of the first texts as time allows, and at least one.
-fn parse(input: &ParseMarkdown, _: &Shared, _: Time) -> Result<Prepared> {
+fn parse(input: &ParseMarkdown, _: &SharedState, _: Time) -> Result<Prepared> {
     check_size(&input.texts)?;
     let clock = Clock::system();
     let deadline = clock.deadline(MARKDOWN_TIME_MAX);
     let mut prepared = Vec::new();
-    let mut room = NameRoom::default();
+    let mut room = NameBudget::default();
     for text in input.texts.iter() {
         if !prepared.is_empty() && clock.monotonic() >= deadline {
             break;
         }
         let text = with_line_feeds(text);
-        let mentioning = Mentioning::within(&[&text], &mut room);
-        prepared.push(PreparedText { parsed: Parsed::of(&text), mentioning });
+        let mentioning = PossibleMentions::within(&[&text], &mut room);
+        prepared.push(PreparedText { parsed: ParsedTree::of(&text), mentioning });
     }
     Ok(Prepared(prepared))
 }
@@ -104,7 +104,7 @@ fn parse_markdown(cx: &Read<'_>, input: &ParseMarkdown, prepared: &Prepared) -> 
     cx.caller().check_has(WorkspaceRead)?;
     let Prepared(texts) = prepared;
     let channel = input.channel_id.map(|id| visible_channel(cx, id)).transpose()?;
-    let mentioning: Vec<&Mentioning> = texts.iter().map(|text| &text.mentioning).collect();
+    let mentioning: Vec<&PossibleMentions> = texts.iter().map(|text| &text.mentioning).collect();
     let reached = reached_by_each(cx, channel.map(|channel| channel.id), &mentioning)?;
     let mut trees = Vec::new();
     let mut bytes = 0_usize;

@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 
 use uuid::Uuid;
 
-use super::{About, InboxReason, To};
+use super::{InboxReason, ItemSubject, Recipients};
 use crate::Result;
-use crate::conversation::places::{members_in, seen_by};
 use crate::conversation::presence::{online, online_since};
+use crate::conversation::visibility::{members_in, seen_by};
 use crate::error::Error;
 use crate::id::MemberId;
 use crate::log::event::Recorded;
@@ -21,10 +21,10 @@ pub(super) fn add(
     actor: Option<MemberId>,
     because: &Recorded,
     reason: InboxReason,
-    about: About,
-    to: To<'_>,
+    about: ItemSubject,
+    to: Recipients<'_>,
 ) -> Result<()> {
-    if matches!(to, To::Members(members) if members.iter().all(|member| Some(*member) == actor)) {
+    if matches!(to, Recipients::Members(members) if members.iter().all(|member| Some(*member) == actor)) {
         return Ok(());
     }
     let channel = because.subject.channel_id;
@@ -32,16 +32,16 @@ pub(super) fn add(
     let now = cx.now();
     let since = online_since(cx.now());
     let (message, may_be_told) = match about {
-        About::Event => (None, false),
-        About::NewMessage(message) => (Some(message), false),
-        About::Message(message) => (Some(message), true),
+        ItemSubject::Event => (None, false),
+        ItemSubject::NewMessage(message) => (Some(message), false),
+        ItemSubject::Message(message) => (Some(message), true),
     };
     let lsn = because.lsn;
     let bit = reason.bit();
     let thread = because.subject.thread_id;
-    let is_listed = matches!(to, To::Members(_));
-    let is_here = matches!(to, To::OnlineInChannel);
-    let listed = if let To::Members(members) = to { members } else { &[] };
+    let is_listed = matches!(to, Recipients::Members(_));
+    let is_here = matches!(to, Recipients::OnlineInChannel);
+    let listed = if let Recipients::Members(members) = to { members } else { &[] };
     let members: Vec<Uuid> = listed.iter().map(|member| member.uuid()).collect();
     let mail_at = cx.settings().mail.as_ref().map(|mail| now.plus(mail.delay));
     let push_at = cx.settings().vapid_public_key.as_ref().map(|_| now);

@@ -57,7 +57,7 @@ const LEAVE_UNASKED: i64 = 6167;
 
 impl InboxReason {
     /// Returns whether notifications for it are emailed and pushed by default.
-    pub fn leaves_unasked(self) -> bool {
+    pub fn is_sent_by_default(self) -> bool {
         self.bit() & LEAVE_UNASKED != 0
     }
 
@@ -103,7 +103,7 @@ impl FromValue for Reasons {
 
 /// The members to notify, if they see the channel.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum To<'a> {
+pub(crate) enum Recipients<'a> {
     /// These members.
     Members(&'a [MemberId]),
     /// The members of the channel.
@@ -122,10 +122,10 @@ pub(crate) fn notify(
     because: &Recorded,
     reason: InboxReason,
     message: Option<MessageId>,
-    to: To<'_>,
+    to: Recipients<'_>,
 ) -> Result<()> {
     let actor = cx.caller().member;
-    add(cx, actor, because, reason, message.map_or(About::Event, About::Message), to)
+    add(cx, actor, because, reason, message.map_or(ItemSubject::Event, ItemSubject::Message), to)
 }
 
 /// Notifies members of a message that the caller has just posted, and of which no one was notified yet.
@@ -134,10 +134,10 @@ pub(crate) fn notify_first(
     because: &Recorded,
     reason: InboxReason,
     message: MessageId,
-    to: To<'_>,
+    to: Recipients<'_>,
 ) -> Result<()> {
     let actor = cx.caller().member;
-    add(cx, actor, because, reason, About::NewMessage(message), to)
+    add(cx, actor, because, reason, ItemSubject::NewMessage(message), to)
 }
 
 /// Notifies members of an event in a channel that the service itself has caused.
@@ -147,12 +147,12 @@ pub(crate) fn notify_of_service(
     reason: InboxReason,
     members: &[MemberId],
 ) -> Result<()> {
-    add(cx, None, because, reason, About::Event, To::Members(members))
+    add(cx, None, because, reason, ItemSubject::Event, Recipients::Members(members))
 }
 
 /// The subject of an item.
 #[derive(Clone, Copy, Debug)]
-enum About {
+enum ItemSubject {
     /// Only the event that causes it.
     Event,
     /// A message of which no one was notified yet.
@@ -162,7 +162,7 @@ enum About {
 }
 
 /// Removes a reason from a message's items, of these members or of all. An item without a reason is deleted.
-pub(crate) fn take_back(
+pub(crate) fn remove_reason(
     cx: &mut Write<'_>,
     message: MessageId,
     reason: InboxReason,
@@ -240,7 +240,7 @@ mod tests {
         assert_eq!(InboxReason::Mention.bit() | InboxReason::Dm.bit(), 5, "what comes from muted places");
         let unasked: Vec<&str> = InboxReason::ALL
             .iter()
-            .filter(|reason| reason.leaves_unasked())
+            .filter(|reason| reason.is_sent_by_default())
             .map(|reason| reason.name())
             .collect();
         assert_eq!(unasked, ["mention", "reply", "dm", "assigned", "review_requested", "approval_requested"]);

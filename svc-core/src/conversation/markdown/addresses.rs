@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use super::parts::Run;
+use super::parts::TextRun;
 
 /// Maximum bytes of an address, and of the host or the name before an `@` in it, so that a search is linear.
 const ADDRESS_MAX: usize = 2000;
@@ -26,7 +26,7 @@ pub(super) struct Address {
 }
 
 /// Returns the first address within a range of a run.
-pub(super) fn first(run: &Run, within: Range<usize>) -> Option<Address> {
+pub(super) fn first(run: &TextRun, within: Range<usize>) -> Option<Address> {
     let text = run.text.get(..within.end)?;
     let searched = text.get(within.start..)?;
     let begins = |c: char| matches!(c, 'h' | 'H' | 's' | 'S' | 'w' | 'W' | '@');
@@ -38,7 +38,7 @@ pub(super) fn first(run: &Run, within: Range<usize>) -> Option<Address> {
 }
 
 /// Returns the web or service address that begins at a position.
-fn site(run: &Run, text: &str, at: usize) -> Option<Address> {
+fn site(run: &TextRun, text: &str, at: usize) -> Option<Address> {
     let rest = text.get(at..)?;
     let starts =
         |begin: &str| rest.get(..begin.len()).is_some_and(|written| written.eq_ignore_ascii_case(begin));
@@ -91,7 +91,7 @@ fn begins_with_host(text: &str, needs_dot: bool) -> bool {
 }
 
 /// Returns the length of an address without the punctuation at its end.
-fn trimmed(run: &Run, at: usize, address: &str) -> usize {
+fn trimmed(run: &TextRun, at: usize, address: &str) -> usize {
     let count = |bracket: char| address.matches(bracket).count();
     let mut round = count(')');
     let mut square = count(']');

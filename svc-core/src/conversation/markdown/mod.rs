@@ -13,7 +13,7 @@ mod parts;
 mod addresses;
 mod nodes;
 
-pub(crate) use nodes::{Mention, Node, Parsed};
+pub(crate) use nodes::{Mention, Node, ParsedTree};
 pub(crate) use parts::{events, with_line_feeds};
 
 #[cfg(test)]

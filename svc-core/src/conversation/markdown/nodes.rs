@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 
 use super::addresses;
-use super::parts::{Kind, Part, Run, Target, allowed, parts};
+use super::parts::{Kind, LinkTarget, MarkdownPart, TextRun, allowed, parts};
 use crate::id::MemberId;
 use crate::limits::{MARKDOWN_LEVELS_MAX, MARKDOWN_NODES_MAX, MARKDOWN_NODES_MIN};
 
@@ -175,12 +175,12 @@ pub(crate) struct Mention {
 
 /// A parsed text, before its mentions are known.
 #[derive(Debug)]
-pub(crate) struct Parsed {
+pub(crate) struct ParsedTree {
     text: String,
-    parts: Vec<Part>,
+    parts: Vec<MarkdownPart>,
 }
 
-impl Parsed {
+impl ParsedTree {
     /// Parses a text [with line feeds](super::with_line_feeds).
     pub fn of(text: &str) -> Self {
         Self { text: text.to_owned(), parts: parts(text) }
@@ -191,8 +191,8 @@ impl Parsed {
         let room = MARKDOWN_NODES_MAX.saturating_sub(MARKDOWN_NODES_MIN);
         let text = &*self.text;
         let mentions = mentions.iter().peekable();
-        let mut maker = Maker { text, mentions, mentioned: 0..0, room, rest: None };
-        let mut nodes = maker.all(&self.parts, Around { level: 1, is_link: false });
+        let mut maker = TreeBuilder { text, mentions, mentioned: 0..0, room, rest: None };
+        let mut nodes = maker.all(&self.parts, NodeContext { level: 1, is_link: false });
         if let Some(rest) = maker.rest.and_then(|rest| text.get(rest..)) {
             nodes.push(Node::Paragraph { children: vec![Node::text(rest)] });
         }
@@ -201,7 +201,7 @@ impl Parsed {
 }
 
 /// Builder of nodes.
-struct Maker<'t> {
+struct TreeBuilder<'t> {
     text: &'t str,
     /// The mentions that come next.
     mentions: Peekable<slice::Iter<'t, Mention>>,
@@ -215,20 +215,20 @@ struct Maker<'t> {
 
 /// Context of a node.
 #[derive(Clone, Copy)]
-struct Around {
+struct NodeContext {
     level: usize,
     /// Whether it is in a link, which may contain no other link.
     is_link: bool,
 }
 
-impl Around {
+impl NodeContext {
     fn within(self) -> Self {
         Self { level: self.level.saturating_add(1), ..self }
     }
 }
 
-impl Maker<'_> {
-    fn all(&mut self, parts: &[Part], around: Around) -> Vec<Node> {
+impl TreeBuilder<'_> {
+    fn all(&mut self, parts: &[MarkdownPart], around: NodeContext) -> Vec<Node> {
         let mut nodes = Vec::with_capacity(parts.len());
         for part in parts {
             if self.rest.is_some() {
@@ -239,8 +239,8 @@ impl Maker<'_> {
         nodes
     }
 
-    fn push(&mut self, part: &Part, around: Around, nodes: &mut Vec<Node>) {
-        let Part { kind, source, children } = part;
+    fn push(&mut self, part: &MarkdownPart, around: NodeContext, nodes: &mut Vec<Node>) {
+        let MarkdownPart { kind, source, children } = part;
         let is_mentioned = source.end <= self.mentioned.end;
         let lines = match kind {
             Kind::HtmlBlock => children.iter().map(|line| line.kind.nodes()).fold(0, usize::saturating_add),
@@ -251,7 +251,9 @@ impl Maker<'_> {
         }
         match kind {
             Kind::Text(run) => self.push_run(run, around, true, nodes),
-            Kind::Source => self.push_run(&Run::of_source(self.text, source.clone()), around, false, nodes),
+            Kind::Source => {
+                self.push_run(&TextRun::of_source(self.text, source.clone()), around, false, nodes)
+            }
             Kind::Definitions => {
                 let text = self.text.get(source.clone()).unwrap_or_default();
                 nodes.push(Node::Paragraph { children: vec![Node::text(text)] });
@@ -279,12 +281,12 @@ impl Maker<'_> {
     /// Adds a link or an image, or its source if the target is not allowed.
     fn push_link(
         &mut self,
-        part: &Part,
-        Target { href, .. }: &Target,
-        around: Around,
+        part: &MarkdownPart,
+        LinkTarget { href, .. }: &LinkTarget,
+        around: NodeContext,
         nodes: &mut Vec<Node>,
     ) {
-        let Part { source, children, .. } = part;
+        let MarkdownPart { source, children, .. } = part;
         let inner = match (children.first(), children.last()) {
             (Some(first), Some(last)) => first.source.start..last.source.end,
             _ => source.end..source.end,
@@ -299,7 +301,7 @@ impl Maker<'_> {
         };
         let within = match around.is_link {
             true => around,
-            false => Around { is_link: true, ..around.within() },
+            false => NodeContext { is_link: true, ..around.within() },
         };
         let mut made = self.all(children, within);
         if self.rest.is_some() {
@@ -327,9 +329,9 @@ impl Maker<'_> {
     }
 
     /// Adds text with the mentions and the addresses in it.
-    fn push_run(&mut self, run: &Run, around: Around, has_addresses: bool, nodes: &mut Vec<Node>) {
+    fn push_run(&mut self, run: &TextRun, around: NodeContext, has_addresses: bool, nodes: &mut Vec<Node>) {
         let has_addresses = has_addresses && !around.is_link && around.level < MARKDOWN_LEVELS_MAX;
-        let mut at = run.goes_on(self.mentioned.end);
+        let mut at = run.continues_at(self.mentioned.end);
         while let Some(mention) = self.mentions.peek().copied() {
             let begin = run.begins(mention.place.start);
             let is_passed = run.is_past(mention.place.start);
@@ -339,7 +341,7 @@ impl Maker<'_> {
                     let text = self.text.get(mention.place.clone()).unwrap_or_default().to_owned();
                     nodes.push(Node::Mention { text, member: mention.member });
                     self.mentioned = mention.place.clone();
-                    at = run.goes_on(self.mentioned.end);
+                    at = run.continues_at(self.mentioned.end);
                 }
                 _ if is_passed => {}
                 _ => break,
@@ -350,7 +352,7 @@ impl Maker<'_> {
     }
 
     /// Adds a range of a run that has no mention.
-    fn push_plain(&mut self, run: &Run, place: Range<usize>, has_addresses: bool, nodes: &mut Vec<Node>) {
+    fn push_plain(&mut self, run: &TextRun, place: Range<usize>, has_addresses: bool, nodes: &mut Vec<Node>) {
         let text = |place: Range<usize>| run.text.get(place).unwrap_or_default();
         let mut rest = place;
         while has_addresses && let Some(found) = addresses::first(run, rest.clone()) {
@@ -427,8 +429,8 @@ fn append(added: Vec<Node>, nodes: &mut Vec<Node>) {
 }
 
 /// Returns the lines of a block of HTML as they are written.
-fn lines_of_html(parts: &[Part]) -> Vec<Node> {
-    let html: String = parts.iter().filter_map(Part::html).collect();
+fn lines_of_html(parts: &[MarkdownPart]) -> Vec<Node> {
+    let html: String = parts.iter().filter_map(MarkdownPart::html).collect();
     let mut nodes = Vec::new();
     for (number, line) in html.strip_suffix('\n').unwrap_or(&html).split('\n').enumerate() {
         if number > 0 {

@@ -91,14 +91,14 @@ pub(crate) fn events(text: &str) -> OffsetIter<'_> {
 
 /// A part of a text.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct MarkdownPart {
     pub kind: Kind,
     /// Its range in the source.
     pub source: Range<usize>,
-    pub children: Vec<Part>,
+    pub children: Vec<MarkdownPart>,
 }
 
-impl Part {
+impl MarkdownPart {
     /// Returns its HTML, if it is HTML.
     pub fn html(&self) -> Option<&str> {
         match &self.kind {
@@ -125,7 +125,7 @@ pub(super) enum Kind {
     Cell,
     HtmlBlock,
     Html(String),
-    Text(Run),
+    Text(TextRun),
     /// Source that exceeds a bound, or that CommonMark hides.
     Source,
     /// Source of definitions of references, which CommonMark hides.
@@ -134,15 +134,15 @@ pub(super) enum Kind {
     Strong,
     Emphasis,
     Strike,
-    Link(Target),
-    Image(Target),
+    Link(LinkTarget),
+    Image(LinkTarget),
     SoftBreak,
     HardBreak,
 }
 
 /// The target of a link or an image.
 #[derive(Debug)]
-pub(super) struct Target {
+pub(super) struct LinkTarget {
     /// The address as browsers parse it, if a link may lead there.
     pub href: Option<String>,
     /// The address as written.
@@ -192,14 +192,14 @@ impl Kind {
 
 /// Text without a break, and the source ranges of its pieces.
 #[derive(Debug, Default)]
-pub(super) struct Run {
+pub(super) struct TextRun {
     pub text: String,
-    pieces: Vec<Piece>,
+    pieces: Vec<RunPiece>,
 }
 
 /// A piece of a run.
 #[derive(Debug)]
-struct Piece {
+struct RunPiece {
     /// Its position in the text.
     at: usize,
     source: Range<usize>,
@@ -207,11 +207,11 @@ struct Piece {
     is_other: bool,
 }
 
-impl Run {
+impl TextRun {
     /// Returns the run of a source that is text unchanged.
     pub fn of_source(text: &str, source: Range<usize>) -> Self {
         let text = text.get(source.clone()).unwrap_or_default().to_owned();
-        Self { text, pieces: vec![Piece { at: 0, source, is_other: false }] }
+        Self { text, pieces: vec![RunPiece { at: 0, source, is_other: false }] }
     }
 
     fn push(&mut self, text: &str, source: Range<usize>, is_other: bool) {
@@ -221,7 +221,7 @@ impl Run {
             Some(last) if !last.is_other && !is_other && last.source.end == source.start => {
                 last.source.end = source.end;
             }
-            _ => self.pieces.push(Piece { at, source, is_other }),
+            _ => self.pieces.push(RunPiece { at, source, is_other }),
         }
     }
 
@@ -233,7 +233,7 @@ impl Run {
     }
 
     /// Returns where the text continues after a position in the source.
-    pub fn goes_on(&self, source: usize) -> usize {
+    pub fn continues_at(&self, source: usize) -> usize {
         let index = self.pieces.partition_point(|piece| piece.source.end <= source);
         match self.pieces.get(index) {
             None => self.text.len(),
@@ -258,23 +258,23 @@ impl Run {
 /// Returns the parts of a text with line feeds.
 ///
 /// Without mentions and bare addresses, they become no more nodes than a tree may have.
-pub(super) fn parts(text: &str) -> Vec<Part> {
+pub(super) fn parts(text: &str) -> Vec<MarkdownPart> {
     // The rest of the text becomes a paragraph.
     let nodes = MARKDOWN_NODES_MAX.saturating_sub(MARKDOWN_NODES_MIN);
     let hrefs =
         text.len().saturating_mul(MARKDOWN_HREF_BYTES_PER_BYTE).saturating_add(MARKDOWN_HREF_BYTES_MIN);
-    let mut builder = Builder { text, open: Vec::new(), roots: Vec::new(), nodes, hrefs, covered: 0 };
+    let mut builder = PartsBuilder { text, open: Vec::new(), roots: Vec::new(), nodes, hrefs, covered: 0 };
     let rest = builder.build();
     builder.end(rest);
     builder.roots
 }
 
 /// Builder of parts.
-struct Builder<'t> {
+struct PartsBuilder<'t> {
     text: &'t str,
     /// Open parts, each contained in the one before.
-    open: Vec<Part>,
-    roots: Vec<Part>,
+    open: Vec<MarkdownPart>,
+    roots: Vec<MarkdownPart>,
     /// Remaining nodes and bytes of addresses.
     nodes: usize,
     hrefs: usize,
@@ -282,7 +282,7 @@ struct Builder<'t> {
     covered: usize,
 }
 
-impl Builder<'_> {
+impl PartsBuilder<'_> {
     /// Adds parts until the room is used up, and returns where the rest of the source begins.
     fn build(&mut self) -> Option<usize> {
         // Number of open containers that are shown as source.
@@ -293,9 +293,9 @@ impl Builder<'_> {
                 Event::End(_) if skipped > 0 => skipped = skipped.saturating_sub(1),
                 _ if skipped > 0 => {}
                 event => match self.add_event(event, source) {
-                    Added::Yes => {}
-                    Added::AsSource => skipped = 1,
-                    Added::No(rest) => return Some(rest),
+                    AddOutcome::Yes => {}
+                    AddOutcome::AsSource => skipped = 1,
+                    AddOutcome::No(rest) => return Some(rest),
                 },
             }
         }
@@ -304,7 +304,7 @@ impl Builder<'_> {
         self.add_definitions(parsed).err().or(rest)
     }
 
-    fn add_event(&mut self, event: Event<'_>, source: Range<usize>) -> Added {
+    fn add_event(&mut self, event: Event<'_>, source: Range<usize>) -> AddOutcome {
         let Range { start, end } = source;
         let is_end = matches!(event, Event::End(_));
         let shown = match event {
@@ -312,7 +312,7 @@ impl Builder<'_> {
             _ => self.add_definitions(if is_end { end } else { start }),
         };
         if let Err(rest) = shown {
-            return Added::No(rest);
+            return AddOutcome::No(rest);
         }
         let covered = match event {
             Event::Start(_) => start,
@@ -323,7 +323,7 @@ impl Builder<'_> {
             Event::End(_) => self.close(),
             Event::Text(text) => {
                 if !self.add_text(&text, source) {
-                    return Added::No(start);
+                    return AddOutcome::No(start);
                 }
             }
             Event::TaskListMarker(is_checked) => self.check(is_checked),
@@ -333,14 +333,15 @@ impl Builder<'_> {
                 }
             }
         }
-        Added::Yes
+        AddOutcome::Yes
     }
 
     /// Adds the definitions of references before a position, if the open part may contain any.
     ///
     /// The parser has no events for them. Fails with their position if there is not enough room.
     fn add_definitions(&mut self, until: usize) -> Result<(), usize> {
-        let holds_blocks = |part: &Part| matches!(part.kind, Kind::Quote | Kind::List(_) | Kind::Item(_));
+        let holds_blocks =
+            |part: &MarkdownPart| matches!(part.kind, Kind::Quote | Kind::List(_) | Kind::Item(_));
         if !self.open.last().is_none_or(holds_blocks) {
             return Ok(());
         }
@@ -377,7 +378,7 @@ impl Builder<'_> {
             return Err(source.start);
         }
         self.covered = source.end;
-        self.siblings().push(Part { kind, source, children: Vec::new() });
+        self.siblings().push(MarkdownPart { kind, source, children: Vec::new() });
         Ok(())
     }
 
@@ -386,7 +387,7 @@ impl Builder<'_> {
         self.open.len().saturating_add(1)
     }
 
-    fn siblings(&mut self) -> &mut Vec<Part> {
+    fn siblings(&mut self) -> &mut Vec<MarkdownPart> {
         match self.open.last_mut() {
             Some(parent) => &mut parent.children,
             None => &mut self.roots,
@@ -399,34 +400,34 @@ impl Builder<'_> {
         left.is_some()
     }
 
-    fn add(&mut self, kind: Kind, source: Range<usize>) -> Added {
+    fn add(&mut self, kind: Kind, source: Range<usize>) -> AddOutcome {
         let levels = kind.levels();
         let last = self.level().saturating_add(levels.unwrap_or(1)).saturating_sub(1);
         let is_too_deep = levels.is_some() && last > MARKDOWN_LEVELS_MAX;
         let (kind, levels) = if is_too_deep { (Kind::Source, None) } else { (kind, levels) };
         let is_source = matches!(kind, Kind::Source);
         if !self.has_room(kind.nodes()) {
-            return Added::No(source.start);
+            return AddOutcome::No(source.start);
         }
         if is_source {
             self.covered = self.covered.max(source.end);
         }
-        let part = Part { kind, source, children: Vec::new() };
+        let part = MarkdownPart { kind, source, children: Vec::new() };
         match levels {
             Some(_) => self.open.push(part),
             None => self.siblings().push(part),
         }
-        if is_source { Added::AsSource } else { Added::Yes }
+        if is_source { AddOutcome::AsSource } else { AddOutcome::Yes }
     }
 
     /// Adds text to the text before it, or to the code block that contains it.
     fn add_text(&mut self, text: &str, source: Range<usize>) -> bool {
-        if let Some(Part { kind: Kind::CodeBlock(_, code), .. }) = self.open.last_mut() {
+        if let Some(MarkdownPart { kind: Kind::CodeBlock(_, code), .. }) = self.open.last_mut() {
             code.push_str(text);
             return true;
         }
         let is_other = self.text.get(source.clone()) != Some(text);
-        if let Some(Part { kind: Kind::Text(run), source: whole, .. }) = self.siblings().last_mut() {
+        if let Some(MarkdownPart { kind: Kind::Text(run), source: whole, .. }) = self.siblings().last_mut() {
             whole.end = source.end;
             run.push(text, source, is_other);
             return true;
@@ -434,9 +435,9 @@ impl Builder<'_> {
         if !self.has_room(1) {
             return false;
         }
-        let mut run = Run::default();
+        let mut run = TextRun::default();
         run.push(text, source.clone(), is_other);
-        self.siblings().push(Part { kind: Kind::Text(run), source, children: Vec::new() });
+        self.siblings().push(MarkdownPart { kind: Kind::Text(run), source, children: Vec::new() });
         true
     }
 
@@ -461,7 +462,7 @@ impl Builder<'_> {
     fn end(&mut self, rest: Option<usize>) {
         let Some(mut rest) = rest else { return };
         // An incomplete inline part belongs to the rest, and so does an empty one.
-        let is_of_rest = |part: &mut Part| part.kind.is_inline() || part.children.is_empty();
+        let is_of_rest = |part: &mut MarkdownPart| part.kind.is_inline() || part.children.is_empty();
         while let Some(part) = self.open.pop_if(is_of_rest) {
             rest = part.source.start;
         }
@@ -469,8 +470,8 @@ impl Builder<'_> {
             self.close();
         }
         let source = rest..self.text.len();
-        let shown = Part { kind: Kind::Source, source: source.clone(), children: Vec::new() };
-        self.roots.push(Part { kind: Kind::Paragraph, source, children: vec![shown] });
+        let shown = MarkdownPart { kind: Kind::Source, source: source.clone(), children: Vec::new() };
+        self.roots.push(MarkdownPart { kind: Kind::Paragraph, source, children: vec![shown] });
     }
 
     /// Returns the kind of part that an event begins. Returns `None` for an event that these options exclude.
@@ -510,18 +511,18 @@ impl Builder<'_> {
     }
 
     /// Returns the target of a link. Returns `None` if the addresses of the tree have too many bytes.
-    fn target(&mut self, url: &str, title: &str, is_email: bool) -> Option<Target> {
+    fn target(&mut self, url: &str, title: &str, is_email: bool) -> Option<LinkTarget> {
         self.hrefs = self.hrefs.checked_sub(url.len())?;
         let url = if is_email { format!("mailto:{url}") } else { url.to_owned() };
         let href = allowed(&url);
         // The text may contain it as well.
         let bytes = href.as_ref().map_or(0, String::len).saturating_mul(2);
         self.hrefs = self.hrefs.checked_sub(bytes.saturating_sub(url.len()))?;
-        Some(Target { href, url, title: title.to_owned() })
+        Some(LinkTarget { href, url, title: title.to_owned() })
     }
 }
 
-enum Added {
+enum AddOutcome {
     Yes,
     /// It would be too deep or too long, so its source is shown.
     AsSource,

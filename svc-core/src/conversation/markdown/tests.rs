@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use pulldown_cmark::{Event, Parser};
 
-use super::parts::{Kind, Part, Target, events, parsed_part, parts};
+use super::parts::{Kind, LinkTarget, MarkdownPart, events, parsed_part, parts};
 
 /// Name of the variable with the folder of the packages of tests/ui.
 const PACKAGES: &str = "SVC_TEST_UI";
@@ -45,12 +45,12 @@ impl Html {
         }
     }
 
-    fn all(&mut self, parts: &[Part]) {
+    fn all(&mut self, parts: &[MarkdownPart]) {
         parts.iter().for_each(|part| self.part(part));
     }
 
     /// Writes an element, with its children on separate lines if it contains blocks.
-    fn block(&mut self, tag: &str, end: &str, has_blocks: bool, children: &[Part]) {
+    fn block(&mut self, tag: &str, end: &str, has_blocks: bool, children: &[MarkdownPart]) {
         self.line();
         self.0.push_str(tag);
         if has_blocks {
@@ -64,13 +64,13 @@ impl Html {
         self.0.push('\n');
     }
 
-    fn inline(&mut self, tag: &str, children: &[Part]) {
+    fn inline(&mut self, tag: &str, children: &[MarkdownPart]) {
         write!(self.0, "<{tag}>").unwrap();
         self.all(children);
         write!(self.0, "</{tag}>").unwrap();
     }
 
-    fn part(&mut self, Part { kind, children, .. }: &Part) {
+    fn part(&mut self, MarkdownPart { kind, children, .. }: &MarkdownPart) {
         match kind {
             Kind::Paragraph => self.block("<p>", "</p>", false, children),
             Kind::Heading(level) => {
@@ -121,8 +121,8 @@ impl Html {
 }
 
 /// Returns the text of an image.
-fn said(parts: &[Part]) -> String {
-    let says = |part: &Part| match &part.kind {
+fn said(parts: &[MarkdownPart]) -> String {
+    let says = |part: &MarkdownPart| match &part.kind {
         Kind::Text(run) => run.text.clone(),
         Kind::Code(text) => text.to_string(),
         _ => said(&part.children),
@@ -135,7 +135,7 @@ fn escaped(text: &str) -> String {
 }
 
 /// Returns the address and the title of a link.
-fn attributes(Target { url, title, .. }: &Target) -> (String, String) {
+fn attributes(LinkTarget { url, title, .. }: &LinkTarget) -> (String, String) {
     let mut href = String::new();
     for byte in url.bytes() {
         match byte {

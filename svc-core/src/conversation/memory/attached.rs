@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{MemoryBlock, load};
 use crate::Result;
-use crate::conversation::places::{ThreadPlace, visible_place};
+use crate::conversation::visibility::{ThreadPlace, visible_place};
 use crate::error::Error;
 use crate::id::{BlockId, ThreadId};
 use crate::limits::{MEMORY_BLOCK_THREADS_MAX, THREAD_MEMORY_BLOCKS_MAX};
@@ -96,7 +96,7 @@ impl<I> Answer<I> for Attachment {
         Some((self.thread_id, self.block_id, self.lsn))
     }
 
-    fn again(cx: &Read<'_>, _: &I, (thread, block, lsn): Self::Kept) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, _: &I, (thread, block, lsn): Self::Kept) -> Result<Self> {
         let found: Option<Self> = cx.one(ONE, &[&visible_place(cx, thread)?.thread_id, &block])?;
         let found = found.filter(|attached| attached.lsn == lsn);
         found.ok_or_else(|| Error::not_found("memory block of the thread"))

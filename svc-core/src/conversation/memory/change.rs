@@ -11,7 +11,7 @@ use crate::Result;
 use crate::capability::Capability::ChannelAdmin;
 use crate::error::{Code, Error};
 use crate::id::BlockId;
-use crate::identity::workspaces::Here;
+use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::{MEMORY_DEFAULT_CHARS, MEMORY_DESCRIPTION_MAX, MEMORY_MAX, MEMORY_MAX_CHARS, NAME_MAX};
 use crate::log::event::{Event, Subject};
 use crate::log::replay::{Replayed, RowChange};
@@ -117,7 +117,7 @@ impl Event for MemoryBlockDeleted {
 #[serde(deny_unknown_fields)]
 pub(super) struct CreateMemoryBlock {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     /// A name for people. It need not be unique.
     label: Label,
     /// The purpose of the block.
@@ -186,7 +186,7 @@ fn checked_size(block: &MemoryBlock) -> Result<i64> {
 #[serde(deny_unknown_fields)]
 pub(super) struct SetMemoryBlock {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     /// The block.
     block_id: BlockId,
     /// The new name.
@@ -316,7 +316,7 @@ const REPLACE: &str = "
 #[serde(deny_unknown_fields)]
 pub(super) struct DeleteMemoryBlock {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     /// The block.
     block_id: BlockId,
 }

@@ -17,7 +17,7 @@ use crate::Result;
 use crate::capability::Capability::{WorkspaceRead, WorkspaceWrite};
 use crate::error::{Code, Error};
 use crate::id::{BlockId, MemberId, WorkspaceId};
-use crate::identity::workspaces::Here;
+use crate::identity::workspaces::OwnWorkspaceId;
 use crate::log::event::EventKind;
 use crate::op::{
     Answer, Class, Feature, Operation, Read, Records, Sample, destructive, idempotent, read,
@@ -214,7 +214,7 @@ impl<I> Answer<I> for MemoryBlock {
         Some(self.id)
     }
 
-    fn again(cx: &Read<'_>, _: &I, id: BlockId) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, _: &I, id: BlockId) -> Result<Self> {
         load(cx, id)
     }
 }
@@ -224,7 +224,7 @@ impl<I> Answer<I> for MemoryBlock {
 #[serde(deny_unknown_fields)]
 struct ListMemoryBlocks {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     cursor: Option<Cursor>,
     limit: Option<Limit>,
 }
@@ -248,7 +248,7 @@ const LIST: &str = concat!(
 #[serde(deny_unknown_fields)]
 struct GetMemoryBlock {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     /// The block.
     block_id: BlockId,
 }
@@ -258,7 +258,7 @@ fn get_memory_block(cx: &Read<'_>, input: &GetMemoryBlock) -> Result<MemoryBlock
 }
 
 /// Loads a block of the workspace in a path, which must be the caller's.
-fn load_in(cx: &Read<'_>, workspace: Here, id: BlockId) -> Result<MemoryBlock> {
+fn load_in(cx: &Read<'_>, workspace: OwnWorkspaceId, id: BlockId) -> Result<MemoryBlock> {
     workspace.of(cx)?;
     load(cx, id)
 }

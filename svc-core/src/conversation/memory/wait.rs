@@ -9,7 +9,7 @@ use super::change::{MemoryBlockDeleted, MemoryBlockUpdated};
 use super::{MemoryBlock, load_in};
 use crate::Result;
 use crate::id::BlockId;
-use crate::identity::workspaces::Here;
+use crate::identity::workspaces::OwnWorkspaceId;
 use crate::log::bus::EventFilter;
 use crate::log::event::Event;
 use crate::op::{LongPoll, Poll, Read, WaitSecs};
@@ -23,7 +23,7 @@ use crate::text::Count;
 #[serde(deny_unknown_fields)]
 pub(super) struct WaitForMemoryBlock {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     /// The block.
     block_id: BlockId,
     /// The version that you have read; 0 for none. Default: the current one.

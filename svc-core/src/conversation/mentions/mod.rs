@@ -13,18 +13,18 @@ use serde::Serialize;
 
 use crate::Result;
 use crate::capability::Capability;
-use crate::conversation::inbox::{self, InboxReason, To};
+use crate::conversation::inbox::{self, InboxReason, Recipients};
 use crate::conversation::markdown::Mention;
-use crate::conversation::places::{members_in, seen_by};
 use crate::conversation::presence::{online, online_since};
+use crate::conversation::visibility::{members_in, seen_by};
 use crate::error::Error;
 use crate::id::{ChannelId, MemberId, MessageId};
 use crate::limits::{GROUP_MENTION_FREE, GROUP_MENTION_MAX};
 use crate::log::event::Recorded;
 use crate::op::{Read, Write};
 use crate::store::{Engine, columns, named_enum};
-use parse::Name;
-pub(crate) use parse::{Mentioning, NameRoom};
+use parse::PossibleName;
+pub(crate) use parse::{NameBudget, PossibleMentions};
 
 /// A member that a message mentions by its handle.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
@@ -75,17 +75,17 @@ impl Group {
         }
     }
 
-    fn members(self) -> To<'static> {
+    fn members(self) -> Recipients<'static> {
         match self {
-            Self::Channel => To::ChannelMembers,
-            Self::Here => To::OnlineInChannel,
+            Self::Channel => Recipients::ChannelMembers,
+            Self::Here => Recipients::OnlineInChannel,
         }
     }
 }
 
 /// The members that a text reaches, and the mentions that reach no one.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Reached {
+pub(crate) struct ReachedMembers {
     /// The members mentioned by handle, in the order of the text, without its author.
     pub mentioned: Vec<Mentioned>,
     pub not_reached: Vec<NotReached>,
@@ -97,14 +97,14 @@ pub(crate) struct Reached {
     named_groups: BTreeSet<Group>,
 }
 
-impl Reached {
+impl ReachedMembers {
     fn members(&self) -> Vec<MemberId> {
         self.mentioned.iter().map(|mentioned| mentioned.member_id).collect()
     }
 }
 
 /// A member whose handle occurs in a text.
-struct Called {
+struct HandleMatch {
     member_id: MemberId,
     handle: String,
     active: bool,
@@ -113,7 +113,7 @@ struct Called {
 }
 
 columns! {
-    called_columns: Called as m {
+    called_columns: HandleMatch as m {
         member_id = id,
         handle,
         active = "m.deactivated_at is null",
@@ -129,9 +129,9 @@ pub(crate) fn reached(
     cx: &Read<'_>,
     channel: ChannelId,
     author: Option<MemberId>,
-    mentioning: &Mentioning,
-) -> Result<Reached> {
-    Ok(Meant::by(cx, Some(channel), [mentioning])?.reached(author, mentioning))
+    mentioning: &PossibleMentions,
+) -> Result<ReachedMembers> {
+    Ok(MentionTargets::by(cx, Some(channel), [mentioning])?.reached(author, mentioning))
 }
 
 /// Returns the members that each of these texts reaches, in a channel or in the whole workspace, for any
@@ -141,38 +141,38 @@ pub(crate) fn reached(
 pub(crate) fn reached_by_each(
     cx: &Read<'_>,
     channel: Option<ChannelId>,
-    texts: &[&Mentioning],
-) -> Result<Vec<Reached>> {
-    let meant = Meant::by(cx, channel, texts.iter().copied())?;
+    texts: &[&PossibleMentions],
+) -> Result<Vec<ReachedMembers>> {
+    let meant = MentionTargets::by(cx, channel, texts.iter().copied())?;
     Ok(texts.iter().map(|mentioning| meant.reached(None, mentioning)).collect())
 }
 
 /// The members and groups that the names in some texts refer to.
-struct Meant {
-    members: BTreeMap<String, Called>,
+struct MentionTargets {
+    members: BTreeMap<String, HandleMatch>,
     /// The groups that occur, and the reason why the caller does not reach them, if there is one.
     groups: BTreeMap<Group, Option<WhyNot>>,
 }
 
 /// The meaning of a mention: its longest name that exists, and the member or group of that name.
 #[derive(Clone, Copy)]
-enum Meaning<'m> {
-    Member(Written<'m>, &'m Called),
-    Group(Written<'m>, Group, Option<WhyNot>),
+enum MentionTarget<'m> {
+    Member(MentionText<'m>, &'m HandleMatch),
+    Group(MentionText<'m>, Group, Option<WhyNot>),
     Unknown(&'m str),
 }
 
 /// A mention as written, with its sign.
-type Written<'m> = &'m str;
+type MentionText<'m> = &'m str;
 
 /// Number of names that one statement looks up.
 const NAMES_AT_ONCE: usize = 1000;
 
-impl Meant {
+impl MentionTargets {
     fn by<'m>(
         cx: &Read<'_>,
         channel: Option<ChannelId>,
-        texts: impl IntoIterator<Item = &'m Mentioning>,
+        texts: impl IntoIterator<Item = &'m PossibleMentions>,
     ) -> Result<Self> {
         let found = texts.into_iter().flat_map(|mentioning| &mentioning.found);
         let names: BTreeSet<&str> =
@@ -180,34 +180,34 @@ impl Meant {
         let names: Vec<&str> = names.into_iter().collect();
         let mut members = BTreeMap::new();
         for names in names.chunks(NAMES_AT_ONCE) {
-            let called = called(cx, channel, names)?.into_iter();
+            let called = members_with_handles(cx, channel, names)?.into_iter();
             members.extend(called.map(|called| (called.handle.clone(), called)));
         }
         let mut groups = BTreeMap::new();
         if let Some(channel) = channel {
             for group in names.iter().filter_map(|name| Group::called(name)) {
-                groups.insert(group, why_not(cx, channel, group)?);
+                groups.insert(group, unreached_reason(cx, channel, group)?);
             }
         }
         Ok(Self { members, groups })
     }
 
-    fn meaning<'m>(&'m self, mention: &'m parse::Mention) -> Meaning<'m> {
-        let meaning = |name: &'m Name| {
+    fn meaning<'m>(&'m self, mention: &'m parse::PossibleMention) -> MentionTarget<'m> {
+        let meaning = |name: &'m PossibleName| {
             if let Some(member) = self.members.get(&name.name) {
-                return Some(Meaning::Member(mention.written_as(name), member));
+                return Some(MentionTarget::Member(mention.written_as(name), member));
             }
             let group = Group::called(&name.name)?;
             let why_not = self.groups.get(&group)?;
-            Some(Meaning::Group(mention.written_as(name), group, *why_not))
+            Some(MentionTarget::Group(mention.written_as(name), group, *why_not))
         };
-        mention.names.iter().find_map(meaning).unwrap_or(Meaning::Unknown(&mention.text))
+        mention.names.iter().find_map(meaning).unwrap_or(MentionTarget::Unknown(&mention.text))
     }
 
     /// Returns the members that one of these texts reaches.
-    fn reached(&self, author: Option<MemberId>, mentioning: &Mentioning) -> Reached {
-        let mut reached = Unfinished { author, ..Unfinished::default() };
-        let mut outcomes: Vec<Option<Outcome>> = vec![None; mentioning.found.len()];
+    fn reached(&self, author: Option<MemberId>, mentioning: &PossibleMentions) -> ReachedMembers {
+        let mut reached = ReachBuilder { author, ..ReachBuilder::default() };
+        let mut outcomes: Vec<Option<ResolvedMention>> = vec![None; mentioning.found.len()];
         let mut covered = 0;
         for place in &mentioning.places {
             // Part of a preceding handle, as in an email address.
@@ -216,7 +216,7 @@ impl Meant {
             }
             let found = mentioning.found.get(place.mention).zip(outcomes.get_mut(place.mention));
             let Some((mention, outcome)) = found else { continue };
-            let Outcome { length, shown } =
+            let ResolvedMention { length, shown } =
                 *outcome.get_or_insert_with(|| reached.add(self.meaning(mention)));
             let end = place.at.saturating_add(length);
             if length > 0 {
@@ -233,40 +233,40 @@ impl Meant {
 
 /// The result of resolving a mention, which is the same everywhere in a text.
 #[derive(Clone, Copy, Default)]
-struct Outcome {
+struct ResolvedMention {
     /// Its length in bytes; 0 if it is not a mention.
     length: usize,
     /// `Some` if it is shown as a mention: with its member, or `None` for a group.
     shown: Option<Option<MemberId>>,
 }
 
-/// Builder of [`Reached`].
+/// Builder of [`ReachedMembers`].
 #[derive(Default)]
-struct Unfinished {
+struct ReachBuilder {
     author: Option<MemberId>,
-    reached: Reached,
+    reached: ReachedMembers,
     /// The mentions that reach no one, in lower case.
     unreached: BTreeSet<String>,
 }
 
-impl Unfinished {
+impl ReachBuilder {
     /// Adds a mention at its first place.
-    fn add(&mut self, meaning: Meaning<'_>) -> Outcome {
+    fn add(&mut self, meaning: MentionTarget<'_>) -> ResolvedMention {
         let (written, shown) = match meaning {
-            Meaning::Unknown(text) => {
+            MentionTarget::Unknown(text) => {
                 // A sign that is not followed by anything like a handle is not a mention.
                 if !text.is_empty() {
                     self.not_reached(text, WhyNot::Unknown);
                 }
-                return Outcome::default();
+                return ResolvedMention::default();
             }
-            Meaning::Member(written, called) => {
+            MentionTarget::Member(written, called) => {
                 self.reached.named.insert(called.member_id);
                 match called {
-                    Called { member_id, .. } if Some(*member_id) == self.author => {}
-                    Called { active: false, .. } => self.not_reached(written, WhyNot::Inactive),
-                    Called { sees: false, .. } => self.not_reached(written, WhyNot::CannotSee),
-                    Called { member_id, online, .. } => {
+                    HandleMatch { member_id, .. } if Some(*member_id) == self.author => {}
+                    HandleMatch { active: false, .. } => self.not_reached(written, WhyNot::Inactive),
+                    HandleMatch { sees: false, .. } => self.not_reached(written, WhyNot::CannotSee),
+                    HandleMatch { member_id, online, .. } => {
                         let mentioned = Mentioned { member_id: *member_id, online: *online };
                         if !self.reached.mentioned.contains(&mentioned) {
                             self.reached.mentioned.push(mentioned);
@@ -275,7 +275,7 @@ impl Unfinished {
                 }
                 (written, (called.active && called.sees).then_some(Some(called.member_id)))
             }
-            Meaning::Group(written, group, why_not) => {
+            MentionTarget::Group(written, group, why_not) => {
                 self.reached.named_groups.insert(group);
                 match why_not {
                     None => drop(self.reached.groups.insert(group)),
@@ -284,7 +284,7 @@ impl Unfinished {
                 (written, Some(None))
             }
         };
-        Outcome { length: written.len(), shown }
+        ResolvedMention { length: written.len(), shown }
     }
 
     fn not_reached(&mut self, text: &str, why: WhyNot) {
@@ -295,7 +295,11 @@ impl Unfinished {
 }
 
 /// Returns the members who have one of these handles.
-fn called(cx: &Read<'_>, channel: Option<ChannelId>, names: &[&str]) -> Result<Vec<Called>> {
+fn members_with_handles(
+    cx: &Read<'_>,
+    channel: Option<ChannelId>,
+    names: &[&str],
+) -> Result<Vec<HandleMatch>> {
     let names = serde_json::to_string(names).map_err(Error::internal)?;
     let sql = match cx.engine() {
         Engine::Sqlite => CALLED_SQLITE,
@@ -323,7 +327,7 @@ const CALLED_POSTGRES: &str =
     select_called!("select jsonb_array_elements_text(cast(cast($2 as text) as jsonb))");
 
 /// Returns the reason why the caller reaches no one by the name of a group of a channel, if there is one.
-fn why_not(cx: &Read<'_>, channel: ChannelId, group: Group) -> Result<Option<WhyNot>> {
+fn unreached_reason(cx: &Read<'_>, channel: ChannelId, group: Group) -> Result<Option<WhyNot>> {
     let (most, why) = match cx.caller().capabilities.has(Capability::ChannelAdmin) {
         true => (GROUP_MENTION_MAX, WhyNot::TooMany),
         false => (GROUP_MENTION_FREE, WhyNot::NotAllowed),
@@ -351,13 +355,13 @@ pub(crate) fn tell(
     cx: &mut Write<'_>,
     because: &Recorded,
     message: MessageId,
-    reached: &Reached,
+    reached: &ReachedMembers,
     is_dm: bool,
 ) -> Result<()> {
     let members = reached.members();
-    let mentioned = (!members.is_empty()).then_some((InboxReason::Mention, To::Members(&members)));
+    let mentioned = (!members.is_empty()).then_some((InboxReason::Mention, Recipients::Members(&members)));
     let groups = reached.groups.iter().map(|group| (InboxReason::GroupMention, group.members()));
-    let all = is_dm.then_some((InboxReason::Dm, To::ChannelMembers));
+    let all = is_dm.then_some((InboxReason::Dm, Recipients::ChannelMembers));
     for (place, (reason, to)) in mentioned.into_iter().chain(groups).chain(all).enumerate() {
         match place {
             0 => inbox::notify_first(cx, because, reason, message, to)?,
@@ -368,28 +372,28 @@ pub(crate) fn tell(
 }
 
 /// Updates the notifications of an edited message: adds those of new mentions, takes back those of removed.
-pub(crate) fn retell(
+pub(crate) fn update_notifications(
     cx: &mut Write<'_>,
     because: &Recorded,
     message: MessageId,
-    before: &Reached,
-    after: &Reached,
+    before: &ReachedMembers,
+    after: &ReachedMembers,
 ) -> Result<()> {
     // This includes members who no longer see the channel, but were notified when they did.
     let gone: Vec<MemberId> = before.named.difference(&after.named).copied().collect();
     if !gone.is_empty() {
-        inbox::take_back(cx, message, InboxReason::Mention, Some(&gone))?;
+        inbox::remove_reason(cx, message, InboxReason::Mention, Some(&gone))?;
     }
     // If a larger group is no longer named, the members of a group that still is are notified again.
     let mut still = before.named_groups.clone();
     if before.named_groups.difference(&after.named_groups).next().is_some() {
-        inbox::take_back(cx, message, InboxReason::GroupMention, None)?;
+        inbox::remove_reason(cx, message, InboxReason::GroupMention, None)?;
         still.clear();
     }
     // A member that both texts name was perhaps not reached by the first. If it was, its item stays as it is.
     let members = after.members();
     if !members.is_empty() {
-        inbox::notify(cx, because, InboxReason::Mention, Some(message), To::Members(&members))?;
+        inbox::notify(cx, because, InboxReason::Mention, Some(message), Recipients::Members(&members))?;
     }
     for group in after.groups.difference(&still) {
         inbox::notify(cx, because, InboxReason::GroupMention, Some(message), group.members())?;
@@ -399,8 +403,8 @@ pub(crate) fn retell(
 
 /// Returns the members that a text reaches, given all members, where groups can be mentioned.
 #[cfg(test)]
-pub(crate) fn reached_among(members: &[(&str, MemberId)], text: &str) -> Reached {
-    let called = |(handle, member_id): &(&str, MemberId)| Called {
+pub(crate) fn reached_among(members: &[(&str, MemberId)], text: &str) -> ReachedMembers {
+    let called = |(handle, member_id): &(&str, MemberId)| HandleMatch {
         member_id: *member_id,
         handle: (*handle).to_owned(),
         active: true,
@@ -409,5 +413,5 @@ pub(crate) fn reached_among(members: &[(&str, MemberId)], text: &str) -> Reached
     };
     let members = members.iter().map(|member| (member.0.to_owned(), called(member))).collect();
     let groups = [(Group::Channel, None), (Group::Here, None)].into();
-    Meant { members, groups }.reached(None, &Mentioning::of(&[text]))
+    MentionTargets { members, groups }.reached(None, &PossibleMentions::of(&[text]))
 }

@@ -30,18 +30,18 @@ use crate::limits::{MARKDOWN_NODES_MAX, MENTION_NAME_BYTES_MAX, MENTIONS_MAX, US
 
 /// The possible mentions of a text, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Mentioning {
+pub(crate) struct PossibleMentions {
     /// The first mentions, each text once.
-    pub(super) found: Vec<Mention>,
+    pub(super) found: Vec<PossibleMention>,
     /// All places of these mentions, with repetitions.
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<MentionPlace>,
     /// Further mentions beyond the limit, as written, up to the same number.
     pub(super) beyond: Vec<String>,
 }
 
 /// A place of a mention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct MentionPlace {
     /// The position of its sign in the joined texts.
     pub at: usize,
     /// Its index in `found`.
@@ -50,38 +50,38 @@ pub(super) struct Place {
 
 /// A possible mention.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Mention {
+pub(super) struct PossibleMention {
     /// The sign and the text after it, up to the end of its longest name.
     pub written: String,
     /// The text to report if no member has such a handle: with its sign, without the punctuation at its end.
     /// Empty if nothing like a handle follows the sign.
     pub text: String,
     /// The names that it can be, in the form of stored handles, the longest first.
-    pub names: Vec<Name>,
+    pub names: Vec<PossibleName>,
 }
 
 /// A name that a mention can be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Name {
+pub(super) struct PossibleName {
     pub name: String,
     /// Its length in bytes as written, with the sign.
     pub length: usize,
 }
 
-impl Mention {
+impl PossibleMention {
     /// Returns a name as written, with the sign before it.
-    pub fn written_as(&self, name: &Name) -> &str {
+    pub fn written_as(&self, name: &PossibleName) -> &str {
         self.written.get(..name.length).unwrap_or(&self.written)
     }
 }
 
 /// Budget for the names that texts can mention.
-pub(crate) struct NameRoom {
+pub(crate) struct NameBudget {
     /// Remaining bytes.
     left: usize,
 }
 
-impl Default for NameRoom {
+impl Default for NameBudget {
     fn default() -> Self {
         Self { left: MENTION_NAME_BYTES_MAX }
     }
@@ -92,7 +92,7 @@ const NAME_OVERHEAD: usize = 200;
 /// Factor for the cost of a name that takes long to map.
 const SLOW_FACTOR: usize = 4;
 
-impl NameRoom {
+impl NameBudget {
     /// Takes the cost of a name, and returns whether the budget allowed it.
     fn take(&mut self, bytes: usize, is_slow: bool) -> bool {
         let factor = if is_slow { SLOW_FACTOR } else { 1 };
@@ -111,19 +111,19 @@ const NAMES_MAX: usize = 64;
 /// Number of longest names among them.
 const LAST_NAMES: usize = 16;
 
-impl Mentioning {
+impl PossibleMentions {
     /// Finds the possible mentions of texts in Markdown.
     pub fn of(texts: &[&str]) -> Self {
         let texts: Vec<_> = texts.iter().map(|text| markdown::with_line_feeds(text)).collect();
         let texts: Vec<&str> = texts.iter().map(|text| &**text).collect();
-        Self::within(&texts, &mut NameRoom::default())
+        Self::within(&texts, &mut NameBudget::default())
     }
 
     /// Finds the possible mentions of texts with line feeds, as far as the budget allows.
     ///
     /// Mentions beyond the budget do not count.
-    pub fn within(texts: &[&str], room: &mut NameRoom) -> Self {
-        let mut finder = Finder::new(room);
+    pub fn within(texts: &[&str], room: &mut NameBudget) -> Self {
+        let mut finder = MentionFinder::new(room);
         let mut base = 0_usize;
         for text in texts {
             if text.contains(is_sign) && !finder.is_full() {
@@ -135,10 +135,10 @@ impl Mentioning {
     }
 }
 
-/// Builder of [`Mentioning`].
-struct Finder<'r> {
-    room: &'r mut NameRoom,
-    mentioning: Mentioning,
+/// Builder of [`PossibleMentions`].
+struct MentionFinder<'r> {
+    room: &'r mut NameBudget,
+    mentioning: PossibleMentions,
     /// Number of signs examined.
     signs: usize,
     /// The texts after signs so far, each with the index of its mention.
@@ -154,11 +154,11 @@ const PLACES_MAX: usize = MARKDOWN_NODES_MAX;
 /// Maximum signs that are examined.
 const SIGNS_MAX: usize = 2 * PLACES_MAX;
 
-impl<'r> Finder<'r> {
-    fn new(room: &'r mut NameRoom) -> Self {
+impl<'r> MentionFinder<'r> {
+    fn new(room: &'r mut NameBudget) -> Self {
         let seen = BTreeMap::new();
         let counted = BTreeSet::new();
-        Self { room, mentioning: Mentioning::default(), signs: 0, seen, counted }
+        Self { room, mentioning: PossibleMentions::default(), signs: 0, seen, counted }
     }
 
     fn is_full(&self) -> bool {
@@ -167,11 +167,11 @@ impl<'r> Finder<'r> {
 
     /// Searches a text that begins at `base` of the joined texts.
     fn search(&mut self, text: &str, base: usize) {
-        let mut word = Word::default();
+        let mut word = CurrentWord::default();
         for said in speech(text) {
-            let Said::Words(range) = said else {
-                if said == Said::Gap {
-                    word = Word::default();
+            let SpokenPiece::Words(range) = said else {
+                if said == SpokenPiece::Gap {
+                    word = CurrentWord::default();
                 }
                 continue;
             };
@@ -181,7 +181,7 @@ impl<'r> Finder<'r> {
                 let begins = is_sign(c) && word.may_mention() && !is_escaped(text, at);
                 word.push(c, rest, begins);
                 if begins {
-                    self.look(rest, base.saturating_add(at));
+                    self.search_mention(rest, base.saturating_add(at));
                 }
                 if self.is_full() {
                     return;
@@ -191,9 +191,9 @@ impl<'r> Finder<'r> {
     }
 
     /// Adds the mention whose sign is at `at` of the joined texts and at the start of `rest`.
-    fn look(&mut self, rest: &str, at: usize) {
+    fn search_mention(&mut self, rest: &str, at: usize) {
         self.signs = self.signs.saturating_add(1);
-        let run = Run::of(rest, false);
+        let run = TextAfterSign::of(rest, false);
         let written = run.0.last().and_then(|(_, end)| rest.get(..*end)).unwrap_or_default();
         if written.is_empty() {
             return;
@@ -213,15 +213,15 @@ impl<'r> Finder<'r> {
         if let Some(mention) = mention
             && places.len() < PLACES_MAX
         {
-            places.push(Place { at, mention });
+            places.push(MentionPlace { at, mention });
         }
     }
 
     /// Adds a mention and returns its index, if it counts.
-    fn add(&mut self, mention: Mention) -> Option<usize> {
+    fn add(&mut self, mention: PossibleMention) -> Option<usize> {
         let longest = mention.names.first().map_or("", |longest| &longest.name);
         let counted = longest.trim_end_matches(|c: char| !c.is_alphanumeric()).to_owned();
-        let Mentioning { found, beyond, .. } = &mut self.mentioning;
+        let PossibleMentions { found, beyond, .. } = &mut self.mentioning;
         let is_known = self.counted.contains(&counted);
         let index = found.len();
         let counts = (is_known || self.counted.len() < MENTIONS_MAX)
@@ -239,7 +239,7 @@ impl<'r> Finder<'r> {
 
 /// The current word: the text after the last space.
 #[derive(Default)]
-struct Word {
+struct CurrentWord {
     before: Option<char>,
     /// Whether it is an address, such as `https://x.example`.
     is_address: bool,
@@ -247,19 +247,19 @@ struct Word {
     is_path: bool,
     /// Number of its sections between slashes that are not mentions.
     plain: usize,
-    part: Part,
+    part: WordSection,
 }
 
 /// The section of a word after its last slash.
 #[derive(Default)]
-struct Part {
+struct WordSection {
     is_begun: bool,
     has_mention: bool,
     /// Whether it has characters of an address or a path that a plain word does not have.
     is_odd: bool,
 }
 
-impl Word {
+impl CurrentWord {
     /// Returns whether a sign that comes next can begin a mention.
     fn may_mention(&self) -> bool {
         match self.before {
@@ -281,7 +281,7 @@ impl Word {
         let scheme = c == ':' && rest.starts_with("://") && self.before.is_some_and(char::is_alphanumeric);
         self.is_address |= scheme || (!self.part.is_begun && begins_like_a_site(rest));
         if c == '/' {
-            let Part { is_begun, has_mention, is_odd } = std::mem::take(&mut self.part);
+            let WordSection { is_begun, has_mention, is_odd } = std::mem::take(&mut self.part);
             self.plain = self.plain.saturating_add(usize::from(!has_mention));
             self.is_path |= !is_begun || (!has_mention && (is_odd || self.plain > 1));
         } else {
@@ -373,9 +373,9 @@ fn can_end_between(before: char, after: char) -> bool {
 }
 
 /// The text after a sign, up to a space: its characters, and their end positions.
-struct Run(Vec<(char, usize)>);
+struct TextAfterSign(Vec<(char, usize)>);
 
-impl Run {
+impl TextAfterSign {
     /// Reads the text after the sign with which `rest` begins, as written or without its backslashes.
     fn of(rest: &str, unescaped: bool) -> Self {
         let mut run = Vec::new();
@@ -445,11 +445,11 @@ impl Run {
 /// Returns the mention whose sign is at the start of `rest`, if a name can follow.
 ///
 /// It may lack names if the budget is used up.
-fn mention_at(rest: &str, run: &Run, room: &mut NameRoom) -> Option<Mention> {
+fn mention_at(rest: &str, run: &TextAfterSign, room: &mut NameBudget) -> Option<PossibleMention> {
     let mut names = names_of(run, room);
     let until = run.0.last().map_or(0, |(_, end)| *end);
     if rest.get(..until)?.contains('\\') {
-        names.extend(names_of(&Run::of(rest, true), room));
+        names.extend(names_of(&TextAfterSign::of(rest, true), room));
         names.sort_by_key(|name| std::cmp::Reverse(name.length));
     }
     if names.is_empty() && !room.is_used_up() {
@@ -457,11 +457,11 @@ fn mention_at(rest: &str, run: &Run, room: &mut NameRoom) -> Option<Mention> {
     }
     let text = run.looks_like_until().and_then(|end| rest.get(..end)).unwrap_or_default().to_owned();
     let end = names.iter().map(|name| name.length).max().unwrap_or(0);
-    Some(Mention { written: rest.get(..end)?.to_owned(), text, names })
+    Some(PossibleMention { written: rest.get(..end)?.to_owned(), text, names })
 }
 
 /// Returns the names with which a run can begin, the longest first.
-fn names_of(run: &Run, room: &mut NameRoom) -> Vec<Name> {
+fn names_of(run: &TextAfterSign, room: &mut NameBudget) -> Vec<PossibleName> {
     let chars = || run.0.iter().map(|(c, _)| *c);
     // Every beginning of a plainly mapped name is plainly mapped too.
     let plain: String = chars().map_while(plainly_mapped).collect();
@@ -480,7 +480,7 @@ fn names_of(run: &Run, room: &mut NameRoom) -> Vec<Name> {
             true => mapped(&chars().take(end).collect::<String>()),
         };
         // A text that cannot be a handle is not a name.
-        names.extend(name.map(|name| Name { name, length }));
+        names.extend(name.map(|name| PossibleName { name, length }));
     }
     names
 }
@@ -502,7 +502,7 @@ fn plainly_mapped(c: char) -> Option<char> {
 
 /// A piece of the spoken text of a Markdown document.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Said {
+enum SpokenPiece {
     /// A range of spoken text.
     Words(Range<usize>),
     /// Code, a quote, HTML or another interruption.
@@ -512,7 +512,7 @@ enum Said {
 /// Returns the spoken text of a Markdown document, without code, quotes and HTML.
 ///
 /// Emphasis markers and backslashes are omitted as well: the text on both sides of them is one word.
-fn speech(text: &str) -> Vec<Said> {
+fn speech(text: &str) -> Vec<SpokenPiece> {
     let mut said = Vec::new();
     let mut silent = 0_usize;
     let mut end = 0;
@@ -523,10 +523,10 @@ fn speech(text: &str) -> Vec<Said> {
             Event::Text(_) if silent == 0 => {
                 let between = text.get(end..range.start).unwrap_or_default();
                 if !between.chars().all(|c| matches!(c, '*' | '_' | '~' | '\\')) {
-                    said.push(Said::Gap);
+                    said.push(SpokenPiece::Gap);
                 }
                 end = range.end;
-                said.push(Said::Words(range));
+                said.push(SpokenPiece::Words(range));
             }
             _ => {}
         }
@@ -544,10 +544,12 @@ mod tests {
     fn read<'h>(text: &str, handles: &[&'h str]) -> (Vec<&'h str>, Vec<String>) {
         let (mut found, mut unknown): (Vec<&str>, Vec<String>) = Default::default();
         let mut covered = 0;
-        let Mentioning { found: mentions, places, .. } = Mentioning::of(&[text]);
-        for Place { at, mention } in places {
-            let Mention { text, names, .. } = &mentions[mention];
-            let known = |Name { name, .. }: &Name| handles.iter().find(|handle| **handle == *name).copied();
+        let PossibleMentions { found: mentions, places, .. } = PossibleMentions::of(&[text]);
+        for MentionPlace { at, mention } in places {
+            let PossibleMention { text, names, .. } = &mentions[mention];
+            let known = |PossibleName { name, .. }: &PossibleName| {
+                handles.iter().find(|handle| **handle == *name).copied()
+            };
             let longest = names.iter().find_map(|name| Some((known(name)?, at + name.length)));
             match longest {
                 _ if at < covered => {}
@@ -568,7 +570,7 @@ mod tests {
 
     /// A form of mentions.
     #[derive(serde::Deserialize)]
-    struct Form {
+    struct MentionForm {
         text: String,
         mentions: Vec<String>,
         #[serde(default)]
@@ -576,18 +578,18 @@ mod tests {
     }
 
     #[derive(serde::Deserialize)]
-    struct Forms {
+    struct MentionForms {
         handles: Vec<String>,
-        forms: Vec<Form>,
+        forms: Vec<MentionForm>,
     }
 
     #[test]
     fn forms_of_mentions_name_those_handles() {
         let table = include_str!("forms.json");
-        let Forms { handles, forms } = serde_json::from_str(table).unwrap();
+        let MentionForms { handles, forms } = serde_json::from_str(table).unwrap();
         let handles: Vec<&str> = handles.iter().map(String::as_str).collect();
         assert!(forms.len() >= 30);
-        for Form { text, mentions, unknown } in forms {
+        for MentionForm { text, mentions, unknown } in forms {
             let (found, others) = read(&text, &handles);
             let mut seen = BTreeSet::new();
             let mut once = found;
@@ -656,13 +658,13 @@ mod tests {
     #[test]
     fn the_first_fifty_count_and_the_others_are_named() {
         let text: String = (0..120).map(|number| format!("@m{number}, @M{number}! ")).collect();
-        let Mentioning { found, beyond, .. } = Mentioning::of(&[&text]);
+        let PossibleMentions { found, beyond, .. } = PossibleMentions::of(&[&text]);
         let counted: BTreeSet<&str> = found.iter().map(|mention| &*mention.text).collect();
         assert!(counted.contains("@m49") && !counted.contains("@m50"));
         assert_eq!((found.len(), beyond.len()), (2 * MENTIONS_MAX, MENTIONS_MAX));
         assert_eq!((&*found[2].text, &*beyond[0]), ("@m1", "@m50"));
         let long = format!("@{}", "木".repeat(300));
-        let Mentioning { found, .. } = Mentioning::of(&[&long]);
+        let PossibleMentions { found, .. } = PossibleMentions::of(&[&long]);
         assert!(found[0].names.len() == NAMES_MAX && found[0].text.chars().count() == 1 + USER_NAME_MAX);
     }
 
@@ -684,9 +686,9 @@ mod tests {
     fn texts_share_the_room_for_names() {
         let texts: Vec<String> =
             (0..2000).map(|number| format!("@m{number}é{}", "木\u{e48}".repeat(99))).collect();
-        let mut room = NameRoom::default();
-        let found: Vec<Mentioning> =
-            texts.iter().map(|text| Mentioning::within(&[text], &mut room)).collect();
+        let mut room = NameBudget::default();
+        let found: Vec<PossibleMentions> =
+            texts.iter().map(|text| PossibleMentions::within(&[text], &mut room)).collect();
         assert!(found[0].found.len() == 1 && found[0].beyond.is_empty());
         assert!(found[1999].found.is_empty() && found[1999].beyond.len() == 1);
         let names = found.iter().flat_map(|mentioning| &mentioning.found).flat_map(|mention| &mention.names);
@@ -699,7 +701,7 @@ mod tests {
     fn a_hostile_text_costs_no_more_than_its_length() {
         for form in ["@", "@木", "木@", "@a/", "a/@", "\\@", "@\\", "@'", "https://@", "é@é", "@*a*"] {
             let text = form.repeat(100_000 / form.len());
-            let found = Mentioning::of(&[&text]).found;
+            let found = PossibleMentions::of(&[&text]).found;
             let bytes: usize =
                 found.iter().flat_map(|mention| &mention.names).map(|name| name.name.len()).sum();
             assert!(bytes < 4_000_000, "{form}: {bytes}");

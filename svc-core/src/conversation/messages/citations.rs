@@ -12,10 +12,10 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::content::Metadata;
-use super::stored::{MessagePlace, Stored, not_pruned, visible_message};
+use super::message_row::{MessagePlace, StoredMessage, not_pruned, visible_message};
 use crate::Result;
-use crate::conversation::places::{seen_channel, visible};
-use crate::conversation::uris::{Address, Named};
+use crate::conversation::uris::{Address, NamedObject};
+use crate::conversation::visibility::{seen_channel, visible};
 use crate::id::{ChannelId, MessageId, RelationId, ThreadId, WorkspaceId};
 use crate::limits::PAGE_SCAN_MAX;
 use crate::log::replay::{Replayed, RowChange};
@@ -38,7 +38,7 @@ fn cited_in(metadata: &Metadata, workspace: WorkspaceId) -> BTreeSet<CitedMessag
     let citations = metadata.get("citations").and_then(Value::as_array).into_iter().flatten();
     let uris = citations.filter_map(|citation| citation.get("uri")?.as_str());
     let named = uris.filter_map(|uri| match Address::parse(uri)?.named {
-        Named::Message(at, channel_id, thread_id, id) if at == workspace => {
+        NamedObject::Message(at, channel_id, thread_id, id) if at == workspace => {
             Some(CitedMessage { id, channel_id, thread_id })
         }
         _ => None,
@@ -136,9 +136,9 @@ fn to_make(
         Engine::Sqlite => VISIBLE_SQLITE,
         Engine::Postgres => VISIBLE_POSTGRES,
     };
-    let sight = cx.caller().sight.params();
+    let visibility = cx.caller().visibility.params();
     let workspace = cx.caller().workspace_id;
-    let found: Vec<CitedMessage> = cx.query(sql, &sight.and(&[&workspace, &ids]))?;
+    let found: Vec<CitedMessage> = cx.query(sql, &visibility.and(&[&workspace, &ids]))?;
     let made = found.into_iter().filter(|message| cited.contains(message)).map(|to| {
         let is_shown = to.channel_id == from.channel_id || !seen_channel(cx, to.channel_id)?.private;
         let cites = Cites { relation_id: cx.new_id()?, to_id: is_shown.then_some(to.id) };
@@ -243,7 +243,7 @@ pub(crate) enum Cited {
 }
 
 /// A message that an address names.
-pub(crate) struct FoundMessage {
+pub(crate) struct CitableMessage {
     pub place: MessagePlace,
     pub content_hash: Option<[u8; 32]>,
     pub cited: Cited,
@@ -252,11 +252,11 @@ pub(crate) struct FoundMessage {
 }
 
 /// Returns a message that the caller may see, and the state of its text with this hash.
-pub(crate) fn find_cited(cx: &Read<'_>, id: MessageId, hash: Option<[u8; 32]>) -> Result<FoundMessage> {
+pub(crate) fn find_cited(cx: &Read<'_>, id: MessageId, hash: Option<[u8; 32]>) -> Result<CitableMessage> {
     let stored = visible_message(cx, id)?;
     let place = MessagePlace::of(&stored);
     let content_hash = stored.content_hash;
-    let found = |cited, edit| Ok(FoundMessage { place, content_hash, cited, edit });
+    let found = |cited, edit| Ok(CitableMessage { place, content_hash, cited, edit });
     let Some(hash) = hash else { return found(Cited::None, None) };
     let is_last = content_hash == Some(hash);
     let number = if is_last { Some(stored.edits) } else { number_of(cx, &stored, hash)? };
@@ -269,7 +269,7 @@ pub(crate) fn find_cited(cx: &Read<'_>, id: MessageId, hash: Option<[u8; 32]>) -
 }
 
 /// Returns the number of the message's text whose event has this hash, among the last 2000.
-fn number_of(cx: &Read<'_>, stored: &Stored, hash: [u8; 32]) -> Result<Option<i64>> {
+fn number_of(cx: &Read<'_>, stored: &StoredMessage, hash: [u8; 32]) -> Result<Option<i64>> {
     let found: Option<(Option<i64>,)> =
         cx.one(NUMBER, &[&stored.id, &stored.workspace_id, &hash, &stored.lsn, &PAGE_SCAN_MAX])?;
     Ok(found.and_then(|(number,)| number))

@@ -86,7 +86,7 @@ pub(crate) enum Block {
 }
 
 /// Returns the blocks from an author as blocks of a message.
-pub(super) fn given(content: Option<&GivenContent>) -> Vec<Block> {
+pub(super) fn to_blocks(content: Option<&GivenContent>) -> Vec<Block> {
     content.into_iter().flat_map(|blocks| blocks.iter()).cloned().map(Block::Given).collect()
 }
 
@@ -108,11 +108,11 @@ mod tests {
             json!({"type": "artifact", "sha": sha, "title": "Screenshot"}),
         ] {
             let given: GivenContent = serde_json::from_value(json!([block])).unwrap();
-            let stored = serde_json::to_value(super::given(Some(&given))).unwrap();
+            let stored = serde_json::to_value(super::to_blocks(Some(&given))).unwrap();
             assert_eq!(stored, json!([block]));
             assert!(
                 serde_json::from_value::<Vec<Block>>(stored)
-                    .is_ok_and(|read| read == super::given(Some(&given)))
+                    .is_ok_and(|read| read == super::to_blocks(Some(&given)))
             );
         }
         let vote =

@@ -10,18 +10,18 @@ use serde::{Deserialize, Serialize};
 use super::Message;
 use super::citations::{self, CitationChange, Cites};
 use super::content::{self, Block, GivenContent, Metadata};
-use super::plaintext::{self, GivenMetadata, Plaintext, Sealed};
-use super::stored::{MessagePlace, Saying, Stored, visible_message};
+use super::message_row::{MessageContent, MessagePlace, StoredMessage, visible_message};
+use super::plaintext::{self, GivenMetadata, Plaintext, SealedContent};
 use crate::Result;
-use crate::conversation::mentions::{self, Mentioned, Mentioning, NotReached, Reached};
-use crate::conversation::places::{check_not_archived, visible_channel};
+use crate::conversation::mentions::{self, Mentioned, NotReached, PossibleMentions, ReachedMembers};
+use crate::conversation::visibility::{check_not_archived, visible_channel};
 use crate::error::{Code, Error};
 use crate::id::{MemberId, MessageId, RelationId};
 use crate::limits::MESSAGE_MAX;
 use crate::log::canonical;
 use crate::log::event::{Event, Recorded};
 use crate::log::replay::Replayed;
-use crate::op::{Answer, Caller, DestroyPermit, Found, Read, Write};
+use crate::op::{Answer, Caller, DestroyPermit, PreflightResult, Read, Write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::columns;
 use crate::text::{Change, Patch, Prose};
@@ -66,9 +66,9 @@ impl Answer<EditMessage> for EditedMessage {
         Some(self.message.id)
     }
 
-    fn again(cx: &Read<'_>, _: &EditMessage, id: MessageId) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, _: &EditMessage, id: MessageId) -> Result<Self> {
         let stored = visible_message(cx, id)?;
-        let Reached { mentioned, not_reached, .. } = stored.reaches(cx)?;
+        let ReachedMembers { mentioned, not_reached, .. } = stored.reaches(cx)?;
         Ok(Self { message: stored.open(cx)?, mentioned, not_reached })
     }
 }
@@ -138,29 +138,29 @@ pub(super) struct EditMessage {
 /// An edit that is ready to be written: the content before and after it, with all mentions, and sealed.
 ///
 /// It is valid as long as nothing else has edited the message.
-pub(super) struct Draft {
+pub(super) struct EditDraft {
     /// The number of the text that it changes.
     edits: i64,
     before: Plaintext,
     after: Plaintext,
     /// `None` if the edit changes nothing.
-    sealed: Option<Sealed>,
-    mentioned_before: Mentioning,
-    mentioned: Mentioning,
+    sealed: Option<SealedContent>,
+    mentioned_before: PossibleMentions,
+    mentioned: PossibleMentions,
     bytes: usize,
 }
 
-impl Found for Draft {
+impl PreflightResult for EditDraft {
     fn bytes(&self) -> usize {
         self.bytes
     }
 }
 
 /// Drafts an edit. Returns `None` if it is rejected; the edit itself then finds the reason again.
-pub(super) fn draft(cx: &Read<'_>, input: &EditMessage) -> Result<Option<Draft>> {
+pub(super) fn draft(cx: &Read<'_>, input: &EditMessage) -> Result<Option<EditDraft>> {
     let drafted = visible_message(cx, input.message_id).and_then(|stored| {
         check_author(cx.caller(), stored.author_id)?;
-        Draft::of(cx, &stored, input, usize::MAX)
+        EditDraft::of(cx, &stored, input, usize::MAX)
     });
     match drafted {
         Err(error) if error.code().status() < 500 => Ok(None),
@@ -171,10 +171,10 @@ pub(super) fn draft(cx: &Read<'_>, input: &EditMessage) -> Result<Option<Draft>>
 /// Maximum bytes of text in which mentions are searched while the queue waits.
 const WAITED_FOR_MAX: usize = 16 * 1024;
 
-impl Draft {
+impl EditDraft {
     /// Drafts the edit of a message that has up to `most` bytes of text, before and after it together.
-    fn of(cx: &Read<'_>, stored: &Stored, input: &EditMessage, most: usize) -> Result<Self> {
-        let (Saying::Plaintext(before), Ok(key)) = (stored.saying(cx)?, stored.key(cx)?) else {
+    fn of(cx: &Read<'_>, stored: &StoredMessage, input: &EditMessage, most: usize) -> Result<Self> {
+        let (MessageContent::Plaintext(before), Ok(key)) = (stored.content(cx)?, stored.key(cx)?) else {
             let what = "the message is unreadable and cannot be edited; post a new one";
             return Err(Error::wrong_state(what));
         };
@@ -191,8 +191,8 @@ impl Draft {
             let what = "another edit of the message has come first; send this one again";
             return Err(Error::new(Code::Overloaded, what));
         }
-        let mentioned_before = Mentioning::of(&before.texts());
-        let mentioned = Mentioning::of(&after.texts());
+        let mentioned_before = PossibleMentions::of(&before.texts());
+        let mentioned = PossibleMentions::of(&after.texts());
         // Sealed bytes are about as many as those of the text; the event has them as base64 as well.
         let bytes_after = sealed.as_ref().map_or(0, |sealed| sealed.base64.len().saturating_mul(3));
         let bytes = stored.sealed.as_ref().map_or(0, Vec::len).saturating_add(bytes_after);
@@ -203,7 +203,7 @@ impl Draft {
 pub(super) fn edit_message(
     cx: &mut Write<'_>,
     input: &EditMessage,
-    draft: &Option<Draft>,
+    draft: &Option<EditDraft>,
 ) -> Result<EditedMessage> {
     let mut stored = visible_message(cx, input.message_id)?;
     check_author(cx.caller(), stored.author_id)?;
@@ -215,19 +215,20 @@ pub(super) fn edit_message(
     let draft = match draft.as_ref().filter(|draft| draft.edits == stored.edits) {
         Some(draft) => draft,
         None => {
-            redrafted = Draft::of(cx, &stored, input, WAITED_FOR_MAX)?;
+            redrafted = EditDraft::of(cx, &stored, input, WAITED_FOR_MAX)?;
             &redrafted
         }
     };
-    let Draft { before, after, .. } = draft;
+    let EditDraft { before, after, .. } = draft;
     let marks = stored.marks(cx)?;
-    let reached =
-        |mentioning: &Mentioning| mentions::reached(cx, stored.channel_id, stored.author_id, mentioning);
+    let reached = |mentioning: &PossibleMentions| {
+        mentions::reached(cx, stored.channel_id, stored.author_id, mentioning)
+    };
     let reached_before = reached(&draft.mentioned_before)?;
     let reached =
         if after.texts() == before.texts() { reached_before.clone() } else { reached(&draft.mentioned)? };
-    let edited = |stored: Stored, reached: Reached| EditedMessage {
-        message: stored.with(Saying::Plaintext(after.clone()), marks),
+    let edited = |stored: StoredMessage, reached: ReachedMembers| EditedMessage {
+        message: stored.with(MessageContent::Plaintext(after.clone()), marks),
         mentioned: reached.mentioned,
         not_reached: reached.not_reached,
     };
@@ -244,7 +245,7 @@ pub(super) fn edit_message(
     };
     let recorded = cx.emit(stored.place(), &event)?;
     let Recorded { lsn, at: edited_at, content_hash, .. } = recorded;
-    mentions::retell(cx, &recorded, stored.id, &reached_before, &reached)?;
+    mentions::update_notifications(cx, &recorded, stored.id, &reached_before, &reached)?;
     cx.execute(1, KEEP_EARLIER, &[&stored.id, &lsn])?;
     cx.execute(1, UPDATE_MESSAGE, &[&stored.id, &edit, &edited_at, &sealed.bytes, &content_hash])?;
     citations.write(cx, &at, (lsn, edited_at))?;
@@ -291,7 +292,7 @@ fn applied(mut plaintext: Plaintext, wanted: &EditMessage) -> Result<Plaintext> 
     match &wanted.content {
         Patch::Keep => {}
         Patch::Clear => plaintext.content = Vec::new(),
-        Patch::Set(content) => plaintext.content = canonical::form(&content::given(Some(content)))?,
+        Patch::Set(content) => plaintext.content = canonical::form(&content::to_blocks(Some(content)))?,
     }
     Ok(plaintext)
 }
@@ -334,11 +335,11 @@ const LIST_EDITS: &str = concat!(
 );
 
 impl StoredEdit {
-    fn open(self, cx: &Read<'_>, message: &Stored) -> Result<EarlierText> {
+    fn open(self, cx: &Read<'_>, message: &StoredMessage) -> Result<EarlierText> {
         let saying = if message.withdrawn {
-            Saying::Withdrawn
+            MessageContent::Withdrawn
         } else {
-            message.said(cx, self.edit, self.sealed.as_deref())?
+            message.content_of_edit(cx, self.edit, self.sealed.as_deref())?
         };
         let unreadable = saying.unreadable();
         let Plaintext { body, metadata, content } = saying.plaintext();

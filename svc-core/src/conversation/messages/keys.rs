@@ -3,15 +3,15 @@
 //! The row of a message has its key, wrapped by the leaf of the message's position.
 
 use crate::Result;
-use crate::conversation::shelves;
+use crate::conversation::key_segments;
 use crate::id::{MemberId, MessageId, ThreadId};
 use crate::log::key_tree::Binding;
-use crate::log::seal::{MessageKey, Unopened};
+use crate::log::seal::{DecryptionFailed, MessageKey};
 use crate::op::{Read, Write};
 
 /// Wraps the key of a message that is posted at `lsn` of the caller's workspace.
 pub(super) fn wrap_new(cx: &mut Write<'_>, bound: &Binding, lsn: i64, key: &MessageKey) -> Result<Vec<u8>> {
-    shelves::leaf_for_new(cx, lsn)?.wrap(bound, key, cx.entropy())
+    key_segments::leaf_for_new(cx, lsn)?.wrap(bound, key, cx.entropy())
 }
 
 /// Wraps the key of an imported message that was posted at `lsn` of the caller's workspace.
@@ -35,9 +35,9 @@ pub(super) fn open(
     bound: &Binding,
     lsn: i64,
     wrapped: Option<&[u8]>,
-) -> Result<Result<MessageKey, Unopened>> {
-    let Some(wrapped) = wrapped else { return Ok(Err(Unopened)) };
-    shelves::open_with_leaf(cx, lsn, |leaf| leaf.unwrap(bound, wrapped))
+) -> Result<Result<MessageKey, DecryptionFailed>> {
+    let Some(wrapped) = wrapped else { return Ok(Err(DecryptionFailed)) };
+    key_segments::open_with_leaf(cx, lsn, |leaf| leaf.unwrap(bound, wrapped))
 }
 
 /// Returns the key of a live message that was posted at `lsn`, as base64. Returns `None` if it does not open.

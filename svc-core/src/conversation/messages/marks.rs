@@ -26,20 +26,20 @@ pub(super) struct ReactionCount {
 
 /// The marks of a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Marks {
+pub(super) struct MessageMarks {
     /// The reactions, in the order in which each emoji was first used.
     pub reactions: Vec<ReactionCount>,
     pub pinned: bool,
 }
 
 /// The reactions to a message with one emoji, or its pin, which has none.
-struct Mark {
+struct MessageMark {
     message_id: MessageId,
     emoji: Option<String>,
     count: i64,
 }
 
-columns! { mark_columns: Mark as r { message_id, emoji, count = "count(*)" } }
+columns! { mark_columns: MessageMark as r { message_id, emoji, count = "count(*)" } }
 
 /// Returns the marks of messages.
 ///
@@ -47,7 +47,7 @@ columns! { mark_columns: Mark as r { message_id, emoji, count = "count(*)" } }
 pub(super) fn of(
     cx: &Read<'_>,
     messages: impl Iterator<Item = MessageId>,
-) -> Result<HashMap<MessageId, Marks>> {
+) -> Result<HashMap<MessageId, MessageMarks>> {
     let ids: Vec<Uuid> = messages.map(MessageId::uuid).collect();
     if ids.is_empty() {
         return Ok(HashMap::new());
@@ -56,7 +56,7 @@ pub(super) fn of(
         Engine::Sqlite => (MARKS_SQLITE, OF_EACH_SQLITE),
         Engine::Postgres => (MARKS_POSTGRES, OF_EACH_POSTGRES),
     };
-    let mut found: Vec<Mark> = cx.query(sql, &[&ids, &REACTIONS_COUNTED_MAX])?;
+    let mut found: Vec<MessageMark> = cx.query(sql, &[&ids, &REACTIONS_COUNTED_MAX])?;
     let reactions = found.iter().filter(|mark| mark.emoji.is_some());
     let counted = reactions.fold(0_i64, |all, mark| all.saturating_add(mark.count));
     let mut most = i64::MAX;
@@ -65,8 +65,8 @@ pub(super) fn of(
         most = REACTIONS_COUNTED_MAX.checked_div(kinds).unwrap_or_default().max(1);
         found = cx.query(of_each, &[&ids, &most])?;
     }
-    let mut marks: HashMap<MessageId, Marks> = HashMap::new();
-    for Mark { message_id, emoji, count } in found {
+    let mut marks: HashMap<MessageId, MessageMarks> = HashMap::new();
+    for MessageMark { message_id, emoji, count } in found {
         let of_message = marks.entry(message_id).or_default();
         match emoji {
             Some(emoji) => {

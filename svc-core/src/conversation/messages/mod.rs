@@ -10,11 +10,11 @@ mod keys;
 mod content;
 mod plaintext;
 mod marks;
-mod stored;
+mod message_row;
 mod citations;
 mod edit;
 mod post;
-mod in_events;
+mod event_content;
 mod withdraw;
 mod prune;
 pub(crate) mod reactions;
@@ -27,10 +27,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use uuid::Uuid;
 
-use super::places::visible_place;
+use super::visibility::visible_place;
 use crate::Result;
 use crate::capability::Capability::{ChannelAdmin, MessagePost, TokenAdmin, WorkspaceRead};
-use crate::conversation::mentions::Reached;
+use crate::conversation::mentions::ReachedMembers;
 use crate::error::Code;
 use crate::id::{ChannelId, MemberId, MessageId, ThreadId, WorkspaceId};
 use crate::limits::PAGE_SCAN_MAX;
@@ -40,21 +40,21 @@ use crate::op::{Answer, Effect, Feature, Operation, Read, Records, Sample, chang
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::Engine;
 use crate::time::Time;
-pub(crate) use citations::{Cited, FoundMessage, find_cited, replay_made};
+pub(crate) use citations::{CitableMessage, Cited, find_cited, replay_made};
 use content::Block;
 pub(crate) use content::{Metadata, OwnBlock};
-pub use in_events::OpenedEvent;
-pub(crate) use in_events::{
-    are_purged, frames_with_words, is_kind_of_words, is_spoken, kept_from_caller, live_keys, open_words,
+pub use event_content::OpenedEvent;
+pub(crate) use event_content::{
+    are_purged, frames_with_content, has_content, is_spoken, kept_from_caller, live_keys, open_content,
 };
 pub(crate) use keys::{content_key, wrap_imported};
 use marks::ReactionCount;
+use message_row::{BY_ID, MessageContent, StoredMessage, open_page, select_messages, visible_message};
+pub(crate) use message_row::{MessagePlace, located, not_pruned, uri};
 use plaintext::Plaintext;
 pub(crate) use plaintext::reseal;
 pub(crate) use post::{SealedPost, post_sealed, seal_block, seal_in_job, seal_post};
 pub(crate) use prune::{DueMessages, PruneReason, due, has_pruned_to_remove, prune, remove_pruned};
-use stored::{BY_ID, Saying, Stored, open_page, select_messages, visible_message};
-pub(crate) use stored::{MessagePlace, located, not_pruned, uri};
 #[cfg(test)]
 pub(crate) use withdraw::MessageTombstoned;
 pub(crate) use withdraw::VOTES_OF_MESSAGES;
@@ -110,7 +110,7 @@ impl<I> Answer<I> for Message {
         Some(self.id)
     }
 
-    fn again(cx: &Read<'_>, _: &I, id: MessageId) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, _: &I, id: MessageId) -> Result<Self> {
         visible_message(cx, id)?.open(cx)
     }
 }
@@ -304,7 +304,7 @@ fn list_messages(cx: &Read<'_>, input: &ListMessages) -> Result<Page<Message>> {
     let sql = if input.newest_first { NEWEST } else { LIST };
     let from = Cursor::beyond(input.cursor, input.newest_first);
     let rows = cx.rows(sql, &[&place.thread_id, &from, &rows_to_read(input.limit)])?;
-    open_page(cx, Page::of(rows, input.limit, |row: &Stored| row.lsn))
+    open_page(cx, Page::of(rows, input.limit, |row: &StoredMessage| row.lsn))
 }
 
 /// A live message, for readers outside of the workspace.
@@ -329,12 +329,12 @@ pub(crate) fn live_messages(
 ) -> Result<Page<LiveMessage>> {
     let place = visible_place(cx, thread)?;
     let rows = cx.rows(LIST, &[&place.thread_id, &Cursor::after(cursor), &rows_to_read(limit)])?;
-    Page::of(rows, limit, |row: &Stored| row.lsn).try_filter_map(|row| {
-        let saying = row.saying(cx)?;
+    Page::of(rows, limit, |row: &StoredMessage| row.lsn).try_filter_map(|row| {
+        let saying = row.content(cx)?;
         let is_live = !row.withdrawn;
         let unreadable = saying.unreadable();
         let Plaintext { body, metadata, .. } = saying.plaintext();
-        let Stored { id, author_id, posted_at, edited_at, .. } = row;
+        let StoredMessage { id, author_id, posted_at, edited_at, .. } = row;
         let live = LiveMessage { id, author_id, posted_at, edited_at, unreadable, body, metadata };
         Ok((is_live && !plaintext::is_notice(&live.metadata)).then_some(live))
     })
@@ -351,11 +351,12 @@ pub(crate) fn context_messages(
     limit: i64,
 ) -> Result<(Vec<ContextMessage>, i64)> {
     let place = visible_place(cx, thread)?;
-    let rows: Vec<Stored> = cx.first_rows(LAST, &[&place.thread_id, &limit, &since, &PAGE_SCAN_MAX])?;
+    let rows: Vec<StoredMessage> =
+        cx.first_rows(LAST, &[&place.thread_id, &limit, &since, &PAGE_SCAN_MAX])?;
     let oldest = rows.last().map_or(0, |row| row.lsn);
     let older: Option<(i64,)> = cx.one(OLDER, &[&place.thread_id, &oldest, &since, &PAGE_SCAN_MAX])?;
     let newest_first = rows.into_iter().map(|row| {
-        let saying = row.saying(cx)?;
+        let saying = row.content(cx)?;
         let unreadable = saying.unreadable();
         let Plaintext { body, content, .. } = saying.plaintext();
         Ok(ContextMessage {
@@ -371,7 +372,7 @@ pub(crate) fn context_messages(
 }
 
 /// Returns the members that a message reaches now. Returns `None` if the message no longer exists.
-pub(crate) fn reaches(cx: &Read<'_>, id: MessageId) -> Result<Option<Reached>> {
+pub(crate) fn reaches(cx: &Read<'_>, id: MessageId) -> Result<Option<ReachedMembers>> {
     match visible_message(cx, id) {
         Ok(stored) => stored.reaches(cx).map(Some),
         Err(error) if error.code() == Code::NotFound => Ok(None),
@@ -384,11 +385,11 @@ pub(crate) fn reaches(cx: &Read<'_>, id: MessageId) -> Result<Option<Reached>> {
 /// Returns `None` once it is withdrawn, or if it cannot be opened. The caller of this function must have
 /// loaded the record.
 pub(crate) fn words(cx: &Read<'_>, id: MessageId) -> Result<Option<(String, Metadata)>> {
-    let found: Option<Stored> = cx.one(BY_ID, &[&id, &cx.caller().workspace_id])?;
+    let found: Option<StoredMessage> = cx.one(BY_ID, &[&id, &cx.caller().workspace_id])?;
     let Some(stored) = found else { return Ok(None) };
-    Ok(match stored.saying(cx)? {
-        Saying::Plaintext(Plaintext { body, metadata, .. }) => Some((body, metadata)),
-        Saying::Withdrawn | Saying::Unreadable => None,
+    Ok(match stored.content(cx)? {
+        MessageContent::Plaintext(Plaintext { body, metadata, .. }) => Some((body, metadata)),
+        MessageContent::Withdrawn | MessageContent::Unreadable => None,
     })
 }
 
@@ -435,11 +436,11 @@ pub(crate) fn beginnings(
     let mut found = HashMap::new();
     // A page of rows may end before the last message.
     while !left.is_empty() {
-        let rows: Vec<Stored> = cx.first_rows(sql, &[&left, &cx.caller().workspace_id])?;
+        let rows: Vec<StoredMessage> = cx.first_rows(sql, &[&left, &cx.caller().workspace_id])?;
         let Some(last) = rows.last().map(|row| row.id.uuid()) else { break };
         for row in rows {
             let id = row.id;
-            if let Saying::Plaintext(Plaintext { body, .. }) = row.saying(cx)? {
+            if let MessageContent::Plaintext(Plaintext { body, .. }) = row.content(cx)? {
                 found.insert(id, body.chars().take(most).collect());
             }
         }
@@ -459,9 +460,9 @@ const SOME_POSTGRES: &str = select_messages!("m.id = any($1) and m.workspace_id 
 /// Returns `None` once it is withdrawn, or if it cannot be opened. The caller of this function must have
 /// loaded the record.
 pub(crate) fn own_block(cx: &Read<'_>, id: MessageId) -> Result<Option<OwnBlock>> {
-    let found: Option<Stored> = cx.one(BY_ID, &[&id, &cx.caller().workspace_id])?;
+    let found: Option<StoredMessage> = cx.one(BY_ID, &[&id, &cx.caller().workspace_id])?;
     let Some(stored) = found else { return Ok(None) };
-    let blocks = stored.saying(cx)?.plaintext().content;
+    let blocks = stored.content(cx)?.plaintext().content;
     Ok(blocks.into_iter().find_map(|block| match block {
         Block::Own(block) => Some(block),
         Block::Given(_) => None,

@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::Message;
-use super::marks::Marks;
-use super::stored::{Stored, marks_of, message_columns, not_pruned, visible_message};
+use super::marks::MessageMarks;
+use super::message_row::{StoredMessage, marks_of, message_columns, not_pruned, visible_message};
 use crate::Result;
 use crate::capability::Capability::{MessagePost, WorkspaceRead};
-use crate::conversation::places::visible_channel;
+use crate::conversation::visibility::visible_channel;
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, MemberId, MessageId, ThreadId};
 use crate::limits::{CONTEXT_PINS, PAGE_BYTES, PINS_MAX};
@@ -97,8 +97,8 @@ struct ChannelPin {
 }
 
 impl ChannelPin {
-    fn of(stored: &Stored, (pinned_by, pinned_at, lsn): (Option<MemberId>, Time, i64)) -> Self {
-        let Stored { id: message_id, thread_id, channel_id, .. } = *stored;
+    fn of(stored: &StoredMessage, (pinned_by, pinned_at, lsn): (Option<MemberId>, Time, i64)) -> Self {
+        let StoredMessage { id: message_id, thread_id, channel_id, .. } = *stored;
         Self { message_id, thread_id, channel_id, pinned_by, pinned_at, lsn }
     }
 }
@@ -110,7 +110,7 @@ impl<I> Answer<I> for ChannelPin {
         Some((self.message_id, self.lsn))
     }
 
-    fn again(cx: &Read<'_>, _: &I, (id, lsn): Self::Kept) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, _: &I, (id, lsn): Self::Kept) -> Result<Self> {
         let stored = visible_message(cx, id)?;
         let found = cx.one(FIND, &[&stored.id])?.map(|found| Self::of(&stored, found));
         found.filter(|pin| pin.lsn == lsn).ok_or_else(|| Error::not_found("pin"))
@@ -133,7 +133,7 @@ impl<I> Answer<I> for Unpinned {
         Some(self.message_id)
     }
 
-    fn again(cx: &Read<'_>, _: &I, id: MessageId) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, _: &I, id: MessageId) -> Result<Self> {
         let stored = visible_message(cx, id)?;
         Ok(Self { message_id: stored.id, channel_id: stored.channel_id })
     }
@@ -295,7 +295,7 @@ const CONTEXT_BYTES: usize = PAGE_BYTES / 4;
 
 /// The row of a pin with that of its message.
 struct StoredPin {
-    message: Stored,
+    message: StoredMessage,
     pinned_by: Option<MemberId>,
     at: Time,
     lsn: i64,
@@ -303,13 +303,13 @@ struct StoredPin {
 
 impl FromRow for StoredPin {
     fn from_row(row: &mut Row) -> Result<Self> {
-        let message = Stored::from_row(row)?;
+        let message = StoredMessage::from_row(row)?;
         Ok(Self { message, pinned_by: row.take()?, at: row.take()?, lsn: row.take()? })
     }
 }
 
 impl StoredPin {
-    fn open(self, cx: &Read<'_>, marks: &mut HashMap<MessageId, Marks>) -> Result<PinnedMessage> {
+    fn open(self, cx: &Read<'_>, marks: &mut HashMap<MessageId, MessageMarks>) -> Result<PinnedMessage> {
         let Self { message, pinned_by, at: pinned_at, lsn } = self;
         Ok(PinnedMessage { pinned_by, pinned_at, lsn, message: message.open_with(cx, marks)? })
     }

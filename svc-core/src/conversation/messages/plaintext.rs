@@ -20,7 +20,7 @@ use crate::hash::parse_hash;
 use crate::id::MessageId;
 use crate::limits::{CITATIONS_MAX, JSON_MAX_BYTES};
 use crate::log::canonical;
-use crate::log::seal::{MessageKey, Sealer, Unopened};
+use crate::log::seal::{DecryptionFailed, MessageKey, Sealer};
 
 /// The field under which the content is sealed; part of the associated data.
 const FIELD: &str = "words";
@@ -131,7 +131,7 @@ impl Plaintext {
 }
 
 /// Sealed content, as stored in the row and in the event.
-pub(super) struct Sealed {
+pub(super) struct SealedContent {
     pub bytes: Vec<u8>,
     pub base64: String,
 }
@@ -145,11 +145,11 @@ pub(super) fn seal(
     message: MessageId,
     edit: i64,
     words: &Plaintext,
-) -> Result<Sealed> {
+) -> Result<SealedContent> {
     let text = canonical_text(words)?;
     let bytes = sealer.seal(key, message, FIELD, edit, text.as_bytes())?;
     let base64 = STANDARD.encode(&bytes);
-    Ok(Sealed { bytes, base64 })
+    Ok(SealedContent { bytes, base64 })
 }
 
 /// Opens a text that [`seal`] sealed.
@@ -159,9 +159,9 @@ pub(super) fn open(
     message: MessageId,
     edit: i64,
     sealed: &[u8],
-) -> Result<Plaintext, Unopened> {
+) -> Result<Plaintext, DecryptionFailed> {
     let text = sealer.open(key, message, FIELD, edit, sealed)?;
-    serde_json::from_slice(&text).map_err(|_| Unopened)
+    serde_json::from_slice(&text).map_err(|_| DecryptionFailed)
 }
 
 /// Opens a text that [`seal`] sealed, applies `change`, and seals the result for another message.
@@ -174,11 +174,11 @@ pub(crate) fn reseal(
     edit: i64,
     sealed: &[u8],
     change: &dyn Fn(&str) -> Result<String>,
-) -> Result<Result<Vec<u8>, Unopened>> {
+) -> Result<Result<Vec<u8>, DecryptionFailed>> {
     let [from, to] = [from, to].map(|(message, key)| (message, MessageKey::from_bytes(key)));
     let (message, key) = from;
-    let Ok(text) = sealer.open(&key, message, FIELD, edit, sealed) else { return Ok(Err(Unopened)) };
-    let Ok(text) = std::str::from_utf8(&text) else { return Ok(Err(Unopened)) };
+    let Ok(text) = sealer.open(&key, message, FIELD, edit, sealed) else { return Ok(Err(DecryptionFailed)) };
+    let Ok(text) = std::str::from_utf8(&text) else { return Ok(Err(DecryptionFailed)) };
     let changed = Zeroizing::new(change(text)?);
     let (message, key) = to;
     sealer.seal(&key, message, FIELD, edit, changed.as_bytes()).map(Ok)

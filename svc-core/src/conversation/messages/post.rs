@@ -12,11 +12,11 @@ use serde_json::Value;
 use super::citations::{self, CitationChange, Cites};
 use super::content::{self, Block, GivenContent, Metadata, OwnBlock};
 use super::keys;
-use super::plaintext::{self, GivenMetadata, Plaintext, Sealed};
-use super::stored::{MessagePlace, uri, visible_message};
+use super::message_row::{MessagePlace, uri, visible_message};
+use super::plaintext::{self, GivenMetadata, Plaintext, SealedContent};
 use crate::Result;
-use crate::conversation::mentions::{self, Mentioned, Mentioning, NotReached, Reached};
-use crate::conversation::places::{ThreadPlace, visible_place};
+use crate::conversation::mentions::{self, Mentioned, NotReached, PossibleMentions, ReachedMembers};
+use crate::conversation::visibility::{ThreadPlace, visible_place};
 use crate::entropy::Entropy;
 use crate::error::Error;
 use crate::hash::hash_text;
@@ -26,7 +26,7 @@ use crate::log::event::{Event, Recorded, Subject};
 use crate::log::key_tree::Binding;
 use crate::log::replay::Replayed;
 use crate::log::seal::{MessageKey, Sealer};
-use crate::op::{Answer, Read, Shared, Write};
+use crate::op::{Answer, Read, SharedState, Write};
 use crate::store::new_row;
 use crate::text::Prose;
 use crate::time::Time;
@@ -59,9 +59,9 @@ impl Answer<PostMessage> for Posted {
         Some(self.id)
     }
 
-    fn again(cx: &Read<'_>, _: &PostMessage, id: MessageId) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, _: &PostMessage, id: MessageId) -> Result<Self> {
         let stored = visible_message(cx, id)?;
-        let Reached { mentioned, not_reached, .. } = stored.reaches(cx)?;
+        let ReachedMembers { mentioned, not_reached, .. } = stored.reaches(cx)?;
         let hash = stored.content_hash.as_ref().map(hash_text);
         Ok(Self {
             id,
@@ -140,8 +140,8 @@ pub(super) struct PostMessage {
 pub(crate) struct SealedPost {
     message_id: MessageId,
     key: MessageKey,
-    sealed: Sealed,
-    mentioning: Mentioning,
+    sealed: SealedContent,
+    mentioning: PossibleMentions,
 }
 
 impl SealedPost {
@@ -152,7 +152,7 @@ impl SealedPost {
 }
 
 /// Seals a message before the request is queued. `metadata` must be an object.
-pub(crate) fn seal_post(shared: &Shared, now: Time, body: &str, metadata: &Value) -> Result<SealedPost> {
+pub(crate) fn seal_post(shared: &SharedState, now: Time, body: &str, metadata: &Value) -> Result<SealedPost> {
     let words = Plaintext::new(body, members_of(metadata)?);
     seal_words(&shared.entropy, &shared.sealer, now, &words)
 }
@@ -166,7 +166,7 @@ pub(crate) fn seal_in_job(cx: &Write<'_>, body: &str, metadata: &Value) -> Resul
 }
 
 /// Seals a message with a block from the service, before the request is queued.
-pub(crate) fn seal_block(shared: &Shared, now: Time, body: &str, block: OwnBlock) -> Result<SealedPost> {
+pub(crate) fn seal_block(shared: &SharedState, now: Time, body: &str, block: OwnBlock) -> Result<SealedPost> {
     let content = vec![Block::Own(block)];
     let words = Plaintext { content, ..Plaintext::new(body, Metadata::new()) };
     seal_words(&shared.entropy, &shared.sealer, now, &words)
@@ -180,13 +180,13 @@ fn seal_words(entropy: &Entropy, sealer: &Sealer, now: Time, words: &Plaintext) 
     let message_id = entropy.id(now)?;
     let key = sealer.new_key()?;
     let sealed = plaintext::seal(sealer, &key, message_id, 0, words)?;
-    Ok(SealedPost { message_id, key, sealed, mentioning: Mentioning::of(&words.texts()) })
+    Ok(SealedPost { message_id, key, sealed, mentioning: PossibleMentions::of(&words.texts()) })
 }
 
-pub(super) fn seal_input(input: &PostMessage, shared: &Shared, now: Time) -> Result<SealedPost> {
+pub(super) fn seal_input(input: &PostMessage, shared: &SharedState, now: Time) -> Result<SealedPost> {
     let metadata = input.metadata.as_deref().cloned().unwrap_or_default();
     let words = Plaintext {
-        content: content::given(input.content.as_ref()),
+        content: content::to_blocks(input.content.as_ref()),
         ..Plaintext::new(&input.body, metadata)
     };
     seal_words(&shared.entropy, &shared.sealer, now, &words)
@@ -249,10 +249,10 @@ fn post_citing(
     }))?;
     let reached = match author_id {
         Some(_) => mentions::reached(cx, place.channel_id, author_id, &post.mentioning)?,
-        None => Reached::default(),
+        None => ReachedMembers::default(),
     };
     mentions::tell(cx, &recorded, id, &reached, place.dm)?;
-    let Reached { mentioned, not_reached, .. } = reached;
+    let ReachedMembers { mentioned, not_reached, .. } = reached;
     let uri = uri(place.workspace_id, place.channel_id, place.thread_id, id);
     let content_hash = hash_text(&content_hash);
     Ok(Posted { id, author_id, posted_at, uri, content_hash, mentioned, not_reached, lsn })

@@ -6,7 +6,7 @@
 use super::withdraw::remove;
 use crate::Result;
 use crate::bisect::last_where;
-use crate::conversation::{scrub, shelves};
+use crate::conversation::{key_segments, scrub};
 use crate::id::{MessageId, WorkspaceId};
 use crate::limits::{MESSAGES_PRUNED_MAX, MESSAGES_REMOVED, SHELVES_REMOVED};
 use crate::log::event::Subject;
@@ -67,7 +67,7 @@ pub(crate) fn prune(
     let Some((messages, up_to_lsn)) = due.filter(|(messages, _)| *messages > 0) else { return Ok(0) };
     cx.emit(Subject::WORKSPACE, &MessagesPruned { up_to_lsn, messages, reason })?;
     cx.execute(1, MOVE_FLOOR, &[&workspace, &up_to_lsn])?;
-    shelves::cut_up_to(cx, permit, up_to_lsn)?;
+    key_segments::cut_up_to(cx, permit, up_to_lsn)?;
     Ok(messages)
 }
 
@@ -95,7 +95,7 @@ pub(crate) fn remove_pruned(cx: &mut Write<'_>, permit: &DestroyPermit<'_>) -> R
     let workspace = cx.caller().workspace_id;
     let Some((floor,)) = cx.one::<(i64,)>(FLOOR, &[&workspace])? else { return Ok(()) };
     // Keys first: without its key, the rest of a message is unreadable.
-    if shelves::remove_below(cx, permit, floor, SHELVES_REMOVED)? {
+    if key_segments::remove_below(cx, permit, floor, SHELVES_REMOVED)? {
         return Ok(());
     }
     let most = MESSAGES_REMOVED.saturating_add(1);
@@ -107,7 +107,7 @@ pub(crate) fn remove_pruned(cx: &mut Write<'_>, permit: &DestroyPermit<'_>) -> R
     remove(cx, permit, &ids)?;
     if is_last {
         // No event has this position, so this mark is unique.
-        scrub::ask_for_all(cx, floor.saturating_neg())?;
+        scrub::request_all(cx, floor.saturating_neg())?;
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::json;
 
-use super::stored::visible_message;
+use super::message_row::visible_message;
 use crate::Result;
 use crate::capability::Capability::{MessagePost, WorkspaceRead};
 use crate::error::{Code, Error};
@@ -237,7 +237,11 @@ impl Answer<AddReaction> for Reaction {
         Some((self.message_id, self.member_id, self.lsn))
     }
 
-    fn again(cx: &Read<'_>, input: &AddReaction, (message, member_id, lsn): Self::Kept) -> Result<Self> {
+    fn answer_repeat(
+        cx: &Read<'_>,
+        input: &AddReaction,
+        (message, member_id, lsn): Self::Kept,
+    ) -> Result<Self> {
         let message_id = visible_message(cx, message)?.id;
         let emoji = &input.emoji;
         let found: Option<(i64,)> = cx.one(FIND, &[&message_id, emoji, &member_id])?;
@@ -280,7 +284,7 @@ impl Answer<RemoveReaction> for RemovedReaction {
         Some((self.message_id, self.member_id))
     }
 
-    fn again(
+    fn answer_repeat(
         cx: &Read<'_>,
         input: &RemoveReaction,
         (message, member_id): (MessageId, MemberId),
@@ -328,9 +332,10 @@ struct ListReactions {
 
 fn list_reactions(cx: &Read<'_>, input: &ListReactions) -> Result<Page<EmojiReactions>> {
     let stored = visible_message(cx, input.message_id)?;
-    let rows: Vec<Reacting> = cx.query(LIST, &[&stored.id, &REACTING_LISTED, &REACTIONS_COUNTED_MAX])?;
+    let rows: Vec<ReactingMember> =
+        cx.query(LIST, &[&stored.id, &REACTING_LISTED, &REACTIONS_COUNTED_MAX])?;
     let mut listed: Vec<EmojiReactions> = Vec::new();
-    for Reacting { emoji, member_id, count, since } in rows {
+    for ReactingMember { emoji, member_id, count, since } in rows {
         match listed.last_mut().filter(|last| last.lsn == since) {
             Some(last) => last.member_ids.push(member_id),
             None => {
@@ -348,14 +353,14 @@ fn list_reactions(cx: &Read<'_>, input: &ListReactions) -> Result<Page<EmojiReac
 }
 
 /// A member who reacts with an emoji, with the total of that emoji.
-struct Reacting {
+struct ReactingMember {
     emoji: String,
     member_id: MemberId,
     count: i64,
     since: i64,
 }
 
-columns! { reacting_columns: Reacting as r { emoji, member_id, count, since } }
+columns! { reacting_columns: ReactingMember as r { emoji, member_id, count, since } }
 
 const LIST: &str = concat!(
     "select ",

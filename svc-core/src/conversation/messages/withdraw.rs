@@ -10,13 +10,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::marks::Marks;
-use super::stored::{Saying, Stored, visible_message};
+use super::marks::MessageMarks;
+use super::message_row::{MessageContent, StoredMessage, visible_message};
 use super::{Message, citations};
 use crate::Result;
 use crate::capability::Capability;
-use crate::conversation::places::visible_channel;
-use crate::conversation::shelves;
+use crate::conversation::key_segments;
+use crate::conversation::visibility::visible_channel;
 use crate::error::Error;
 use crate::id::{ChannelId, MemberId, MessageId};
 use crate::log::event::{Event, Recorded};
@@ -40,7 +40,11 @@ impl Answer<PurgeMessage> for Purged {
         Some((self.message_id, self.channel_id))
     }
 
-    fn again(cx: &Read<'_>, _: &PurgeMessage, (message_id, channel): (MessageId, ChannelId)) -> Result<Self> {
+    fn answer_repeat(
+        cx: &Read<'_>,
+        _: &PurgeMessage,
+        (message_id, channel): (MessageId, ChannelId),
+    ) -> Result<Self> {
         Ok(Self { message_id, channel_id: visible_channel(cx, channel)?.id })
     }
 }
@@ -129,7 +133,7 @@ pub(super) fn delete_message(cx: &mut Write<'_>, input: &DeleteMessage) -> Resul
     let mut stored = visible_message(cx, input.message_id)?;
     check_may_withdraw(cx.caller(), stored.author_id)?;
     if stored.withdrawn {
-        return Ok(stored.with(Saying::Withdrawn, Marks::default()));
+        return Ok(stored.with(MessageContent::Withdrawn, MessageMarks::default()));
     }
     let permit = cx.permit()?;
     let event = MessageTombstoned {
@@ -140,20 +144,20 @@ pub(super) fn delete_message(cx: &mut Write<'_>, input: &DeleteMessage) -> Resul
     let withdrawal = cx.emit(stored.place(), &event)?;
     blank(cx, &permit, &stored, &withdrawal)?;
     stored.withdrawn = true;
-    Ok(stored.with(Saying::Withdrawn, Marks::default()))
+    Ok(stored.with(MessageContent::Withdrawn, MessageMarks::default()))
 }
 
 /// Destroys the content of a message and its edits, and everything that belongs to it, for a withdrawal.
 fn blank(
     cx: &mut Write<'_>,
     permit: &DestroyPermit<'_>,
-    stored: &Stored,
+    stored: &StoredMessage,
     withdrawal: &Recorded,
 ) -> Result<()> {
     cx.execute(1, BLANK_MESSAGE, &[&stored.id, &withdrawal.at])?;
     cx.execute_any(BLANK_EDITS, &[&stored.id])?;
     cx.clean_withdrawn(permit, &[stored.id])?;
-    if stored.wrapped.is_some() { shelves::cut(cx, permit, stored.lsn, withdrawal.lsn) } else { Ok(()) }
+    if stored.wrapped.is_some() { key_segments::cut(cx, permit, stored.lsn, withdrawal.lsn) } else { Ok(()) }
 }
 
 const BLANK_MESSAGE: &str =

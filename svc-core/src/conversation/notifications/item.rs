@@ -9,7 +9,7 @@ use crate::conversation::messages::{beginnings, sealed_bytes};
 use crate::id::{ChannelId, MemberId, MessageId, ThreadId};
 use crate::limits::{PREVIEW_MAX, UNREAD_SCAN_MAX};
 use crate::op::Read;
-use crate::page::{Horizon, Page, filling};
+use crate::page::{Page, ScanHorizon, filling};
 use crate::store::columns;
 use crate::time::Time;
 
@@ -113,13 +113,13 @@ macro_rules! seen_items {
         concat!(
             "from inbox i join channels c on c.id = i.channel_id
              where i.member_id = $5 and (i.reasons & $6) <> 0 and ",
-            $crate::conversation::places::visible!(c),
+            $crate::conversation::visibility::visible!(c),
             " and (i.message_id is null or exists (
                 select 1 from messages m join channels mc on mc.id = m.channel_id
                 where m.id = i.message_id and ",
             $crate::conversation::messages::not_pruned!(),
             " and ",
-            $crate::conversation::places::visible!(mc),
+            $crate::conversation::visibility::visible!(mc),
             "))"
         )
     };
@@ -178,23 +178,24 @@ pub(super) fn openable<T>(
 
 /// Counts the caller's newest unread items of a list that it sees.
 pub(super) fn unread(cx: &Read<'_>, list: List) -> Result<i64> {
-    let sight = cx.caller().sight.params();
+    let visibility = cx.caller().visibility.params();
     let member = cx.caller().member_id()?;
     let reasons = list.reasons();
     let first = newest_unread(cx, list)?.down_to();
-    let counted: Option<(i64,)> = cx.one(list.of(COUNT_UNREAD), &sight.and(&[&member, &reasons, &first]))?;
+    let counted: Option<(i64,)> =
+        cx.one(list.of(COUNT_UNREAD), &visibility.and(&[&member, &reasons, &first]))?;
     Ok(counted.map_or(0, |(count,)| count))
 }
 
 const COUNT_UNREAD: [&str; 2] = for_each_list!("select count(*) ", seen_items!(), " and i.lsn >= $7 and"; "");
 
 /// Returns the oldest of the caller's newest unread items that a count covers.
-pub(super) fn newest_unread(cx: &Read<'_>, list: List) -> Result<Horizon> {
+pub(super) fn newest_unread(cx: &Read<'_>, list: List) -> Result<ScanHorizon> {
     cx.horizon_within(list.of(NEWEST_UNREAD), &[&cx.caller().member_id()?], i64::MAX, UNREAD_SCAN_MAX)
 }
 
 /// Returns the newest of the caller's oldest unread items that a read covers.
-pub(super) fn oldest_unread(cx: &Read<'_>, list: List) -> Result<Horizon> {
+pub(super) fn oldest_unread(cx: &Read<'_>, list: List) -> Result<ScanHorizon> {
     cx.horizon_within(list.of(OLDEST_UNREAD), &[&cx.caller().member_id()?], 0, UNREAD_SCAN_MAX)
 }
 

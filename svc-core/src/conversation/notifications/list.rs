@@ -7,7 +7,7 @@ use super::item::{InboxPage, List, StoredItem, item_columns, open_page, seen_ite
 use crate::Result;
 use crate::conversation::inbox::InboxReason;
 use crate::id::MemberId;
-use crate::identity::workspaces::Own;
+use crate::identity::workspaces::OwnId;
 use crate::op::Read;
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 
@@ -26,7 +26,7 @@ use crate::page::{Cursor, Limit, Page, rows_to_read};
 pub(super) struct ListInbox {
     /// Your member id.
     #[serde(rename = "member_id")]
-    _member_id: Own<MemberId>,
+    _member_id: OwnId<MemberId>,
     /// Only unread items, or only read ones.
     unread: Option<bool>,
     /// Only items with this reason, even if there is a stronger one.
@@ -44,7 +44,7 @@ pub(super) fn list_inbox(cx: &Read<'_>, input: &ListInbox) -> Result<InboxPage> 
     list(
         cx,
         List::Inbox,
-        &Wanted { unread: *unread, reason: *reason, newest_first: *newest_first },
+        &ListFilter { unread: *unread, reason: *reason, newest_first: *newest_first },
         *cursor,
         *limit,
     )
@@ -60,7 +60,7 @@ pub(super) fn list_inbox(cx: &Read<'_>, input: &ListInbox) -> Result<InboxPage> 
 pub(super) struct ListMentions {
     /// Your member id.
     #[serde(rename = "member_id")]
-    _member_id: Own<MemberId>,
+    _member_id: OwnId<MemberId>,
     /// Only unread items, or only read ones.
     unread: Option<bool>,
     /// Only items with this reason, even if there is a stronger one.
@@ -75,12 +75,12 @@ pub(super) struct ListMentions {
 
 pub(super) fn list_mentions(cx: &Read<'_>, input: &ListMentions) -> Result<InboxPage> {
     let ListMentions { _member_id: _, unread, reason, newest_first, cursor, limit } = input;
-    let wanted = Wanted { unread: *unread, reason: *reason, newest_first: *newest_first };
+    let wanted = ListFilter { unread: *unread, reason: *reason, newest_first: *newest_first };
     list(cx, List::Mentions, &wanted, *cursor, *limit)
 }
 
 /// The filters of a list.
-struct Wanted {
+struct ListFilter {
     unread: Option<bool>,
     reason: Option<InboxReason>,
     newest_first: Option<bool>,
@@ -89,7 +89,7 @@ struct Wanted {
 fn list(
     cx: &Read<'_>,
     list: List,
-    wanted: &Wanted,
+    wanted: &ListFilter,
     cursor: Option<Cursor>,
     limit: Option<Limit>,
 ) -> Result<InboxPage> {
@@ -102,9 +102,9 @@ fn list(
     };
     let horizon = cx.horizon(horizon_sql, &[&member], from)?;
     let last = if newest_first { horizon.down_to() } else { horizon.up_to() };
-    let sight = cx.caller().sight.params();
+    let visibility = cx.caller().visibility.params();
     let rows = rows_to_read(limit);
-    let params = sight.and(&[&member, &of_reason, &from, &last, &wanted.unread, &rows]);
+    let params = visibility.and(&[&member, &of_reason, &from, &last, &wanted.unread, &rows]);
     let page = Page::within(horizon, cx.rows(sql, &params)?, limit, |item: &StoredItem| item.lsn);
     open_page(cx, page, list)
 }

@@ -9,7 +9,7 @@ use crate::Result;
 use crate::conversation::follows;
 use crate::error::Error;
 use crate::id::MemberId;
-use crate::identity::workspaces::Own;
+use crate::identity::workspaces::OwnId;
 use crate::limits::MARKED_MAX;
 use crate::op::{Answer, Read, Write};
 use crate::store::Engine;
@@ -32,7 +32,7 @@ impl<I> Answer<I> for LeftUnread {
         Some(self.clone())
     }
 
-    fn again(_: &Read<'_>, _: &I, left: Self) -> Result<Self> {
+    fn answer_repeat(_: &Read<'_>, _: &I, left: Self) -> Result<Self> {
         Ok(left)
     }
 }
@@ -51,7 +51,7 @@ type Lsn = Count<0, { i64::MAX }>;
 pub(super) struct MarkInboxRead {
     /// Your member id.
     #[serde(rename = "member_id")]
-    _member_id: Own<MemberId>,
+    _member_id: OwnId<MemberId>,
     /// All items up to this one.
     up_to_lsn: Option<Lsn>,
     /// These items.
@@ -61,7 +61,8 @@ pub(super) struct MarkInboxRead {
 }
 
 pub(super) fn mark_inbox_read(cx: &mut Write<'_>, input: &MarkInboxRead) -> Result<Option<LeftUnread>> {
-    let named = Named { up_to_lsn: input.up_to_lsn, lsns: input.lsns.as_deref(), target_id: input.target_id };
+    let named =
+        ItemSelection { up_to_lsn: input.up_to_lsn, lsns: input.lsns.as_deref(), target_id: input.target_id };
     mark(cx, List::Inbox, &named)
 }
 
@@ -75,7 +76,7 @@ pub(super) fn mark_inbox_read(cx: &mut Write<'_>, input: &MarkInboxRead) -> Resu
 pub(super) struct MarkMentionsRead {
     /// Your member id.
     #[serde(rename = "member_id")]
-    _member_id: Own<MemberId>,
+    _member_id: OwnId<MemberId>,
     /// All items up to this one.
     up_to_lsn: Option<Lsn>,
     /// These items.
@@ -85,19 +86,20 @@ pub(super) struct MarkMentionsRead {
 }
 
 pub(super) fn mark_mentions_read(cx: &mut Write<'_>, input: &MarkMentionsRead) -> Result<Option<LeftUnread>> {
-    let named = Named { up_to_lsn: input.up_to_lsn, lsns: input.lsns.as_deref(), target_id: input.target_id };
+    let named =
+        ItemSelection { up_to_lsn: input.up_to_lsn, lsns: input.lsns.as_deref(), target_id: input.target_id };
     mark(cx, List::Mentions, &named)
 }
 
 /// The selection of items to mark.
-struct Named<'a> {
+struct ItemSelection<'a> {
     up_to_lsn: Option<Lsn>,
     lsns: Option<&'a [Lsn]>,
     target_id: Option<Uuid>,
 }
 
 /// Marks the next items. After the last ones, returns the number of unread items.
-fn mark(cx: &mut Write<'_>, list: List, named: &Named<'_>) -> Result<Option<LeftUnread>> {
+fn mark(cx: &mut Write<'_>, list: List, named: &ItemSelection<'_>) -> Result<Option<LeftUnread>> {
     let member = cx.caller().member_id()?;
     let now = cx.now();
     let marked = match (named.up_to_lsn, named.lsns, named.target_id) {
@@ -117,7 +119,7 @@ fn mark(cx: &mut Write<'_>, list: List, named: &Named<'_>) -> Result<Option<Left
         }
         (None, None, Some(target)) => {
             let marked = cx.change(list.of(MARK_TARGET), &[&member, &now, &target, &STEP_ITEMS])?;
-            follows::see(cx, target)?;
+            follows::mark_seen(cx, target)?;
             marked
         }
         _ => {

@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::capability::Capability::WorkspaceRead;
 use crate::error::Code;
-use crate::op::{Effect, Feature, Maker, Operation, Sample, changing, read, wait};
+use crate::op::{Effect, Feature, Operation, Sample, SampleCaller, changing, read, wait};
 
 pub(crate) fn feature() -> Feature {
     Feature::new().operations("mentions", of_mentions()).operations("notifications", of_the_inbox()).sample(
@@ -22,7 +22,7 @@ pub(crate) fn feature() -> Feature {
             "post_message",
             |w| json!({"thread_id": w.id("thread"), "body": "is the lexer ready, @ada?"}),
         )
-        .by(Maker::Agent),
+        .by(SampleCaller::Agent),
     )
 }
 

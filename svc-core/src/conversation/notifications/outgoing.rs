@@ -9,17 +9,17 @@ use crate::conversation::inbox::Reasons;
 use crate::conversation::messages::beginnings;
 use crate::error::Error;
 use crate::id::{ChannelId, MemberId, MessageId, ThreadId};
-use crate::limits::{PARCEL_LEASE, PREVIEW_MAX};
-use crate::op::{Read, Sight, Write};
+use crate::limits::{DELIVERY_BATCH_LEASE, PREVIEW_MAX};
+use crate::op::{Read, Visibility, Write};
 use crate::store::{Engine, ToParam, columns};
 use crate::time::Time;
 
 /// Maximum items in one delivery batch.
-const PARCEL_ITEMS: i64 = 200;
+const BATCH_ITEMS_MAX: i64 = 200;
 
 /// A delivery channel, by the inbox column of its due time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Out {
+pub(crate) enum OutgoingChannel {
     Mail,
     Push,
 }
@@ -62,7 +62,7 @@ columns! {
 }
 
 /// The notifications that a member wants on a delivery channel.
-pub(crate) trait Wanted {
+pub(crate) trait WantedNotifications {
     /// Returns whether the member wants an item.
     fn wants(&self, item: &OutgoingItem) -> bool;
     /// Returns whether texts may leave the service.
@@ -75,15 +75,15 @@ pub(crate) trait Wanted {
 pub(crate) fn take_due(
     cx: &mut Write<'_>,
     member: MemberId,
-    out: Out,
-    wanted: &impl Wanted,
+    out: OutgoingChannel,
+    wanted: &impl WantedNotifications,
 ) -> Result<Vec<OutgoingItem>> {
     let now = cx.now();
-    let sight = Sight::Member(member).params();
+    let visibility = Visibility::Member(member).params();
     let reasons = Reasons::all();
-    let params = sight.and(&[&member, &reasons, &now, &PARCEL_ITEMS]);
+    let params = visibility.and(&[&member, &reasons, &now, &BATCH_ITEMS_MAX]);
     let mut items = cx.query::<OutgoingItem>(out.statements().due, &params)?;
-    let is_all = items.len() < usize::try_from(PARCEL_ITEMS).unwrap_or(usize::MAX);
+    let is_all = items.len() < usize::try_from(BATCH_ITEMS_MAX).unwrap_or(usize::MAX);
     let read = openable(cx, &items, |item| item.message_id)?;
     let last = if is_all && read == items.len() { i64::MAX } else { last_of(&items, read) };
     items.truncate(read);
@@ -98,7 +98,7 @@ pub(crate) fn take_due(
         items.iter_mut().for_each(|item| item.thread = None);
     }
     let lsns: Vec<i64> = items.iter().map(|item| item.lsn).collect();
-    let until = now.plus(PARCEL_LEASE);
+    let until = now.plus(DELIVERY_BATCH_LEASE);
     with_lsns(cx.engine(), out.statements().lease, &lsns, |sql, lsns| {
         cx.execute_any(sql, &[&member, &now, &last, &until, lsns])
     })?;
@@ -110,13 +110,18 @@ fn last_of(items: &[OutgoingItem], read: usize) -> i64 {
 }
 
 /// Postpones all due items of a member to `until`.
-pub(crate) fn postpone(cx: &mut Write<'_>, member: MemberId, out: Out, until: Time) -> Result<()> {
+pub(crate) fn postpone(
+    cx: &mut Write<'_>,
+    member: MemberId,
+    out: OutgoingChannel,
+    until: Time,
+) -> Result<()> {
     let now = cx.now();
     cx.execute_any(out.statements().postpone, &[&member, &now, &until])
 }
 
 /// Returns the time of a member's oldest due item. Returns `None` if nothing is due.
-pub(crate) fn oldest_due(cx: &Read<'_>, member: MemberId, out: Out) -> Result<Option<Time>> {
+pub(crate) fn oldest_due(cx: &Read<'_>, member: MemberId, out: OutgoingChannel) -> Result<Option<Time>> {
     let oldest: Option<(Option<Time>,)> = cx.one(out.statements().oldest, &[&member, &cx.now()])?;
     Ok(oldest.and_then(|(at,)| at))
 }
@@ -127,7 +132,7 @@ pub(crate) fn oldest_due(cx: &Read<'_>, member: MemberId, out: Out) -> Result<Op
 pub(crate) fn set_due(
     cx: &mut Write<'_>,
     member: MemberId,
-    out: Out,
+    out: OutgoingChannel,
     lsns: &[i64],
     due: Option<Time>,
 ) -> Result<()> {
@@ -137,35 +142,45 @@ pub(crate) fn set_due(
 }
 
 /// Returns which of these items have a due time.
-pub(crate) fn still_due(cx: &Read<'_>, member: MemberId, out: Out, lsns: &[i64]) -> Result<Vec<i64>> {
+pub(crate) fn still_due(
+    cx: &Read<'_>,
+    member: MemberId,
+    out: OutgoingChannel,
+    lsns: &[i64],
+) -> Result<Vec<i64>> {
     let rows: Vec<(i64,)> =
         with_lsns(cx.engine(), out.statements().still, lsns, |sql, lsns| cx.query(sql, &[&member, lsns]))?;
     Ok(rows.into_iter().map(|(lsn,)| lsn).collect())
 }
 
 /// Returns whether all of these items are still to be sent: they are due, unread, and visible to the member.
-pub(crate) fn are_current(cx: &Read<'_>, member: MemberId, out: Out, lsns: &[i64]) -> Result<bool> {
-    let sight = Sight::Member(member).params();
+pub(crate) fn are_current(
+    cx: &Read<'_>,
+    member: MemberId,
+    out: OutgoingChannel,
+    lsns: &[i64],
+) -> Result<bool> {
+    let visibility = Visibility::Member(member).params();
     let reasons = Reasons::all();
     let found: Option<(i64,)> = with_lsns(cx.engine(), out.statements().current, lsns, |sql, lsns| {
-        cx.one(sql, &sight.and(&[&member, &reasons, lsns]))
+        cx.one(sql, &visibility.and(&[&member, &reasons, lsns]))
     })?;
     Ok(found.map(|(count,)| count) == i64::try_from(lsns.len()).ok())
 }
 
 /// Makes items that were postponed for long due now, because the member's preferences have changed.
-pub(crate) fn put_off_no_longer(cx: &mut Write<'_>, member: MemberId) -> Result<()> {
+pub(crate) fn undo_postponement(cx: &mut Write<'_>, member: MemberId) -> Result<()> {
     let now = cx.now();
     // Items that are leased or wait for the delay before an email stay as they are.
     let delay = cx.settings().mail.as_ref().map(|mail| mail.delay).unwrap_or_default();
-    let beyond = now.plus(PARCEL_LEASE.max(delay));
-    [Out::Mail, Out::Push]
+    let beyond = now.plus(DELIVERY_BATCH_LEASE.max(delay));
+    [OutgoingChannel::Mail, OutgoingChannel::Push]
         .into_iter()
         .try_for_each(|out| cx.execute_any(out.statements().hasten, &[&member, &beyond, &now]))
 }
 
 /// Drops all due times of a member.
-pub(crate) fn drop_due(cx: &mut Write<'_>, member: MemberId, out: Out) -> Result<()> {
+pub(crate) fn drop_due(cx: &mut Write<'_>, member: MemberId, out: OutgoingChannel) -> Result<()> {
     cx.execute_any(out.statements().drop, &[&member])
 }
 
@@ -195,7 +210,7 @@ struct Statements {
     hasten: &'static str,
 }
 
-impl Out {
+impl OutgoingChannel {
     fn statements(self) -> &'static Statements {
         match self {
             Self::Mail => &OF_MAIL,

@@ -11,7 +11,7 @@ use super::item::{
 };
 use crate::Result;
 use crate::id::MemberId;
-use crate::identity::workspaces::Own;
+use crate::identity::workspaces::OwnId;
 use crate::log::bus::EventFilter;
 use crate::op::{LongPoll, Poll, Read, WaitSecs};
 use crate::page::{Page, rows_to_read};
@@ -30,7 +30,7 @@ use crate::page::{Page, rows_to_read};
 pub(super) struct WaitForMention {
     /// Your member id.
     #[serde(rename = "member_id")]
-    _member_id: Own<MemberId>,
+    _member_id: OwnId<MemberId>,
     timeout_secs: Option<WaitSecs>,
 }
 
@@ -48,10 +48,10 @@ pub(super) fn wait_for_mention(cx: &Read<'_>, _: &mut WaitForMention) -> Result<
     let list = List::Mentions;
     let reasons = List::Mentions.reasons();
     let member = cx.caller().member_id()?;
-    let sight = cx.caller().sight.params();
+    let visibility = cx.caller().visibility.params();
     let rows = rows_to_read(None);
     let between = |from: i64, up_to: i64| -> Result<Page<StoredItem>> {
-        let found = cx.rows(list.of(UNREAD), &sight.and(&[&member, &reasons, &from, &up_to, &rows]))?;
+        let found = cx.rows(list.of(UNREAD), &visibility.and(&[&member, &reasons, &from, &up_to, &rows]))?;
         Ok(Page::of(found, None, |item: &StoredItem| item.lsn))
     };
     let oldest = oldest_unread(cx, list)?;

@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Stored, Vote, visible_vote};
+use super::{StoredVote, Vote, visible_vote};
 use crate::Result;
-use crate::conversation::places::{check_not_archived, visible_channel};
+use crate::conversation::visibility::{check_not_archived, visible_channel};
 use crate::error::Error;
 use crate::id::{MemberId, VoteId};
 use crate::limits::{OPTION_INDEX_MAX, OPTIONS_MAX, VOTERS_LISTED};
@@ -92,7 +92,7 @@ const OWN: &str = "select choice from ballots where vote_id = $1 and member_id =
 const EMPTY: &str = "delete from ballots where vote_id = $1 and member_id = $2";
 
 /// Fails unless the vote has the options, and allows that many.
-fn check_fits(vote: &Stored, chosen: &BTreeSet<i64>) -> Result<()> {
+fn check_fits(vote: &StoredVote, chosen: &BTreeSet<i64>) -> Result<()> {
     if let Some(unknown) = chosen.iter().find(|choice| **choice >= vote.options) {
         let last = vote.options.saturating_sub(1);
         return Err(Error::in_field(
@@ -107,7 +107,7 @@ fn check_fits(vote: &Stored, chosen: &BTreeSet<i64>) -> Result<()> {
 }
 
 /// The counts of a vote.
-pub(super) struct Tally {
+pub(super) struct VoteTally {
     /// Number of members who have chosen each option, by index.
     pub of_options: Vec<i64>,
     /// Number of members who have chosen something.
@@ -118,9 +118,9 @@ pub(super) struct Tally {
 const ANY: i64 = -1;
 
 /// Returns the counts of a vote that has `options` options.
-pub(super) fn tally(cx: &Read<'_>, vote: VoteId, options: i64) -> Result<Tally> {
+pub(super) fn tally(cx: &Read<'_>, vote: VoteId, options: i64) -> Result<VoteTally> {
     let of_options = vec![0; usize::try_from(options).unwrap_or_default()];
-    let mut tally = Tally { of_options, ballots: 0 };
+    let mut tally = VoteTally { of_options, ballots: 0 };
     for (choice, total) in cx.query::<(i64, i64)>(TALLY, &[&vote])? {
         let option = usize::try_from(choice).ok().and_then(|choice| tally.of_options.get_mut(choice));
         match option {

@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::ballot::{Tally, tally};
-use super::{Stored, Vote, visible_vote, vote_columns};
+use super::ballot::{VoteTally, tally};
+use super::{StoredVote, Vote, visible_vote, vote_columns};
 use crate::Result;
 use crate::capability::Capability::ChannelAdmin;
 use crate::error::Error;
@@ -13,7 +13,7 @@ use crate::id::{MemberId, MessageId, VoteId};
 use crate::identity::workspaces::is_live;
 use crate::log::event::Event;
 use crate::log::replay::Replayed;
-use crate::op::{Caller, Chore, DestroyPermit, Due, Write};
+use crate::op::{Caller, Chore, DestroyPermit, DueObjects, Write};
 use crate::store::Engine;
 use crate::time::Time;
 
@@ -87,11 +87,11 @@ fn check_may_close(caller: &Caller, created_by: MemberId) -> Result<()> {
 }
 
 /// Closes an open vote, for this reason unless its time is over. Returns the time and the member.
-fn close(cx: &mut Write<'_>, vote: &Stored, reason: Reason) -> Result<(Option<Time>, Option<MemberId>)> {
+fn close(cx: &mut Write<'_>, vote: &StoredVote, reason: Reason) -> Result<(Option<Time>, Option<MemberId>)> {
     let due = vote.closes_at.filter(|end| *end <= cx.now());
     let reason = if due.is_some() { Reason::Due } else { reason };
     let closed_by = cx.caller().member.filter(|_| reason != Reason::Due);
-    let Tally { of_options: tally, ballots } = tally(cx, vote.id, vote.options)?;
+    let VoteTally { of_options: tally, ballots } = tally(cx, vote.id, vote.options)?;
     let event = VoteClosed { vote_id: vote.id, tally, ballots, closed_by, reason };
     let recorded = cx.emit(vote.subject(), &event)?;
     let closed_at = Some(due.unwrap_or(recorded.at));
@@ -103,7 +103,7 @@ const CLOSE: &str = "update votes set closed_at = $2, closed_by = $3 where id = 
 
 /// Returns the chore that closes votes whose time is over.
 pub(super) fn chore() -> Chore {
-    Due { next: DUE, settle: close_due }.chore("votes")
+    DueObjects { next: DUE, settle: close_due }.chore("votes")
 }
 
 /// Uses the index of open votes that close by themselves.
@@ -118,7 +118,7 @@ const DUE: &str = concat!(
 /// Closes those of the given votes of the caller's workspace that are open and whose time is over.
 fn close_due(cx: &mut Write<'_>, votes: &[Uuid]) -> Result<()> {
     for id in votes {
-        let due: Option<Stored> = cx.one(OVER, &[id, &cx.caller().workspace_id, &cx.now()])?;
+        let due: Option<StoredVote> = cx.one(OVER, &[id, &cx.caller().workspace_id, &cx.now()])?;
         if let Some(vote) = due {
             close(cx, &vote, Reason::Due)?;
         }
@@ -145,7 +145,7 @@ pub(super) fn close_withdrawn(
         Engine::Sqlite => OPEN_SQLITE,
         Engine::Postgres => OPEN_POSTGRES,
     };
-    let open: Vec<Stored> = cx.query(sql, &[&ids])?;
+    let open: Vec<StoredVote> = cx.query(sql, &[&ids])?;
     open.iter().try_for_each(|vote| close(cx, vote, Reason::Withdrawn).map(drop))
 }
 

@@ -16,14 +16,14 @@ use serde_json::json;
 use crate::Result;
 use crate::capability::Capability::{WorkspaceRead, WorkspaceWrite};
 use crate::conversation::messages::{self, OwnBlock, SealedPost, VOTES_OF_MESSAGES, not_pruned};
-use crate::conversation::places::{visible_channel, visible_place};
+use crate::conversation::visibility::{visible_channel, visible_place};
 use crate::error::{Code, Error};
 use crate::id::{ChannelId, MemberId, MessageId, ThreadId, VoteId};
 use crate::limits::{OPTION_MAX, OPTIONS_MAX, PAGE_BALLOTS_MAX, QUESTION_MAX, VOTES_MAX};
 use crate::log::event::{Event, EventKind, Subject};
 use crate::log::replay::Replayed;
 use crate::op::{
-    Answer, Effect, Feature, Operation, Read, Records, Sample, Shared, Write, changing, idempotent, read,
+    Answer, Effect, Feature, Operation, Read, Records, Sample, SharedState, Write, changing, idempotent, read,
 };
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::schema::default_is;
@@ -198,13 +198,13 @@ impl<I> Answer<I> for Vote {
         Some(self.id)
     }
 
-    fn again(cx: &Read<'_>, _: &I, id: VoteId) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, _: &I, id: VoteId) -> Result<Self> {
         visible_vote(cx, id)?.open(cx)
     }
 }
 
 /// A vote's row.
-struct Stored {
+struct StoredVote {
     id: VoteId,
     channel_id: ChannelId,
     thread_id: ThreadId,
@@ -219,7 +219,7 @@ struct Stored {
 }
 
 columns! {
-    pub(super) vote_columns: Stored as v {
+    pub(super) vote_columns: StoredVote as v {
         id,
         channel_id,
         thread_id,
@@ -234,7 +234,7 @@ columns! {
     }
 }
 
-impl Stored {
+impl StoredVote {
     /// Returns the place of the vote's events, about the member who opened it.
     fn subject(&self) -> Subject {
         Subject::thread(self.channel_id, self.thread_id).about(self.created_by)
@@ -343,7 +343,7 @@ struct SealedQuestion {
     post: SealedPost,
 }
 
-fn seal_question(input: &CreateVote, shared: &Shared, now: Time) -> Result<SealedQuestion> {
+fn seal_question(input: &CreateVote, shared: &SharedState, now: Time) -> Result<SealedQuestion> {
     let id = shared.entropy.id(now)?;
     let Options(options) = &input.options;
     let question = input.question.to_string();
@@ -364,7 +364,7 @@ fn create_vote(cx: &mut Write<'_>, input: &CreateVote, sealed: &SealedQuestion) 
         return Err(Error::wrong_state(format!("a thread has at most {VOTES_MAX} votes")));
     }
     let Options(options) = &input.options;
-    let mut stored = Stored {
+    let mut stored = StoredVote {
         id: sealed.id,
         channel_id: place.channel_id,
         thread_id: place.thread_id,
@@ -386,7 +386,7 @@ fn create_vote(cx: &mut Write<'_>, input: &CreateVote, sealed: &SealedQuestion) 
     };
     stored.lsn = cx.emit(stored.subject(), &event)?.lsn;
     messages::post_sealed(cx, &place, Some(created_by), &sealed.post)?;
-    let Stored { id, channel_id, thread_id, message_id, options, multiple, closes_at, lsn, .. } = stored;
+    let StoredVote { id, channel_id, thread_id, message_id, options, multiple, closes_at, lsn, .. } = stored;
     let workspace_id = place.workspace_id;
     cx.insert(&new_row!("insert into votes" {
         id, workspace_id, channel_id, thread_id, message_id, options, multiple, created_by, closes_at, lsn
@@ -409,8 +409,8 @@ fn get_vote(cx: &Read<'_>, input: &GetVote) -> Result<Vote> {
 }
 
 /// Loads the vote, if the caller may see its channel.
-fn visible_vote(cx: &Read<'_>, id: VoteId) -> Result<Stored> {
-    let found: Option<Stored> = cx.one(BY_ID, &[&id, &cx.caller().workspace_id])?;
+fn visible_vote(cx: &Read<'_>, id: VoteId) -> Result<StoredVote> {
+    let found: Option<StoredVote> = cx.one(BY_ID, &[&id, &cx.caller().workspace_id])?;
     let stored = found.ok_or_else(|| Error::not_found("vote"))?;
     visible_channel(cx, stored.channel_id).map_err(|error| match error.code() {
         Code::NotFound => Error::not_found("vote"),
@@ -452,7 +452,7 @@ fn list_votes(cx: &Read<'_>, input: &ListVotes) -> Result<Page<Vote>> {
     let after = Cursor::after(input.cursor);
     let rows = rows_to_read(input.limit);
     let page =
-        Page::of(cx.rows(LIST, &[&place.thread_id, &after, &rows])?, input.limit, |row: &Stored| row.lsn);
+        Page::of(cx.rows(LIST, &[&place.thread_id, &after, &rows])?, input.limit, |row: &StoredVote| row.lsn);
     let rows = |vote: &Vote| vote.options.iter().map(VoteOption::rows).sum();
     page.try_fill_within((PAGE_BALLOTS_MAX, rows), |vote| vote.lsn, |row| row.open(cx))
 }

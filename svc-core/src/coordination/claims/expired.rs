@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Result;
-use crate::coordination::thread::{Held, Thread};
+use crate::coordination::thread_row::{HeldClaim, Thread};
 use crate::id::{LeaseId, MemberId, ThreadId};
 use crate::log::event::{Event, Recorded};
 use crate::log::replay::Replayed;
@@ -34,7 +34,7 @@ impl Event for ClaimExpired {
 }
 
 /// Records that the lease of a thread's claim has lapsed.
-pub(super) fn record(cx: &mut Write<'_>, thread: &Thread, held: Held) -> Result<Recorded> {
+pub(super) fn record(cx: &mut Write<'_>, thread: &Thread, held: HeldClaim) -> Result<Recorded> {
     let thread_id = thread.id;
     let member_id = held.holder;
     let claim_lease_id = held.lease_id;

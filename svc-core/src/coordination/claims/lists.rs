@@ -4,12 +4,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::hold::{Claim, claim_columns};
+use super::holder_ops::{Claim, claim_columns};
 use crate::Result;
 use crate::capability::Capability::WorkspaceRead;
-use crate::conversation::places::visible;
+use crate::conversation::visibility::visible;
 use crate::coordination::footprint::{Repo, RepoKey};
-use crate::identity::workspaces::Here;
+use crate::identity::workspaces::OwnWorkspaceId;
 use crate::op::{Operation, Read, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::ToParam;
@@ -36,7 +36,7 @@ pub(super) fn operations() -> Vec<Operation> {
 #[serde(deny_unknown_fields)]
 struct ListActiveClaims {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     /// Only claims on threads whose footprint names this repository, as `owner/name` or a clone URL.
     repo: Option<Repo>,
     cursor: Option<Cursor>,
@@ -48,12 +48,12 @@ fn list_active_claims(cx: &Read<'_>, input: &ListActiveClaims) -> Result<Page<Cl
     let after = Cursor::after(input.cursor);
     let rows = rows_to_read(input.limit);
     let horizon = cx.horizon(HORIZON, &[&workspace_id], after)?;
-    let sight = cx.caller().sight.params();
+    let visibility = cx.caller().visibility.params();
     let now = cx.now();
     let last = horizon.up_to();
     let repo: Option<RepoKey> = input.repo.as_ref().map(Repo::key);
     let params: [&dyn ToParam; 6] = [&workspace_id, &now, &after, &rows, &last, &repo];
-    let claims = cx.rows(ACTIVE, &sight.and(&params))?;
+    let claims = cx.rows(ACTIVE, &visibility.and(&params))?;
     Ok(Page::within(horizon, claims, input.limit, |claim: &Claim| claim.lsn))
 }
 

@@ -5,13 +5,13 @@
 //! how it begins, changes hands and ends; the operations are in the files below. A claim is independent of
 //! the thread's state, except that a finished thread has none.
 
-mod fence;
+mod holder_check;
 mod expired;
 mod replay;
-mod lapse;
-mod many;
-mod taken;
-mod hold;
+mod lapsed_claims;
+mod bulk_end;
+mod admin_takeover;
+mod holder_ops;
 mod resume;
 mod lists;
 
@@ -26,11 +26,11 @@ use serde_json::json;
 use super::workers;
 use crate::Result;
 use crate::conversation::follows;
-use crate::conversation::inbox::{self, InboxReason, To};
+use crate::conversation::inbox::{self, InboxReason, Recipients};
 use crate::coordination::budget::{self, Budget};
 use crate::coordination::checkpoint::{self, Checkpoint};
 use crate::coordination::footprint::Footprint;
-use crate::coordination::thread::{self, Held, Thread};
+use crate::coordination::thread_row::{self, HeldClaim, Thread};
 use crate::coordination::{dead_letters, obstacles, queue};
 use crate::hash::hash_text;
 use crate::id::{LeaseId, MemberId, ThreadId};
@@ -42,22 +42,22 @@ use crate::schema::brief;
 use crate::store::ToParam;
 use crate::text::{Count, described};
 use crate::time::Time;
+pub use bulk_end::end_all;
+pub(in crate::coordination) use bulk_end::{EndedClaims, end_some, expire_first, has_live, live_of};
 pub(in crate::coordination) use expired::ClaimExpired;
-pub(super) use fence::check_holder;
-pub(in crate::coordination) use hold::{acknowledge, shorten_lease};
-pub use many::end_all;
-pub(in crate::coordination) use many::{Ended, end_some, expire_first, has_live, live_of};
+pub(super) use holder_check::check_holder;
+pub(in crate::coordination) use holder_ops::{acknowledge, shorten_lease};
 pub(in crate::coordination) use replay::without_claim;
 pub(in crate::coordination) use resume::{newest_of_caller, resumed};
 
 pub(crate) fn feature() -> Feature {
     Feature::new()
-        .operations("claims", hold::operations())
+        .operations("claims", holder_ops::operations())
         .operations("claims", lists::operations())
         .events(vec![
             EventKind::of::<ThreadAssignmentChanged>(),
-            EventKind::of::<hold::ClaimAcknowledged>(),
-            EventKind::of::<hold::ClaimRenewed>(),
+            EventKind::of::<holder_ops::ClaimAcknowledged>(),
+            EventKind::of::<holder_ops::ClaimRenewed>(),
             EventKind::of::<ClaimExpired>(),
         ])
         .sample(Sample::new(
@@ -235,14 +235,14 @@ impl Event for ThreadAssignmentChanged {
 }
 
 /// The terms of a new claim.
-struct Terms {
+struct LeaseTerms {
     holder: MemberId,
     lease_id: LeaseId,
     until: Time,
     acknowledge_by: Option<Time>,
 }
 
-impl Terms {
+impl LeaseTerms {
     fn new(
         cx: &Write<'_>,
         holder: MemberId,
@@ -271,15 +271,15 @@ pub(in crate::coordination) fn begin(
 ) -> Result<ClaimedThread> {
     let limited = budget::of(cx, &thread)?;
     let now = cx.now();
-    let terms = Terms::new(cx, holder, lease, limited.as_ref())?;
-    let Terms { lease_id, until, acknowledge_by, .. } = &terms;
+    let terms = LeaseTerms::new(cx, holder, lease, limited.as_ref())?;
+    let LeaseTerms { lease_id, until, acknowledge_by, .. } = &terms;
     let recorded = record_assignment(cx, &thread, &terms, Reason::Claimed)?;
     let params: [&dyn ToParam; 7] =
         [&thread.id, &holder, lease_id, &now, until, acknowledge_by, &recorded.lsn];
-    let held = Some(Held { holder, lease_id: *lease_id, until: *until });
+    let held = Some(HeldClaim { holder, lease_id: *lease_id, until: *until });
     let begin = |thread| Thread { held, acknowledged_at: None, ..thread };
-    thread::save(cx, thread.id, BEGIN, &params, begin)?;
-    lapse::lapses_at(cx, *until);
+    thread_row::save(cx, thread.id, BEGIN, &params, begin)?;
+    lapsed_claims::lapses_at(cx, *until);
     if let Some(touched) = &thread.footprint {
         obstacles::begin(cx, thread.id, touched)?;
     }
@@ -292,7 +292,7 @@ const BEGIN: &str = "
     where id = $1 and assignee_id is null";
 
 /// Gives a thread with a live claim to another holder, with a new claim.
-fn hand_over(
+fn transfer_claim(
     cx: &mut Write<'_>,
     thread: Thread,
     to: MemberId,
@@ -300,10 +300,10 @@ fn hand_over(
 ) -> Result<ClaimedThread> {
     let limited = budget::of(cx, &thread)?;
     let now = cx.now();
-    let terms = Terms::new(cx, to, lease, limited.as_ref())?;
+    let terms = LeaseTerms::new(cx, to, lease, limited.as_ref())?;
     let old = thread.held.map(|held| held.lease_id);
     let recorded = record_assignment(cx, &thread, &terms, Reason::HandedOff)?;
-    let Terms { lease_id, until, acknowledge_by, .. } = &terms;
+    let LeaseTerms { lease_id, until, acknowledge_by, .. } = &terms;
     let params: [&dyn ToParam; 8] =
         [&thread.id, &to, lease_id, &now, until, acknowledge_by, &old, &recorded.lsn];
     cx.execute(1, HAND_OVER, &params)?;
@@ -322,7 +322,12 @@ const HAND_OVER: &str = "
     where id = $1 and claim_lease_id = $7";
 
 /// Records that the thread has a new holder.
-fn record_assignment(cx: &mut Write<'_>, thread: &Thread, terms: &Terms, reason: Reason) -> Result<Recorded> {
+fn record_assignment(
+    cx: &mut Write<'_>,
+    thread: &Thread,
+    terms: &LeaseTerms,
+    reason: Reason,
+) -> Result<Recorded> {
     let changed = ThreadAssignmentChanged {
         thread_id: thread.id,
         assignee_id: Some(terms.holder),
@@ -338,7 +343,7 @@ fn record_assignment(cx: &mut Write<'_>, thread: &Thread, terms: &Terms, reason:
     let recorded = cx.emit(thread.place().about(terms.holder), &changed)?;
     workers::add(cx, thread.id, recorded.lsn, terms.holder)?;
     if reason == Reason::HandedOff {
-        inbox::notify(cx, &recorded, InboxReason::Assigned, None, To::Members(&[terms.holder]))?;
+        inbox::notify(cx, &recorded, InboxReason::Assigned, None, Recipients::Members(&[terms.holder]))?;
     }
     Ok(recorded)
 }
@@ -349,8 +354,8 @@ fn other_than(cx: &Read<'_>, holder: Option<MemberId>) -> Option<MemberId> {
 }
 
 /// Returns the thread with its new claim.
-fn assigned(cx: &Read<'_>, thread: Thread, terms: &Terms, recorded: &Recorded) -> Result<ClaimedThread> {
-    let held = Held { holder: terms.holder, lease_id: terms.lease_id, until: terms.until };
+fn assigned(cx: &Read<'_>, thread: Thread, terms: &LeaseTerms, recorded: &Recorded) -> Result<ClaimedThread> {
+    let held = HeldClaim { holder: terms.holder, lease_id: terms.lease_id, until: terms.until };
     let thread = Thread { acknowledged_at: None, ..thread }.claimed(Some(held), cx.now());
     let checkpoint = checkpoint::last(cx, &thread)?;
     let pin = Some(Pin::of(recorded.lsn, &recorded.content_hash));
@@ -376,7 +381,7 @@ pub(crate) fn end_claim(cx: &mut Write<'_>, thread: &Thread, end: ClaimEnd) -> R
     let result = end.result();
     let params: [&dyn ToParam; 5] =
         [&thread.id, &held.lease_id, &worked_until, &i64::from(is_attempt), &result];
-    thread::save(cx, thread.id, END, &params, |thread| Thread {
+    thread_row::save(cx, thread.id, END, &params, |thread| Thread {
         held: None,
         acknowledged_at: None,
         has_result: thread.has_result || result.is_some(),
@@ -392,7 +397,7 @@ pub(crate) fn end_claim(cx: &mut Write<'_>, thread: &Thread, end: ClaimEnd) -> R
     };
     if let Some(recorded) = ended.filter(|_| is_expired) {
         let concerned = (Some(held.holder), thread.owner_id);
-        follows::tell_of_claim(cx, &recorded, InboxReason::ClaimExpired, concerned)?;
+        follows::notify_followers_of_claim(cx, &recorded, InboxReason::ClaimExpired, concerned)?;
     }
     let changed = ThreadAssignmentChanged {
         thread_id: thread.id,
@@ -408,13 +413,13 @@ pub(crate) fn end_claim(cx: &mut Write<'_>, thread: &Thread, end: ClaimEnd) -> R
     };
     cx.emit(thread.place().about(held.holder), &changed)?;
     if let Some(touched) = &thread.footprint {
-        no_longer_touch(cx, thread.id, touched)?;
+        release_footprint(cx, thread.id, touched)?;
     }
     budget.map_or(Ok(()), |budget| budget::follow(cx, thread, &budget))
 }
 
 /// Ends what a thread's claim touches, so that others can touch it.
-pub(super) fn no_longer_touch(cx: &mut Write<'_>, thread: ThreadId, touched: &Footprint) -> Result<()> {
+pub(super) fn release_footprint(cx: &mut Write<'_>, thread: ThreadId, touched: &Footprint) -> Result<()> {
     // A few are dealt with one by one sooner than it is found out what is waited for.
     let waited_for =
         if touched.items.len() > FEW_ITEMS { Some(queue::waited_for(cx, thread)?) } else { None };

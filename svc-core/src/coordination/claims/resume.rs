@@ -1,12 +1,12 @@
 //! Resuming a claim: returning one that the caller already holds.
 
-use super::fence::check_live;
+use super::holder_check::check_live;
 use super::{ClaimedThread, Pin};
 use crate::Result;
-use crate::conversation::places::visible;
+use crate::conversation::visibility::visible;
 use crate::coordination::checkpoint;
 use crate::coordination::footprint::RepoKey;
-use crate::coordination::thread::{Thread, visible_thread};
+use crate::coordination::thread_row::{Thread, visible_thread};
 use crate::error::Code;
 use crate::id::{ChannelId, LeaseId, ThreadId};
 use crate::identity::floor::LogRange;
@@ -27,7 +27,7 @@ pub(in crate::coordination) fn newest_of_caller(
     let now = cx.now();
     let repo = repo.cloned();
     let params: [&dyn ToParam; 5] = [&member, &now, &PAGE_SCAN_MAX, &channel, &repo];
-    let found: Option<(ThreadId,)> = cx.one(NEWEST, &cx.caller().sight.params().and(&params))?;
+    let found: Option<(ThreadId,)> = cx.one(NEWEST, &cx.caller().visibility.params().and(&params))?;
     Ok(found.map(|(thread,)| thread))
 }
 
@@ -54,7 +54,7 @@ impl<I> Answer<I> for ClaimedThread {
         self.thread.held.map(|held| (self.thread_id, held.lease_id))
     }
 
-    fn again(cx: &Read<'_>, _: &I, (thread, lease): Self::Kept) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, _: &I, (thread, lease): Self::Kept) -> Result<Self> {
         let thread = visible_thread(cx, thread)?;
         check_live(&thread, lease)?;
         resumed(cx, thread)

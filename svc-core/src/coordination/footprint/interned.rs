@@ -36,9 +36,9 @@ impl FromValue for Mode {
 }
 
 /// A stored footprint.
-struct Stored(Footprint);
+struct StoredFootprint(Footprint);
 
-impl FromRow for Stored {
+impl FromRow for StoredFootprint {
     fn from_row(row: &mut Row) -> Result<Self> {
         let (repo, mode, StoredItems(items)) = (row.take()?, row.take()?, row.take()?);
         Ok(Self(Footprint { repo, mode, items }))
@@ -50,8 +50,9 @@ pub(crate) fn load(cx: &Read<'_>, id: i64) -> Result<Option<Footprint>> {
     if id == 0 {
         return Ok(None);
     }
-    let found: Option<Stored> = cx.one(BY_ID, &[&cx.caller().workspace_id, &id])?;
-    let Stored(footprint) = found.ok_or_else(|| Error::internal("a thread's footprint is missing"))?;
+    let found: Option<StoredFootprint> = cx.one(BY_ID, &[&cx.caller().workspace_id, &id])?;
+    let StoredFootprint(footprint) =
+        found.ok_or_else(|| Error::internal("a thread's footprint is missing"))?;
     Ok(Some(footprint))
 }
 
@@ -62,16 +63,16 @@ pub(crate) fn load_some(cx: &Read<'_>, ids: &[i64]) -> Result<Vec<(i64, Footprin
         Engine::Postgres => BY_IDS_POSTGRES,
     };
     let ids = serde_json::to_string(ids).map_err(Error::internal)?;
-    let rows: Vec<WithId> = cx.first_rows(sql, &[&cx.caller().workspace_id, &ids])?;
-    Ok(rows.into_iter().map(|WithId(id, Stored(footprint))| (id, footprint)).collect())
+    let rows: Vec<FootprintWithId> = cx.first_rows(sql, &[&cx.caller().workspace_id, &ids])?;
+    Ok(rows.into_iter().map(|FootprintWithId(id, StoredFootprint(footprint))| (id, footprint)).collect())
 }
 
 /// A stored footprint with its id.
-struct WithId(i64, Stored);
+struct FootprintWithId(i64, StoredFootprint);
 
-impl FromRow for WithId {
+impl FromRow for FootprintWithId {
     fn from_row(row: &mut Row) -> Result<Self> {
-        Ok(Self(row.take()?, Stored::from_row(row)?))
+        Ok(Self(row.take()?, StoredFootprint::from_row(row)?))
     }
 }
 
@@ -105,7 +106,7 @@ pub(crate) fn in_row(row: &RowColumns<'_>) -> Result<Footprint> {
 }
 
 /// Returns the footprint in the payload of an event, as [`OF_ROW`] selects it; null for none.
-pub(crate) fn told_by(event: &Replayed<'_>) -> Option<Json> {
+pub(crate) fn footprint_in_event(event: &Replayed<'_>) -> Option<Json> {
     let footprint = event.field("footprint")?;
     if footprint.is_null() {
         return Some(Json::Null);

@@ -10,7 +10,9 @@ mod value;
 mod overlap;
 mod interned;
 
-pub(crate) use interned::{OF_ROW, StoredItems, digest_of, in_row, intern, load, load_some, told_by};
+pub(crate) use interned::{
+    OF_ROW, StoredItems, digest_of, footprint_in_event, in_row, intern, load, load_some,
+};
 pub(crate) use names::slot_key;
 pub(crate) use overlap::{Extent, Space, all_extents, extents};
 pub(crate) use repo::{Repo, RepoKey};

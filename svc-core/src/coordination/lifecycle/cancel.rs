@@ -11,16 +11,16 @@ use super::transition;
 use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceWrite};
 use crate::conversation::messages::{self, SealedPost};
-use crate::conversation::places;
+use crate::conversation::visibility;
 use crate::coordination::claims::{self, ClaimEnd};
-use crate::coordination::thread::{Thread, ThreadState, visible_thread};
+use crate::coordination::thread_row::{Thread, ThreadState, visible_thread};
 use crate::coordination::{dead_letters, dependencies, notices};
 use crate::error::{Code, Error};
 use crate::id::{MemberId, MessageId, ThreadId};
 use crate::limits::CANCEL_REASON_MAX;
 use crate::log::event::{Event, EventKind};
 use crate::log::replay::Replayed;
-use crate::op::{Caller, Effect, Feature, Shared, Write, changing};
+use crate::op::{Caller, Effect, Feature, SharedState, Write, changing};
 use crate::text::Prose;
 use crate::time::Time;
 
@@ -90,7 +90,7 @@ struct CancelThread {
     reason: Prose<1, CANCEL_REASON_MAX>,
 }
 
-fn seal_reason(input: &CancelThread, shared: &Shared, now: Time) -> Result<SealedPost> {
+fn seal_reason(input: &CancelThread, shared: &SharedState, now: Time) -> Result<SealedPost> {
     messages::seal_post(shared, now, &input.reason, &json!({"notice": NOTICE}))
 }
 
@@ -110,7 +110,7 @@ fn cancel_thread(cx: &mut Write<'_>, input: &CancelThread, post: &SealedPost) ->
             Error::wrong_state(format!("the thread is {state} and was not cancelled")).with("state", state)
         );
     }
-    let place = places::visible_place(cx, thread.id)?;
+    let place = visibility::visible_place(cx, thread.id)?;
     transition::enter(cx, &thread, ThreadState::Closed, "cancel", Some(cx.now()))?;
     let cancelled_by = cx.caller().member;
     let message_id = post.message_id();
@@ -134,7 +134,7 @@ fn may_cancel(caller: &Caller, thread: &Thread) -> bool {
 mod tests {
     use super::*;
     use crate::capability::Capability;
-    use crate::coordination::thread::untouched;
+    use crate::coordination::thread_row::untouched;
 
     fn caller(member: Option<MemberId>, capabilities: &[Capability]) -> Caller {
         let workspace = untouched().workspace_id;

@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use super::{Priority, Title};
 use crate::Result;
-use crate::conversation::inbox::{self, InboxReason, To};
-use crate::conversation::places;
+use crate::conversation::inbox::{self, InboxReason, Recipients};
+use crate::conversation::visibility;
 use crate::coordination::skill_sets::{self, Skill, SkillSet};
-use crate::coordination::thread::{Thread, visible_thread};
+use crate::coordination::thread_row::{Thread, visible_thread};
 use crate::error::Error;
 use crate::id::{MemberId, ThreadId};
 use crate::identity::members;
@@ -157,7 +157,7 @@ pub(super) fn set_thread_owner(cx: &mut Write<'_>, input: &SetThreadOwner) -> Re
     cx.execute(1, SET_OWNER, &[&thread.id, &to])?;
     let recorded = cx.emit(thread.place(), &ThreadOwnerChanged { from, to })?;
     let owner: Vec<MemberId> = to.into_iter().collect();
-    inbox::notify(cx, &recorded, InboxReason::Owner, None, To::Members(&owner))?;
+    inbox::notify(cx, &recorded, InboxReason::Owner, None, Recipients::Members(&owner))?;
     thread.owner_id = to;
     Ok(thread)
 }
@@ -166,7 +166,7 @@ fn check_may_own(cx: &Read<'_>, thread: &Thread, owner: MemberId) -> Result<()> 
     if !members::load_member(cx, owner)?.active {
         return Err(Error::wrong_state("the member is deactivated"));
     }
-    if !places::channel_visible_to(cx, thread.channel_id, owner)? {
+    if !visibility::channel_visible_to(cx, thread.channel_id, owner)? {
         let detail = "the member may not see the thread's channel: add the member to it first";
         return Err(Error::wrong_state(detail));
     }
@@ -186,7 +186,7 @@ impl Event for ThreadSkillsChanged<'_> {
     const KIND: &'static str = "ThreadSkillsChanged";
 
     fn replay(event: &Replayed<'_>) -> Result<()> {
-        let skills = skill_sets::told_by(event).map(Value::from);
+        let skills = skill_sets::skills_in_event(event).map(Value::from);
         event.row_of("threads", "$thread")?.set_known("skill_set", skills).keep()
     }
 }

@@ -10,22 +10,22 @@ use serde_json::{Value, json};
 use super::{Priority, Title};
 use crate::Result;
 use crate::capability::Capability::MessagePost;
-use crate::conversation::mentions::{Mentioned, NotReached, Reached};
+use crate::conversation::mentions::{Mentioned, NotReached, ReachedMembers};
 use crate::conversation::messages::{self, SealedPost};
-use crate::conversation::places::{self, ChannelPlace, ThreadPlace};
+use crate::conversation::visibility::{self, ChannelPlace, ThreadPlace};
 use crate::coordination::blocked;
-use crate::coordination::budgets::spawn;
+use crate::coordination::budget_ops::spawn;
 use crate::coordination::claims::without_claim;
 use crate::coordination::dependencies::{self, DependsOn};
 use crate::coordination::footprint::{self, Footprint};
 use crate::coordination::skill_sets::{self, Skill, SkillSet};
-use crate::coordination::thread::{self, Thread, ThreadState, visible_thread};
+use crate::coordination::thread_row::{self, Thread, ThreadState, visible_thread};
 use crate::error::Error;
 use crate::id::{ChannelId, MemberId, MessageId, ThreadId};
 use crate::limits::{MESSAGE_MAX, SKILLS_MAX, THREAD_DEPTH_MAX, TOOL_MAX, TOOLS_MAX};
 use crate::log::event::{Event, Subject};
 use crate::log::replay::{Replayed, RowChange};
-use crate::op::{Answer, Read, Refused, Shared, Write};
+use crate::op::{Answer, Read, RecordedRefusal, SharedState, Write};
 use crate::schema::{brief, default_is, explained_elsewhere};
 use crate::text::{Items, Prose, Text};
 use crate::time::Time;
@@ -69,8 +69,8 @@ impl Event for ThreadCreated<'_> {
         let row = event.row("threads", [event.thread()])?.made();
         let row = row.copy("title parent_id priority created_by").set_to("owner_id", "created_by");
         let row = row.set("channel_id", event.channel()).set("state", "open").set("tools", tools);
-        let row = row.set_known("skill_set", skill_sets::told_by(event).map(Value::from));
-        let row = row.set_known("footprint", footprint::told_by(event));
+        let row = row.set_known("skill_set", skill_sets::skills_in_event(event).map(Value::from));
+        let row = row.set_known("footprint", footprint::footprint_in_event(event));
         let row = row.set_known("depth", above.map(|above| above.saturating_add(1).into()));
         let blocked = blocked::unfinished(event, event.list("depends_on"))?;
         let row = row.set_known("blocked", blocked.map(Value::from));
@@ -134,8 +134,8 @@ macro_rules! creates_thread {
         }
 
         impl $name {
-            fn task(&self) -> Task<'_> {
-                Task {
+            fn task(&self) -> NewTask<'_> {
+                NewTask {
                     title: &self.title,
                     priority: self.priority,
                     required_skills: &self.required_skills,
@@ -153,7 +153,7 @@ macro_rules! creates_thread {
                 Some((self.thread.id, self.first.as_ref().map(|first| first.first_message_id)))
             }
 
-            fn again(cx: &Read<'_>, _: &$name, (thread, first): Self::Kept) -> Result<Self> {
+            fn answer_repeat(cx: &Read<'_>, _: &$name, (thread, first): Self::Kept) -> Result<Self> {
                 created_before(cx, thread, first)
             }
         }
@@ -161,7 +161,7 @@ macro_rules! creates_thread {
 }
 
 /// The task of a new thread.
-struct Task<'a> {
+struct NewTask<'a> {
     title: &'a str,
     priority: Option<Priority>,
     required_skills: &'a [Skill],
@@ -194,9 +194,10 @@ struct FirstMessage {
 fn created_before(cx: &Read<'_>, thread: ThreadId, first: Option<MessageId>) -> Result<CreatedThread> {
     let thread = visible_thread(cx, thread)?;
     let Some(first_message_id) = first else { return Ok(CreatedThread { thread, first: None }) };
-    let first = messages::reaches(cx, first_message_id)?.map(|Reached { mentioned, not_reached, .. }| {
-        FirstMessage { first_message_id, mentioned, not_reached }
-    });
+    let first =
+        messages::reaches(cx, first_message_id)?.map(|ReachedMembers { mentioned, not_reached, .. }| {
+            FirstMessage { first_message_id, mentioned, not_reached }
+        });
     Ok(CreatedThread { thread, first })
 }
 
@@ -221,7 +222,11 @@ creates_thread! {
     }
 }
 
-pub(super) fn seal_first(input: &CreateThread, shared: &Shared, now: Time) -> Result<Option<SealedPost>> {
+pub(super) fn seal_first(
+    input: &CreateThread,
+    shared: &SharedState,
+    now: Time,
+) -> Result<Option<SealedPost>> {
     seal(input.body.as_ref(), shared, now)
 }
 
@@ -231,8 +236,8 @@ pub(super) fn create_thread(
     first: &Option<SealedPost>,
 ) -> Result<CreatedThread> {
     check_may_say(cx, first.as_ref())?;
-    let channel = places::visible_channel(cx, input.channel_id)?;
-    places::check_not_archived(&channel)?;
+    let channel = visibility::visible_channel(cx, input.channel_id)?;
+    visibility::check_not_archived(&channel)?;
     let thread = open(cx, &channel, None, &input.task())?;
     with_first(cx, &channel, thread, first.as_ref())
 }
@@ -256,7 +261,7 @@ creates_thread! {
 
 pub(super) fn seal_first_of_child(
     input: &CreateChildThread,
-    shared: &Shared,
+    shared: &SharedState,
     now: Time,
 ) -> Result<Option<SealedPost>> {
     seal(input.body.as_ref(), shared, now)
@@ -266,11 +271,11 @@ pub(super) fn create_child_thread(
     cx: &mut Write<'_>,
     input: &CreateChildThread,
     first: &Option<SealedPost>,
-) -> Result<CreatedThread, Refused> {
+) -> Result<CreatedThread, RecordedRefusal> {
     check_may_say(cx, first.as_ref())?;
     let parent = visible_thread(cx, input.thread_id)?;
-    let channel = places::visible_channel(cx, parent.channel_id)?;
-    places::check_not_archived(&channel)?;
+    let channel = visibility::visible_channel(cx, parent.channel_id)?;
+    visibility::check_not_archived(&channel)?;
     if parent.state.is_finished() {
         return Err(parent.wrong_state("a child cannot be created below a finished thread").into());
     }
@@ -287,7 +292,7 @@ pub(super) fn create_child_thread(
 type FirstBody = Prose<1, MESSAGE_MAX>;
 
 /// Seals the first message of a thread before the call enters the queue.
-fn seal(body: Option<&FirstBody>, shared: &Shared, now: Time) -> Result<Option<SealedPost>> {
+fn seal(body: Option<&FirstBody>, shared: &SharedState, now: Time) -> Result<Option<SealedPost>> {
     body.map(|body| messages::seal_post(shared, now, body, &json!({}))).transpose()
 }
 
@@ -323,7 +328,7 @@ pub(in crate::coordination) fn open_conversation(
     title: &str,
 ) -> Result<Thread> {
     let task =
-        Task { title, priority: None, required_skills: &[], depends_on: &[], tools: &[], footprint: None };
+        NewTask { title, priority: None, required_skills: &[], depends_on: &[], tools: &[], footprint: None };
     open(cx, channel, None, &task)
 }
 
@@ -332,7 +337,7 @@ fn open(
     cx: &mut Write<'_>,
     channel: &ChannelPlace,
     parent: Option<&Thread>,
-    task: &Task<'_>,
+    task: &NewTask<'_>,
 ) -> Result<Thread> {
     let awaited = dependencies::visible_all(cx, task.depends_on, channel.id)?;
     let touched = task.footprint.cloned().map_or(Ok(None), |sent| sent.checked("footprint.repo"))?;
@@ -358,7 +363,7 @@ fn open(
     let lsn = cx.emit(Subject::thread(channel.id, id), &created)?.lsn;
     let thread = Thread {
         id,
-        uri: thread::uri(channel.workspace_id, channel.id, id),
+        uri: thread_row::uri(channel.workspace_id, channel.id, id),
         workspace_id: channel.workspace_id,
         channel_id: channel.id,
         parent_id,
@@ -391,7 +396,7 @@ fn open(
         has_checkpoint: false,
         held: None,
     };
-    thread::insert(cx, &thread)?;
+    thread_row::insert(cx, &thread)?;
     dependencies::insert(cx, thread.id, &awaited.ids, thread.lsn)?;
     Ok(thread)
 }

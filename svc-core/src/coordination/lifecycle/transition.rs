@@ -11,13 +11,13 @@ use serde_json::json;
 use crate::Result;
 use crate::capability::Capability::ThreadTransition;
 use crate::coordination::claims::{self, ClaimEnd};
-use crate::coordination::thread::{Thread, ThreadState, visible_thread};
+use crate::coordination::thread_row::{Thread, ThreadState, visible_thread};
 use crate::coordination::{blocked, dead_letters, dependencies};
 use crate::error::{Code, Error};
 use crate::id::{LeaseId, MemberId, ThreadId};
 use crate::log::event::{Event, EventKind};
 use crate::log::replay::Replayed;
-use crate::op::{Answer, Condition, Effect, Feature, Read, Unmet, Write, changing};
+use crate::op::{Answer, Condition, Effect, Feature, Read, UnmetRequirement, Write, changing};
 use crate::time::Time;
 
 /// A transition of a thread.
@@ -179,7 +179,7 @@ impl Answer<TransitionThread> for Moved {
         Some(())
     }
 
-    fn again(cx: &Read<'_>, input: &TransitionThread, (): ()) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, input: &TransitionThread, (): ()) -> Result<Self> {
         let thread = visible_thread(cx, input.thread_id)?;
         Ok(Self { state: thread.state, assignee_id: thread.assignee_id })
     }
@@ -266,12 +266,12 @@ fn reasons_against(cx: &Read<'_>, thread: &Thread, action: &str) -> Result<Vec<R
     let mut reasons = Vec::new();
     for Condition { name, unmet, .. } in cx.conditions(action) {
         let unmet = unmet(cx, thread.id)?.into_iter();
-        reasons.extend(unmet.map(|Unmet { detail, ids }| Reason { condition: name, detail, ids }));
+        reasons.extend(unmet.map(|UnmetRequirement { detail, ids }| Reason { condition: name, detail, ids }));
     }
     Ok(reasons)
 }
 
-fn unfinished_children(cx: &Read<'_>, id: ThreadId) -> Result<Vec<Unmet>> {
+fn unfinished_children(cx: &Read<'_>, id: ThreadId) -> Result<Vec<UnmetRequirement>> {
     let children: Vec<(ThreadId, i64)> = cx.query(UNFINISHED_CHILDREN, &[&id])?;
     let detail = match children.first() {
         None => return Ok(Vec::new()),
@@ -279,7 +279,7 @@ fn unfinished_children(cx: &Read<'_>, id: ThreadId) -> Result<Vec<Unmet>> {
         Some((_, more)) => format!("{more} child threads are not closed"),
     };
     let ids = children.iter().map(|(child, _)| child.to_string()).collect();
-    Ok(vec![Unmet { detail, ids }])
+    Ok(vec![UnmetRequirement { detail, ids }])
 }
 
 /// Selects the first 10 unfinished children, each with the number of all of them.
@@ -288,12 +288,12 @@ const UNFINISHED_CHILDREN: &str = "
     where parent_id = $1 and state in ('open', 'in_review') order by lsn limit 10";
 
 /// Returns the unmet condition of a thread whose parent is finished, which cannot be reopened.
-fn finished_parent(cx: &Read<'_>, id: ThreadId) -> Result<Vec<Unmet>> {
+fn finished_parent(cx: &Read<'_>, id: ThreadId) -> Result<Vec<UnmetRequirement>> {
     let parent: Option<(ThreadId, ThreadState)> = cx.one(PARENT, &[&id])?;
     let finished = parent.filter(|(_, state)| state.is_finished());
     Ok(finished.map_or_else(Vec::new, |(parent, _)| {
         let detail = "the thread's parent is finished: reopen the parent first".to_owned();
-        vec![Unmet { detail, ids: vec![parent.to_string()] }]
+        vec![UnmetRequirement { detail, ids: vec![parent.to_string()] }]
     }))
 }
 

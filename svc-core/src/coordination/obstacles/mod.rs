@@ -4,11 +4,11 @@
 //! paused. Whether one blocks the thread follows from the footprint alone, never from the thread or from who
 //! claims it. A claim whose lease has lapsed blocks no thread.
 
-mod above;
-mod limited;
-mod live;
+mod prefixes;
+mod workspace_limits;
+mod live_items;
 mod probe;
-mod full;
+mod full_slots;
 
 use std::collections::HashSet;
 
@@ -25,10 +25,10 @@ use crate::limits::CONFLICTS_MAX;
 use crate::op::Read;
 use crate::store::{FromValue, Param, ToParam, Value};
 use crate::time::Time;
-use full::FullSlots;
-pub(in crate::coordination) use full::{holders, used};
-use limited::{Limited, limited};
-pub(in crate::coordination) use live::{begin, end, uses};
+use full_slots::FullSlots;
+pub(in crate::coordination) use full_slots::{holders, used};
+pub(in crate::coordination) use live_items::{begin, end, uses};
+use workspace_limits::{WorkspaceLimits, limited};
 
 /// Identifies an obstacle among those of all workspaces: an item, a slot or a pause.
 ///
@@ -148,7 +148,7 @@ pub(in crate::coordination) struct Blocked {
 /// Returns the conflicts with a footprint, up to `most`.
 ///
 /// A claim on the thread `own` does not count.
-pub(in crate::coordination) fn in_the_way(
+pub(in crate::coordination) fn conflicts_with(
     cx: &Read<'_>,
     footprint: &Footprint,
     own: Option<ThreadId>,
@@ -158,14 +158,14 @@ pub(in crate::coordination) fn in_the_way(
     let mut found = Vec::new();
     found.extend(limited.pause_of(cx.caller().workspace_id, footprint));
     let full = FullSlots::find(cx, &[footprint], &limited, own)?;
-    found.extend(full.holders(cx, own, most)?.in_the_way(cx, footprint));
+    found.extend(full.holders(cx, own, most)?.conflicts_with(cx, footprint));
     found.extend(probe::overlaps(cx, footprint, own, most)?);
     found.truncate(usize::try_from(most).unwrap_or(usize::MAX));
     Ok(found)
 }
 
 /// Returns the conflicts of the first footprints: up to 1000 in all, of one or more footprints.
-pub(in crate::coordination) fn in_the_way_of_each(
+pub(in crate::coordination) fn conflicts_of_each(
     cx: &Read<'_>,
     footprints: &[&Footprint],
 ) -> Result<Vec<Vec<Blocked>>> {
@@ -175,7 +175,7 @@ pub(in crate::coordination) fn in_the_way_of_each(
     let of_each = footprints.iter().zip(overlaps).map(|(footprint, overlaps)| {
         let mut found: Vec<Blocked> = Vec::new();
         found.extend(limited.pause_of(cx.caller().workspace_id, footprint));
-        found.extend(full.in_the_way(cx, footprint));
+        found.extend(full.conflicts_with(cx, footprint));
         found.extend(overlaps);
         found.truncate(usize::try_from(CONFLICTS_MAX).unwrap_or(usize::MAX));
         found
@@ -203,7 +203,7 @@ pub(in crate::coordination) fn check_free(
     footprint: &Footprint,
     own: Option<ThreadId>,
 ) -> Result<()> {
-    let found = in_the_way(cx, footprint, own, CONFLICTS_MAX)?;
+    let found = conflicts_with(cx, footprint, own, CONFLICTS_MAX)?;
     if found.is_empty() {
         return Ok(());
     }

@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
 
-use super::above::{Place, beginnings};
+use super::prefixes::{PrefixScope, beginnings};
 use super::{Blocked, Conflict, ConflictReason, Obstacle};
 use crate::Result;
-use crate::conversation::places::visible;
+use crate::conversation::visibility::visible;
 use crate::coordination::footprint::{Extent, Footprint, Item, Space, extents};
 use crate::error::Error;
 use crate::id::{MemberId, ThreadId};
@@ -25,7 +25,7 @@ use crate::time::Time;
 const OVERLAPS_READ: i64 = 2500;
 
 /// A claim that overlaps an item.
-struct Overlap {
+struct OverlappingClaim {
     /// The number of the item.
     number: i64,
     holder: Option<MemberId>,
@@ -41,7 +41,7 @@ struct Overlap {
     items: i64,
 }
 
-impl FromRow for Overlap {
+impl FromRow for OverlappingClaim {
     fn from_row(row: &mut Row) -> Result<Self> {
         Ok(Self {
             number: row.take()?,
@@ -57,14 +57,14 @@ impl FromRow for Overlap {
 }
 
 /// The items of footprints, in the form in which they are compared.
-struct Asked {
+struct ProbedItems {
     /// Each with the number of its footprint.
     touched: Vec<(usize, Item, Extent)>,
     /// The spans of live items that overlap each, in the order of the items.
     spans: String,
 }
 
-impl Asked {
+impl ProbedItems {
     /// Returns the items of footprints; `None` if there is nothing to compare.
     fn about(cx: &Read<'_>, footprints: &[&Footprint]) -> Result<Option<Self>> {
         let touched: Vec<(usize, Item, Extent)> = footprints
@@ -91,7 +91,7 @@ impl Asked {
             for mode in modes {
                 span(*mode, prefix, extent.end());
             }
-            let above = above.get(&Place::of(extent)).filter(|_| *space == Space::Path);
+            let above = above.get(&PrefixScope::of(extent)).filter(|_| *space == Space::Path);
             for beginning in above.into_iter().flatten().filter(|text| is_above(text, prefix)) {
                 for mode in modes {
                     // No prefix has a control character.
@@ -103,7 +103,7 @@ impl Asked {
     }
 
     /// Reads what overlaps the items. A claim counts once for an item, however many of its items overlap it.
-    fn read(&self, cx: &Read<'_>, own: Option<ThreadId>) -> Result<Vec<Overlap>> {
+    fn read(&self, cx: &Read<'_>, own: Option<ThreadId>) -> Result<Vec<OverlappingClaim>> {
         let sql = match cx.engine() {
             Engine::Sqlite => OVERLAPS_SQLITE,
             Engine::Postgres => OVERLAPS_POSTGRES,
@@ -118,12 +118,12 @@ impl Asked {
         sql: &'static str,
         own: Option<ThreadId>,
         limits: &[&dyn ToParam],
-    ) -> Result<Vec<Overlap>> {
+    ) -> Result<Vec<OverlappingClaim>> {
         let own = own.map(ThreadId::uuid).unwrap_or_default();
         let workspace = cx.caller().workspace_id;
         let now = cx.now();
         let about: [&dyn ToParam; 4] = [&workspace, &own, &now, &self.spans];
-        cx.query(sql, &cx.caller().sight.params().and(&[about.as_slice(), limits].concat()))
+        cx.query(sql, &cx.caller().visibility.params().and(&[about.as_slice(), limits].concat()))
     }
 
     /// Reads one of the live claims that overlap the items.
@@ -139,8 +139,8 @@ impl Asked {
 
     /// Returns the conflict in a row, with the number of the footprint; `None` if the claim does not block
     /// it.
-    fn blocked(&self, cx: &Read<'_>, found: Overlap) -> Result<Option<(usize, Blocked)>> {
-        let Overlap { number, holder, until, thread, is_visible, prefix, is_in_the_way, .. } = found;
+    fn blocked(&self, cx: &Read<'_>, found: OverlappingClaim) -> Result<Option<(usize, Blocked)>> {
+        let OverlappingClaim { number, holder, until, thread, is_visible, prefix, is_in_the_way, .. } = found;
         if !is_in_the_way {
             return Ok(None);
         }
@@ -179,7 +179,7 @@ pub(super) fn overlaps(
     own: Option<ThreadId>,
     most: i64,
 ) -> Result<Vec<Blocked>> {
-    let Some(asked) = Asked::about(cx, &[footprint])? else { return Ok(Vec::new()) };
+    let Some(asked) = ProbedItems::about(cx, &[footprint])? else { return Ok(Vec::new()) };
     if most == 1 {
         return Ok(asked.first(cx, own)?.into_iter().collect());
     }
@@ -202,7 +202,7 @@ pub(super) fn overlaps_of_each(
     footprints: &[&Footprint],
     most: i64,
 ) -> Result<Vec<Vec<Blocked>>> {
-    let Some(asked) = Asked::about(cx, footprints)? else {
+    let Some(asked) = ProbedItems::about(cx, footprints)? else {
         return Ok(footprints.iter().map(|_| Vec::new()).collect());
     };
     let rows = asked.read(cx, None)?;
@@ -226,7 +226,7 @@ pub(super) fn overlaps_of_each(
 
 /// Returns the numbers of the footprints that a live claim overlaps.
 pub(super) fn overlapped(cx: &Read<'_>, footprints: &[&Footprint]) -> Result<BTreeSet<usize>> {
-    let Some(asked) = Asked::about(cx, footprints)? else { return Ok(BTreeSet::new()) };
+    let Some(asked) = ProbedItems::about(cx, footprints)? else { return Ok(BTreeSet::new()) };
     let sql = match cx.engine() {
         Engine::Sqlite => ANY_SQLITE,
         Engine::Postgres => ANY_POSTGRES,
@@ -239,7 +239,7 @@ pub(super) fn overlapped(cx: &Read<'_>, footprints: &[&Footprint]) -> Result<BTr
 }
 
 /// Returns whether the rows are all that there are.
-fn is_all(rows: &[Overlap]) -> bool {
+fn is_all(rows: &[OverlappingClaim]) -> bool {
     let items = rows.iter().fold(0_i64, |items, row| items.saturating_add(row.items));
     let claims = i64::try_from(rows.len()).unwrap_or(i64::MAX);
     items < OVERLAPS_READ && claims < CONFLICTS_MAX
@@ -249,13 +249,13 @@ fn is_all(rows: &[Overlap]) -> bool {
 /// claim with which one of the paths begins.
 ///
 /// Unless the paths are touched exclusively, those are only the prefixes of exclusive claims.
-fn above(cx: &Read<'_>, items: &[(usize, Item, Extent)]) -> Result<BTreeMap<Place, BTreeSet<String>>> {
+fn above(cx: &Read<'_>, items: &[(usize, Item, Extent)]) -> Result<BTreeMap<PrefixScope, BTreeSet<String>>> {
     let sql = match cx.engine() {
         Engine::Sqlite => NEAREST_SQLITE,
         Engine::Postgres => NEAREST_POSTGRES,
     };
     let paths = items.iter().filter(|(.., extent)| extent.space == Space::Path);
-    let paths = paths.map(|(.., extent)| (Place::of(extent), extent.prefix.clone()));
+    let paths = paths.map(|(.., extent)| (PrefixScope::of(extent), extent.prefix.clone()));
     beginnings(paths, |texts| {
         let sent: Vec<Value> =
             texts.iter().map(|(place, text)| json!([&*place.repo_key, place.exclusive, text])).collect();

@@ -28,7 +28,7 @@ pub(in crate::coordination) struct NextThread {
 
 /// The criteria that determine the next thread: the places, the skill sets and the repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Sought {
+pub(super) struct HeadCriteria {
     pub places: Vec<Uuid>,
     pub eligible: Arc<Vec<i64>>,
     pub repo: Option<RepoKey>,
@@ -36,22 +36,22 @@ pub(super) struct Sought {
 
 /// The heads that the batch has read, if it has.
 #[derive(Clone, Default)]
-struct Heads(Option<Window>);
+struct QueueHeads(Option<HeadWindow>);
 
-impl Cached for Heads {
+impl Cached for QueueHeads {
     const LIFETIME: Lifetime = Lifetime::Transaction;
 }
 
 /// The first threads of a part of the queue, in order.
 #[derive(Clone)]
-struct Window {
-    of: Sought,
+struct HeadWindow {
+    of: HeadCriteria,
     first: VecDeque<NextThread>,
     /// Whether the part has no others.
     is_all: bool,
 }
 
-/// What a batch knows about the next thread.
+/// A batch's knowledge of the next thread.
 pub(super) enum Next {
     Is(NextThread),
     /// There is none.
@@ -61,8 +61,8 @@ pub(super) enum Next {
 }
 
 /// Returns what the batch knows about the next thread.
-pub(super) fn next(cx: &Read<'_>, sought: &Sought) -> Result<Next> {
-    cx.with_cached(&ONLY, |Heads(window)| {
+pub(super) fn next(cx: &Read<'_>, sought: &HeadCriteria) -> Result<Next> {
+    cx.with_cached(&ONLY, |QueueHeads(window)| {
         let window = window.as_ref().filter(|window| window.of == *sought);
         Ok(match window.map(|window| (window.first.front(), window.is_all)) {
             Some((Some(next), _)) => Next::Is(*next),
@@ -73,14 +73,14 @@ pub(super) fn next(cx: &Read<'_>, sought: &Sought) -> Result<Next> {
 }
 
 /// Keeps the first threads of the queue, up to [`WINDOW`].
-pub(super) fn keep(cx: &Read<'_>, of: Sought, first: &[NextThread]) {
-    let window = Window { of, first: first.iter().copied().collect(), is_all: first.len() < WINDOW };
-    cx.keep(&ONLY, Heads(Some(window)));
+pub(super) fn keep(cx: &Read<'_>, of: HeadCriteria, first: &[NextThread]) {
+    let window = HeadWindow { of, first: first.iter().copied().collect(), is_all: first.len() < WINDOW };
+    cx.keep(&ONLY, QueueHeads(Some(window)));
 }
 
 /// Removes a thread that has left the queue.
 pub(super) fn remove(cx: &Read<'_>, thread: ThreadId) -> Result<()> {
-    cx.with_cached(&ONLY, |Heads(window)| {
+    cx.with_cached(&ONLY, |QueueHeads(window)| {
         window.iter_mut().for_each(|window| window.first.retain(|next| next.thread_id != thread));
         Ok(())
     })
@@ -88,5 +88,5 @@ pub(super) fn remove(cx: &Read<'_>, thread: ThreadId) -> Result<()> {
 
 /// Forgets the heads, because a thread has entered the queue.
 pub(super) fn forget(cx: &Read<'_>) {
-    cx.keep(&ONLY, Heads(None));
+    cx.keep(&ONLY, QueueHeads(None));
 }

@@ -20,13 +20,13 @@ mod supply;
 use uuid::Uuid;
 
 use crate::Result;
-use crate::conversation::places::audience;
+use crate::conversation::visibility::audience;
 use crate::coordination::rules::is_ready;
-use crate::coordination::thread::Thread;
+use crate::coordination::thread_row::Thread;
 use crate::id::{ChannelId, ThreadId};
 use crate::op::Write;
 pub(in crate::coordination) use heads::NextThread;
-pub(in crate::coordination) use next::{Scope, Wanted, count, first, next};
+pub(in crate::coordination) use next::{QueueRequest, QueueScope, count, first, next};
 pub(in crate::coordination) use parked::{free, park, waited_for};
 pub(in crate::coordination) use supply::supply;
 

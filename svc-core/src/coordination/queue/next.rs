@@ -6,16 +6,16 @@ use std::sync::Arc;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::heads::{self, NextThread, Sought};
-use super::parked::{self, Standing};
-use super::probes::{IN_CHANNELS, IN_POOLS, OF_REPO_IN_CHANNELS, OF_REPO_IN_POOLS, Probes};
+use super::heads::{self, HeadCriteria, NextThread};
+use super::parked::{self, QueuePlace};
+use super::probes::{IN_CHANNELS, IN_POOLS, OF_REPO_IN_CHANNELS, OF_REPO_IN_POOLS, QueueStatements};
 use super::returning;
 use crate::Result;
-use crate::conversation::places;
+use crate::conversation::visibility;
 use crate::coordination::footprint::{self, RepoKey};
 use crate::coordination::obstacles;
-use crate::coordination::skill_sets::{self, Sets};
-use crate::coordination::thread::threads_of_workspace;
+use crate::coordination::skill_sets::{self, SkillSets};
+use crate::coordination::thread_row::threads_of_workspace;
 use crate::error::Error;
 use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
 use crate::identity::members;
@@ -26,7 +26,7 @@ use crate::store::{Engine, ToParam};
 
 /// The channels from which the next thread is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::coordination) enum Scope {
+pub(in crate::coordination) enum QueueScope {
     /// One channel, which the caller may see.
     Channel(ChannelId),
     /// Every channel of the workspace that the caller may see.
@@ -35,8 +35,8 @@ pub(in crate::coordination) enum Scope {
 
 /// Which threads are asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::coordination) struct Wanted {
-    pub scope: Scope,
+pub(in crate::coordination) struct QueueRequest {
+    pub scope: QueueScope,
     /// Only those whose footprint names this repository.
     pub repo: Option<RepoKey>,
 }
@@ -49,13 +49,13 @@ const CHECKED_MAX: usize = 100;
 /// Behind very many of these it returns the first thread that was not checked: a claim, which parks them,
 /// then checks it. So reads are short, and none misses a thread that could be claimed. It also finds the
 /// threads that lapsed claims will free.
-pub(in crate::coordination) fn next(cx: &Read<'_>, wanted: &Wanted) -> Result<Option<NextThread>> {
+pub(in crate::coordination) fn next(cx: &Read<'_>, wanted: &QueueRequest) -> Result<Option<NextThread>> {
     let eligible = Eligibility::of_caller(cx, wanted)?;
     cx.with_cached(&ONLY, |found: &mut QueueFindings| {
         if let Some((_, next)) = found.next.iter().find(|(of, _)| *of == eligible) {
             return Ok(*next);
         }
-        let next = best(cx, &eligible, &mut Checks::beginning(&mut found.free))?;
+        let next = best(cx, &eligible, &mut FootprintChecks::beginning(&mut found.free))?;
         found.next.push((eligible, next));
         Ok(next)
     })
@@ -79,11 +79,15 @@ impl Cached for QueueFindings {
     const LIFETIME: Lifetime = Lifetime::Transaction;
 }
 
-fn best(cx: &Read<'_>, eligible: &Eligibility, checks: &mut Checks<'_>) -> Result<Option<NextThread>> {
+fn best(
+    cx: &Read<'_>,
+    eligible: &Eligibility,
+    checks: &mut FootprintChecks<'_>,
+) -> Result<Option<NextThread>> {
     let wanted = &eligible.wanted;
     let places = match wanted.scope {
-        Scope::Channel(channel) => vec![channel.uuid()],
-        Scope::Workspace => eligible.pools.clone(),
+        QueueScope::Channel(channel) => vec![channel.uuid()],
+        QueueScope::Workspace => eligible.pools.clone(),
     };
     let mut passed: Vec<i64> = Vec::new();
     let mut others: Vec<NextThread> = Vec::new();
@@ -95,7 +99,7 @@ fn best(cx: &Read<'_>, eligible: &Eligibility, checks: &mut Checks<'_>) -> Resul
         passed.push(found.footprint);
         others.extend(follower(cx, eligible, found.footprint, checks)?);
     };
-    for group in returning::once_lapsed_claims_end(cx, |standing| eligible.covers(standing))? {
+    for group in returning::threads_to_return(cx, |standing| eligible.covers(standing))? {
         others.extend(first_free(cx, group, checks)?);
     }
     Ok(found.into_iter().chain(others).min())
@@ -112,8 +116,8 @@ pub(in crate::coordination) fn count(cx: &Read<'_>, most: i64) -> Result<i64> {
     let found: Option<(i64,)> = cx.one(sql, &[&pools, &most])?;
     let mut total = found.map_or(0, |(count,)| count);
     cx.with_cached(&ONLY, |found: &mut QueueFindings| {
-        let mut checks = Checks::beginning(&mut found.free);
-        for group in returning::once_lapsed_claims_end(cx, |standing| pools.contains(&standing.pool))? {
+        let mut checks = FootprintChecks::beginning(&mut found.free);
+        for group in returning::threads_to_return(cx, |standing| pools.contains(&standing.pool))? {
             total = total.saturating_add(i64::from(first_free(cx, group, &mut checks)?.is_some()));
         }
         Ok(total.min(most))
@@ -128,13 +132,13 @@ const COUNT_POSTGRES: &str =
     "select count(*) from (select 1 from ready where pool = any($1) limit $2) counted";
 
 /// Which footprints are free, as far as this read and others of its snapshot have found out.
-pub(super) struct Checks<'f> {
+pub(super) struct FootprintChecks<'f> {
     known: &'f mut HashMap<i64, bool>,
     /// How many this read has looked up.
     looked_up: usize,
 }
 
-impl<'f> Checks<'f> {
+impl<'f> FootprintChecks<'f> {
     pub fn beginning(known: &'f mut HashMap<i64, bool>) -> Self {
         Self { known, looked_up: 0 }
     }
@@ -152,7 +156,7 @@ impl<'f> Checks<'f> {
         }
         self.looked_up += 1;
         let is_free = match footprint::load(cx, id)? {
-            Some(touched) => obstacles::in_the_way(cx, &touched, None, 1)?.is_empty(),
+            Some(touched) => obstacles::conflicts_with(cx, &touched, None, 1)?.is_empty(),
             None => true,
         };
         self.known.insert(id, is_free);
@@ -163,25 +167,25 @@ impl<'f> Checks<'f> {
 /// The threads that a caller may be given, whether they are in the queue or would return to it.
 #[derive(Clone, PartialEq, Eq)]
 struct Eligibility {
-    wanted: Wanted,
+    wanted: QueueRequest,
     /// The pools in which that is.
     pools: Vec<Uuid>,
     sets: Arc<Vec<i64>>,
 }
 
 impl Eligibility {
-    fn of_caller(cx: &Read<'_>, wanted: &Wanted) -> Result<Self> {
+    fn of_caller(cx: &Read<'_>, wanted: &QueueRequest) -> Result<Self> {
         let pools = match wanted.scope {
-            Scope::Channel(channel) => vec![channel.uuid(), cx.caller().workspace_id.uuid()],
-            Scope::Workspace => pools(cx)?,
+            QueueScope::Channel(channel) => vec![channel.uuid(), cx.caller().workspace_id.uuid()],
+            QueueScope::Workspace => pools(cx)?,
         };
         Ok(Self { wanted: wanted.clone(), pools, sets: eligible_sets(cx, &skill_sets::sets(cx)?)? })
     }
 
-    fn covers(&self, standing: &Standing) -> bool {
+    fn covers(&self, standing: &QueuePlace) -> bool {
         let is_in_scope = match self.wanted.scope {
-            Scope::Channel(channel) => channel == standing.channel,
-            Scope::Workspace => self.pools.contains(&standing.pool),
+            QueueScope::Channel(channel) => channel == standing.channel,
+            QueueScope::Workspace => self.pools.contains(&standing.pool),
         };
         is_in_scope
             && self.wanted.repo.as_ref().is_none_or(|repo| **repo == *standing.repo_key)
@@ -194,12 +198,12 @@ fn follower(
     cx: &Read<'_>,
     eligible: &Eligibility,
     passed: i64,
-    checks: &mut Checks<'_>,
+    checks: &mut FootprintChecks<'_>,
 ) -> Result<Option<NextThread>> {
     let mut best: Option<NextThread> = None;
     for pool in &eligible.pools {
         for ((_, channel, skill_set, repo_key, _), group) in parked::following(cx, pool, passed)? {
-            if eligible.covers(&Standing { pool: *pool, channel, skill_set, repo_key }) {
+            if eligible.covers(&QueuePlace { pool: *pool, channel, skill_set, repo_key }) {
                 best = best.into_iter().chain(first_free(cx, group, checks)?).min();
             }
         }
@@ -213,7 +217,7 @@ fn follower(
 pub(super) fn first_free(
     cx: &Read<'_>,
     group: Vec<NextThread>,
-    checks: &mut Checks<'_>,
+    checks: &mut FootprintChecks<'_>,
 ) -> Result<Option<NextThread>> {
     let last = group.len().saturating_sub(1);
     for (at, next) in group.into_iter().enumerate() {
@@ -231,29 +235,37 @@ pub(super) fn first_free(
 /// blocks it is not checked.
 pub(in crate::coordination) fn first(
     cx: &Read<'_>,
-    wanted: &Wanted,
+    wanted: &QueueRequest,
     passed: &[i64],
 ) -> Result<Option<NextThread>> {
     let places = match wanted.scope {
-        Scope::Channel(channel) => vec![channel.uuid()],
-        Scope::Workspace => pools(cx)?,
+        QueueScope::Channel(channel) => vec![channel.uuid()],
+        QueueScope::Workspace => pools(cx)?,
     };
     first_at(cx, &places, wanted, passed)
 }
 
 /// Does the same at the places of what is wanted: its channel, or the pools of the caller.
-fn first_at(cx: &Read<'_>, places: &[Uuid], wanted: &Wanted, passed: &[i64]) -> Result<Option<NextThread>> {
+fn first_at(
+    cx: &Read<'_>,
+    places: &[Uuid],
+    wanted: &QueueRequest,
+    passed: &[i64],
+) -> Result<Option<NextThread>> {
     let probes = match (wanted.scope, wanted.repo.is_some()) {
-        (Scope::Channel(_), false) => &IN_CHANNELS,
-        (Scope::Channel(_), true) => &OF_REPO_IN_CHANNELS,
-        (Scope::Workspace, false) => &IN_POOLS,
-        (Scope::Workspace, true) => &OF_REPO_IN_POOLS,
+        (QueueScope::Channel(_), false) => &IN_CHANNELS,
+        (QueueScope::Channel(_), true) => &OF_REPO_IN_CHANNELS,
+        (QueueScope::Workspace, false) => &IN_POOLS,
+        (QueueScope::Workspace, true) => &OF_REPO_IN_POOLS,
     };
     let mut sets = skill_sets::sets(cx)?;
     loop {
         let eligible = eligible_sets(cx, &sets)?;
-        let sought =
-            Sought { places: places.to_vec(), eligible: Arc::clone(&eligible), repo: wanted.repo.clone() };
+        let sought = HeadCriteria {
+            places: places.to_vec(),
+            eligible: Arc::clone(&eligible),
+            repo: wanted.repo.clone(),
+        };
         if passed.is_empty() {
             match heads::next(cx, &sought)? {
                 heads::Next::Is(next) => return Ok(Some(next)),
@@ -261,25 +273,25 @@ fn first_at(cx: &Read<'_>, places: &[Uuid], wanted: &Wanted, passed: &[i64]) -> 
                 heads::Next::Unread => {}
             }
         }
-        let query = Query { probes, places, eligible: &eligible, repo: &wanted.repo, passed };
+        let query = QueueQuery { probes, places, eligible: &eligible, repo: &wanted.repo, passed };
         let found = match cx.engine() {
             Engine::Sqlite => query.on_sqlite(cx, sets.newest())?,
             Engine::Postgres => query.on_postgres(cx, sets.newest())?,
         };
         match found {
-            Found::First(first) => return Ok(first),
-            Found::Heads(first) => {
+            QueueResult::First(first) => return Ok(first),
+            QueueResult::Heads(first) => {
                 heads::keep(cx, sought, &first);
                 return Ok(first.first().copied());
             }
-            Found::UnknownSets => sets = skill_sets::newer_sets(cx)?,
+            QueueResult::UnknownSets => sets = skill_sets::newer_sets(cx)?,
         }
     }
 }
 
 /// A query of the queue.
-struct Query<'q> {
-    probes: &'q Probes,
+struct QueueQuery<'q> {
+    probes: &'q QueueStatements,
     places: &'q [Uuid],
     eligible: &'q [i64],
     repo: &'q Option<RepoKey>,
@@ -287,7 +299,7 @@ struct Query<'q> {
 }
 
 /// The result of a query of the queue.
-enum Found {
+enum QueueResult {
     /// The first thread.
     First(Option<NextThread>),
     /// The first threads, in order, as many as one statement reads ahead.
@@ -298,7 +310,7 @@ enum Found {
 
 /// The pools of the caller: that of the workspace and those of its private channels.
 fn pools(cx: &Read<'_>) -> Result<Vec<Uuid>> {
-    let private = places::private_channels_of(cx, cx.caller().member_id()?)?;
+    let private = visibility::private_channels_of(cx, cx.caller().member_id()?)?;
     let workspace = cx.caller().workspace_id.uuid();
     Ok(std::iter::once(workspace).chain(private.into_iter().map(ChannelId::uuid)).collect())
 }
@@ -307,7 +319,7 @@ fn pools(cx: &Read<'_>) -> Result<Vec<Uuid>> {
 ///
 /// They are cached for the member until some member's skills change, and extended as sets are added.
 #[derive(Clone, Default)]
-struct Eligible {
+struct EligibleSets {
     /// The member's skills, once they were read.
     own: Option<Arc<HashSet<String>>>,
     sets: Arc<Vec<i64>>,
@@ -315,19 +327,19 @@ struct Eligible {
     newest: i64,
 }
 
-impl Cached for Eligible {
+impl Cached for EligibleSets {
     const LIFETIME: Lifetime = Lifetime::Epoch(Invalidates::Rules);
 }
 
-fn eligible_sets(cx: &Read<'_>, sets: &Sets) -> Result<Arc<Vec<i64>>> {
+fn eligible_sets(cx: &Read<'_>, sets: &SkillSets) -> Result<Arc<Vec<i64>>> {
     let member = cx.caller().member_id()?;
     let key: (MemberId, WorkspaceId) = (member, cx.caller().workspace_id);
-    if let Some(known) = cx.cached::<Eligible>(&key)
+    if let Some(known) = cx.cached::<EligibleSets>(&key)
         && known.newest >= sets.newest()
     {
         return Ok(known.sets);
     }
-    cx.with_cached(&key, |eligible: &mut Eligible| {
+    cx.with_cached(&key, |eligible: &mut EligibleSets| {
         let own = match eligible.own.take() {
             Some(own) => own,
             None => Arc::new(members::skills_of(cx, member)?.into_iter().collect()),
@@ -347,7 +359,7 @@ fn covered(own: &HashSet<String>, sets: &[(i64, Arc<[String]>)]) -> Vec<i64> {
 
 /// The first row of a skill set's part of the queue. Candidates are ordered as threads are given out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Candidate {
+struct QueueCandidate {
     urgency: i64,
     lsn: i64,
     skill_set: i64,
@@ -356,27 +368,27 @@ struct Candidate {
     footprint: i64,
 }
 
-impl Candidate {
+impl QueueCandidate {
     fn thread(self) -> NextThread {
         let Self { urgency, lsn, thread_id, channel_id, footprint, .. } = self;
         NextThread { urgency, lsn, thread_id, channel_id, footprint }
     }
 }
 
-impl Query<'_> {
-    fn on_sqlite(&self, cx: &Read<'_>, newest: i64) -> Result<Found> {
+impl QueueQuery<'_> {
+    fn on_sqlite(&self, cx: &Read<'_>, newest: i64) -> Result<QueueResult> {
         if cx.one::<(i64,)>(UNKNOWN_SET, &[&cx.caller().workspace_id, &newest])?.is_some() {
-            return Ok(Found::UnknownSets);
+            return Ok(QueueResult::UnknownSets);
         }
         let passed = (!self.passed.is_empty()).then(|| json!(self.passed).to_string());
-        let mut best: Option<Candidate> = None;
+        let mut best: Option<QueueCandidate> = None;
         for place in self.places {
             let candidate = best_candidate(self.eligible, |skill_set| {
                 self.first_of_set(cx, place, skill_set, passed.as_ref())
             })?;
             best = best.into_iter().chain(candidate).min();
         }
-        Ok(Found::First(best.map(Candidate::thread)))
+        Ok(QueueResult::First(best.map(QueueCandidate::thread)))
     }
 
     /// Returns the first candidate at a place whose skill set is `skill_set` or a later one.
@@ -386,13 +398,13 @@ impl Query<'_> {
         place: &Uuid,
         skill_set: i64,
         passed: Option<&String>,
-    ) -> Result<Option<Candidate>> {
+    ) -> Result<Option<QueueCandidate>> {
         let mut params: Vec<&dyn ToParam> = vec![place, &skill_set];
         params.extend(self.repo.as_ref().map(|repo| -> &dyn ToParam { repo }));
         params.extend(passed.map(|passed| -> &dyn ToParam { passed }));
         let sql = if passed.is_some() { self.probes.passing_sqlite } else { self.probes.first_sqlite };
         let row: Option<(i64, i64, i64, ThreadId, ChannelId, i64)> = cx.one(sql, &params)?;
-        Ok(row.map(|(skill_set, urgency, lsn, thread_id, channel_id, footprint)| Candidate {
+        Ok(row.map(|(skill_set, urgency, lsn, thread_id, channel_id, footprint)| QueueCandidate {
             urgency,
             lsn,
             skill_set,
@@ -402,10 +414,10 @@ impl Query<'_> {
         }))
     }
 
-    fn on_postgres(&self, cx: &Read<'_>, newest: i64) -> Result<Found> {
+    fn on_postgres(&self, cx: &Read<'_>, newest: i64) -> Result<QueueResult> {
         let parts = self.places.len().saturating_mul(self.eligible.len());
         let may_read_ahead = self.passed.is_empty() && parts <= WINDOW_PARTS_MAX;
-        let takes = if may_read_ahead { cx.take_takes() } else { 0 };
+        let takes = if may_read_ahead { cx.take_claim_count() } else { 0 };
         let sql = match parts {
             _ if takes > 1 => self.probes.window_postgres,
             0..=CANDIDATES_MAX => self.probes.first_postgres,
@@ -418,7 +430,7 @@ impl Query<'_> {
         let (has_unknown, ..) =
             found.first().ok_or_else(|| Error::internal("a join to one row returned none"))?;
         if *has_unknown {
-            return Ok(Found::UnknownSets);
+            return Ok(QueueResult::UnknownSets);
         }
         let next = |(_, thread, channel, footprint, urgency, lsn): PostgresRow| {
             Some(NextThread {
@@ -431,11 +443,11 @@ impl Query<'_> {
         };
         let first: Vec<NextThread> = found.into_iter().filter_map(next).collect();
         if takes <= 1 {
-            return Ok(Found::First(first.first().copied()));
+            return Ok(QueueResult::First(first.first().copied()));
         }
         let taken: Vec<ThreadId> = first.iter().take(takes).map(|next| next.thread_id).collect();
         threads_of_workspace(cx, &taken)?;
-        Ok(Found::Heads(first))
+        Ok(QueueResult::Heads(first))
     }
 }
 
@@ -459,9 +471,9 @@ const UNKNOWN_SET: &str = "select id from skill_sets where workspace_id = $1 and
 /// bounded by the eligible sets, and by one more than the sets with rows.
 fn best_candidate(
     eligible: &[i64],
-    mut seek: impl FnMut(i64) -> Result<Option<Candidate>>,
-) -> Result<Option<Candidate>> {
-    let mut best: Option<Candidate> = None;
+    mut seek: impl FnMut(i64) -> Result<Option<QueueCandidate>>,
+) -> Result<Option<QueueCandidate>> {
+    let mut best: Option<QueueCandidate> = None;
     let mut rest = eligible;
     while let Some(first) = rest.first() {
         let Some(candidate) = seek(*first)? else { break };
@@ -501,9 +513,9 @@ mod tests {
         assert_eq!(covered("Rust"), [1]);
     }
 
-    fn candidate(skill_set: i64, urgency: i64, lsn: i64) -> Candidate {
+    fn candidate(skill_set: i64, urgency: i64, lsn: i64) -> QueueCandidate {
         let id = u128::try_from(lsn).unwrap();
-        Candidate {
+        QueueCandidate {
             urgency,
             lsn,
             skill_set,
@@ -514,8 +526,8 @@ mod tests {
     }
 
     /// Returns the best candidate of a queue that has `candidates`, and the number of calls of `seek`.
-    fn best(eligible: &[i64], candidates: &[Candidate]) -> (Option<Candidate>, usize) {
-        let queue: BTreeMap<i64, Candidate> =
+    fn best(eligible: &[i64], candidates: &[QueueCandidate]) -> (Option<QueueCandidate>, usize) {
+        let queue: BTreeMap<i64, QueueCandidate> =
             candidates.iter().map(|candidate| (candidate.skill_set, *candidate)).collect();
         let mut calls = 0;
         let best = best_candidate(eligible, |from| {
@@ -539,12 +551,12 @@ mod tests {
     #[test]
     fn calls_are_bounded_by_either_side() {
         let many: Vec<i64> = (1..=1000).collect();
-        let all: Vec<Candidate> = many.iter().map(|set| candidate(*set, 0, 2000 - *set)).collect();
+        let all: Vec<QueueCandidate> = many.iter().map(|set| candidate(*set, 0, 2000 - *set)).collect();
         assert_eq!(best(&many, &[candidate(500, 0, 1)]), (Some(candidate(500, 0, 1)), 2));
         assert_eq!(best(&[3, 700], &all), (Some(candidate(700, 0, 1300)), 2));
         assert_eq!(best(&many, &[]), (None, 1));
         let odd: Vec<i64> = (0..500).map(|n| 2 * n + 1).collect();
-        let even: Vec<Candidate> = (1..=500).map(|n| candidate(2 * n, 0, n)).collect();
+        let even: Vec<QueueCandidate> = (1..=500).map(|n| candidate(2 * n, 0, n)).collect();
         let (found, calls) = best(&odd, &even);
         assert_eq!(found, None);
         assert!(calls <= 501, "{calls}");
@@ -560,7 +572,7 @@ mod tests {
         for _ in 0..500 {
             let eligible: Vec<i64> = (0..40).filter(|_| draw(3) == 0).collect();
             let mut drawn = |set| (draw(3) == 0).then(|| candidate(set, -draw(4), draw(1000)));
-            let candidates: Vec<Candidate> = (0..40).filter_map(&mut drawn).collect();
+            let candidates: Vec<QueueCandidate> = (0..40).filter_map(&mut drawn).collect();
             let wanted =
                 candidates.iter().filter(|candidate| eligible.contains(&candidate.skill_set)).min().copied();
             assert_eq!(best(&eligible, &candidates).0, wanted);

@@ -89,7 +89,7 @@ const LEAVE_TO_JOIN: &str = "
     where thread_id = $1 and exists (select 1 from parked p where p.thread_id = $1)";
 
 /// The origin of a row of the queue: the obstacle, and the group behind it.
-pub(super) type Origin = (Obstacle, ChannelId, i64, String, bool);
+pub(super) type ParkedOrigin = (Obstacle, ChannelId, i64, String, bool);
 
 /// Parks a thread of the queue, and with it others of the same footprint that the same callers see; returns
 /// how many, up to [`ALIKE_MAX`].
@@ -101,8 +101,8 @@ pub(in crate::coordination) fn park(
     blocked: &Blocked,
 ) -> Result<usize> {
     let Blocked { obstacle, exclusive, .. } = blocked;
-    let alike: Vec<Alike> = cx.query(ALIKE, &[&thread, &ALIKE_MAX.saturating_sub(1)])?;
-    let mut origins: BTreeSet<Origin> = BTreeSet::new();
+    let alike: Vec<ParkedRow> = cx.query(ALIKE, &[&thread, &ALIKE_MAX.saturating_sub(1)])?;
+    let mut origins: BTreeSet<ParkedOrigin> = BTreeSet::new();
     for (thread, came_from, channel, skill_set, repo_key, mode) in &alike {
         cx.execute_any(PARK, &[thread, obstacle, exclusive])?;
         cx.execute_any(REMOVE_THREAD, &[thread])?;
@@ -117,7 +117,7 @@ pub(in crate::coordination) fn park(
 }
 
 /// A row of the queue that is parked: its thread, and where it came from.
-type Alike = (ThreadId, Option<Obstacle>, ChannelId, i64, String, bool);
+type ParkedRow = (ThreadId, Option<Obstacle>, ChannelId, i64, String, bool);
 
 /// Maximum threads of one footprint that are parked at once.
 const ALIKE_MAX: i64 = 256;
@@ -175,8 +175,8 @@ pub(super) fn following(
     cx: &Read<'_>,
     pool: &Uuid,
     footprint: i64,
-) -> Result<Vec<(Origin, Vec<NextThread>)>> {
-    let origins: Vec<Origin> = cx.query(ORIGINS_IN_POOL, &[pool, &footprint])?;
+) -> Result<Vec<(ParkedOrigin, Vec<NextThread>)>> {
+    let origins: Vec<ParkedOrigin> = cx.query(ORIGINS_IN_POOL, &[pool, &footprint])?;
     origins.into_iter().map(|origin| Ok((origin.clone(), group(cx, &origin)?))).collect()
 }
 
@@ -191,7 +191,7 @@ const WAITED_FOR: &str = "
     where l.thread_id = $1 and exists (select 1 from parked p where p.obstacle = l.obstacle)";
 
 /// A thread's place in the queue: its pool, channel, skill set and repository.
-pub(super) struct Standing {
+pub(super) struct QueuePlace {
     pub pool: Uuid,
     pub channel: ChannelId,
     pub skill_set: i64,
@@ -202,11 +202,11 @@ pub(super) struct Standing {
 pub(super) fn behind(
     cx: &Read<'_>,
     obstacle: Obstacle,
-    is_wanted: impl Fn(&Standing) -> bool,
+    is_wanted: impl Fn(&QueuePlace) -> bool,
 ) -> Result<Vec<Vec<NextThread>>> {
     let mut groups = Vec::new();
     for (pool, channel, skill_set, repo_key, mode) in cx.query(GROUPS, &[&obstacle])? {
-        let standing = Standing { pool, channel, skill_set, repo_key };
+        let standing = QueuePlace { pool, channel, skill_set, repo_key };
         if is_wanted(&standing) {
             groups.push(group(cx, &(obstacle, channel, skill_set, standing.repo_key, mode))?);
         }
@@ -215,7 +215,7 @@ pub(super) fn behind(
 }
 
 /// Returns the first threads of a group, if its obstacle is free for it apart from lapsed claims.
-fn group(cx: &Read<'_>, origin: &Origin) -> Result<Vec<NextThread>> {
+fn group(cx: &Read<'_>, origin: &ParkedOrigin) -> Result<Vec<NextThread>> {
     let (obstacle, channel, skill_set, repo_key, mode) = origin;
     let rows: Vec<(i64, i64, ThreadId, ChannelId, i64)> =
         cx.query(FOLLOWING, &[obstacle, channel, skill_set, repo_key, mode, &cx.now()])?;

@@ -1,7 +1,7 @@
 //! The statements that find the first threads of the queue, in each of its orders and on each engine.
 
 /// The statements that query the queue in one of its orders: by channel or by pool, all or of a repository.
-pub(super) struct Probes {
+pub(super) struct QueueStatements {
     pub first_sqlite: &'static str,
     /// Passes by the footprints in its last parameter.
     pub passing_sqlite: &'static str,
@@ -71,7 +71,7 @@ pub(super) const WINDOW: usize = 64;
 /// `$passed` is the number of SQLite's last parameter.
 macro_rules! probes {
     ($place:literal, $of_repo_sqlite:literal, $of_repo_postgres:literal, $passed:literal) => {
-        Probes {
+        QueueStatements {
             first_sqlite: concat!(
                 "select skill_set, urgency, lsn, thread_id, channel_id, footprint from ready where ",
                 $place,
@@ -119,18 +119,18 @@ macro_rules! probes {
     };
 }
 
-pub(super) static IN_CHANNELS: Probes = probes!("channel_id", "", "", "$3");
+pub(super) static IN_CHANNELS: QueueStatements = probes!("channel_id", "", "", "$3");
 
-pub(super) static IN_POOLS: Probes = probes!("pool", "", "", "$3");
+pub(super) static IN_POOLS: QueueStatements = probes!("pool", "", "", "$3");
 
-pub(super) static OF_REPO_IN_CHANNELS: Probes = probes!(
+pub(super) static OF_REPO_IN_CHANNELS: QueueStatements = probes!(
     "channel_id",
     " and repo_key = $3 and repo_key <> ''",
     " and r.repo_key = $6 and r.repo_key <> ''",
     "$4"
 );
 
-pub(super) static OF_REPO_IN_POOLS: Probes = probes!(
+pub(super) static OF_REPO_IN_POOLS: QueueStatements = probes!(
     "pool",
     " and repo_key = $3 and repo_key <> ''",
     " and r.repo_key = $6 and r.repo_key <> ''",

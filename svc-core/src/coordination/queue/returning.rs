@@ -5,13 +5,13 @@
 //! a claiming operation would find.
 
 use super::heads::NextThread;
-use super::parked::{self, Standing};
+use super::parked::{self, QueuePlace};
 use crate::Result;
-use crate::conversation::places::audience;
+use crate::conversation::visibility::audience;
 use crate::coordination::budget;
 use crate::coordination::obstacles::Obstacle;
 use crate::coordination::rules::is_able;
-use crate::coordination::thread::thread_of_workspace;
+use crate::coordination::thread_row::thread_of_workspace;
 use crate::id::ThreadId;
 use crate::op::Read;
 use crate::store::{FromRow, Row};
@@ -20,15 +20,15 @@ use crate::store::{FromRow, Row};
 ///
 /// Each list is one group, in order, and contributes its first thread that has no conflict. Covers the first
 /// [`LAPSED_MAX`] lapsed claims.
-pub(super) fn once_lapsed_claims_end(
+pub(super) fn threads_to_return(
     cx: &Read<'_>,
-    is_wanted: impl Fn(&Standing) -> bool,
+    is_wanted: impl Fn(&QueuePlace) -> bool,
 ) -> Result<Vec<Vec<NextThread>>> {
     let mut groups = Vec::new();
     let workspace = cx.caller().workspace_id;
-    let lapsed: Vec<Lapsed> = cx.query(LAPSED, &[&workspace, &cx.now(), &LAPSED_MAX])?;
+    let lapsed: Vec<LapsedThread> = cx.query(LAPSED, &[&workspace, &cx.now(), &LAPSED_MAX])?;
     let touch_something = lapsed.iter().any(|lapsed| lapsed.next.footprint != 0);
-    for Lapsed { is_able, is_budgeted, next, standing } in lapsed {
+    for LapsedThread { is_able, is_budgeted, next, standing } in lapsed {
         if is_able && is_wanted(&standing) && !(is_budgeted && fails_by_lapse(cx, next.thread_id)?) {
             groups.push(vec![next]);
         }
@@ -43,16 +43,16 @@ pub(super) fn once_lapsed_claims_end(
 }
 
 /// A thread with a lapsed claim.
-struct Lapsed {
+struct LapsedThread {
     /// Whether it would be in the queue without the claim.
     is_able: bool,
     /// Whether its budget has limits.
     is_budgeted: bool,
     next: NextThread,
-    standing: Standing,
+    standing: QueuePlace,
 }
 
-impl FromRow for Lapsed {
+impl FromRow for LapsedThread {
     fn from_row(row: &mut Row) -> Result<Self> {
         let is_able = row.take()?;
         let is_budgeted = row.take()?;
@@ -69,7 +69,7 @@ impl FromRow for Lapsed {
             is_able,
             is_budgeted,
             next,
-            standing: Standing { pool, channel: channel_id, skill_set, repo_key },
+            standing: QueuePlace { pool, channel: channel_id, skill_set, repo_key },
         })
     }
 }

@@ -2,10 +2,10 @@
 
 use uuid::Uuid;
 
-use super::next::{Checks, QueueFindings, first_free};
+use super::next::{FootprintChecks, QueueFindings, first_free};
 use super::{parked, returning};
 use crate::Result;
-use crate::conversation::places::audience;
+use crate::conversation::visibility::audience;
 use crate::id::{MemberId, ThreadId};
 use crate::log::cache::ONLY;
 use crate::log::event::Subject;
@@ -21,7 +21,7 @@ pub(in crate::coordination) fn supply(cx: &Read<'_>, place: &Subject) -> Result<
         (Some(thread), _, holder) => {
             let ready = cx.one::<(i64,)>(READY_BY_THREAD, &[&thread])?.map_or(0, |(count,)| count);
             let frees = may_free(cx, thread, holder)?;
-            let freed = if frees { once(cx, |found| &mut found.freed, unobstructed)? } else { 0 };
+            let freed = if frees { once(cx, |found| &mut found.freed, count_unobstructed)? } else { 0 };
             let left = once(cx, |found| &mut found.left_by_lapsed, left_by_lapsed)?;
             ready.saturating_add(freed).saturating_add(left).min(SUPPLY_MAX)
         }
@@ -38,13 +38,13 @@ pub(in crate::coordination) fn supply(cx: &Read<'_>, place: &Subject) -> Result<
 fn once(
     cx: &Read<'_>,
     place: fn(&mut QueueFindings) -> &mut Option<i64>,
-    count: fn(&Read<'_>, &mut Checks<'_>) -> Result<i64>,
+    count: fn(&Read<'_>, &mut FootprintChecks<'_>) -> Result<i64>,
 ) -> Result<i64> {
     cx.with_cached(&ONLY, |found: &mut QueueFindings| {
         if let Some(known) = place(found) {
             return Ok(*known);
         }
-        let counted = count(cx, &mut Checks::beginning(&mut found.free))?;
+        let counted = count(cx, &mut FootprintChecks::beginning(&mut found.free))?;
         *place(found) = Some(counted);
         Ok(counted)
     })
@@ -69,7 +69,7 @@ const IS_CLAIMED: &str = "select assignee_id is not null from threads where id =
 ///
 /// The footprint of an ended claim may have been changed since, so all are checked, not only those that
 /// overlap it. If there are too many to check them all, one is assumed to be free.
-fn unobstructed(cx: &Read<'_>, checks: &mut Checks<'_>) -> Result<i64> {
+fn count_unobstructed(cx: &Read<'_>, checks: &mut FootprintChecks<'_>) -> Result<i64> {
     let footprints: Vec<(Uuid, i64)> =
         cx.query(READY_FOOTPRINTS, &[&cx.caller().workspace_id, &SUPPLY_MAX])?;
     let mut count = i64::from(i64::try_from(footprints.len()).is_ok_and(|found| found >= SUPPLY_MAX));
@@ -109,9 +109,9 @@ const READY_FOOTPRINTS: &str = concat!(
 );
 
 /// Counts the threads and groups of threads that lapsed claims will leave to be claimed.
-fn left_by_lapsed(cx: &Read<'_>, checks: &mut Checks<'_>) -> Result<i64> {
+fn left_by_lapsed(cx: &Read<'_>, checks: &mut FootprintChecks<'_>) -> Result<i64> {
     let mut count = 0_i64;
-    for group in returning::once_lapsed_claims_end(cx, |_| true)? {
+    for group in returning::threads_to_return(cx, |_| true)? {
         count = count.saturating_add(i64::from(first_free(cx, group, checks)?.is_some()));
     }
     Ok(count)

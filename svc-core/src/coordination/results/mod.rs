@@ -17,22 +17,22 @@ use super::claims::{ClaimEnd, check_holder, end_claim};
 use super::workers;
 use crate::Result;
 use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
-use crate::conversation::inbox::{self, InboxReason, To};
-use crate::conversation::places::visible;
+use crate::conversation::inbox::{self, InboxReason, Recipients};
+use crate::conversation::visibility::visible;
 use crate::coordination::lifecycle::transition::{self, Action};
-use crate::coordination::thread::{ThreadState, visible_thread};
+use crate::coordination::thread_row::{ThreadState, visible_thread};
 use crate::error::{Code, Error};
 use crate::hash::{hash_text, sha256};
 use crate::id::{LeaseId, MemberId, ThreadId};
-use crate::identity::workspaces::Here;
+use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::JSON_MAX_BYTES;
 use crate::log::bus::EventFilter;
 use crate::log::canonical;
 use crate::log::event::{Event, EventKind};
 use crate::log::replay::Replayed;
 use crate::op::{
-    Answer, DestroyPermit, Effect, Feature, LongPoll, Poll, Read, Records, Sample, Shared, WaitSecs, Write,
-    changing, read, wait,
+    Answer, DestroyPermit, Effect, Feature, LongPoll, Poll, Read, Records, Sample, SharedState, WaitSecs,
+    Write, changing, read, wait,
 };
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::schema::brief;
@@ -241,7 +241,7 @@ impl Answer<SetThreadResult> for NewResult {
         Some(())
     }
 
-    fn again(cx: &Read<'_>, input: &SetThreadResult, (): ()) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, input: &SetThreadResult, (): ()) -> Result<Self> {
         let thread = visible_thread(cx, input.thread_id)?;
         let set = get_thread_result(cx, &GetThreadResult { thread_id: thread.id })?;
         Ok(Self { set, state: input.action.map(|_| thread.state) })
@@ -257,7 +257,7 @@ struct StoredForm {
     bytes: u64,
 }
 
-fn stored_form(input: &SetThreadResult, _: &Shared, _: Time) -> Result<StoredForm> {
+fn stored_form(input: &SetThreadResult, _: &SharedState, _: Time) -> Result<StoredForm> {
     let text = canonical::to_string(&input.result).map_err(|error| error.about("result"))?;
     if text.len() > JSON_MAX_BYTES {
         let length = text.len();
@@ -294,7 +294,7 @@ fn set_thread_result(cx: &mut Write<'_>, input: &SetThreadResult, stored: &Store
     let recorded = cx.emit(thread.place().about(worker), &event)?;
     let lsn = recorded.lsn;
     let awaiting: Vec<MemberId> = thread.owner_id.into_iter().chain(thread.created_by).collect();
-    inbox::notify(cx, &recorded, InboxReason::Result, None, To::Members(&awaiting))?;
+    inbox::notify(cx, &recorded, InboxReason::Result, None, Recipients::Members(&awaiting))?;
     let kind = &input.result_kind;
     cx.save(1, ADD, &[&thread.id, &lsn, &thread.workspace_id, kind, &stored.text, &worker, &now])?;
     workers::add_delegate(cx, thread.id, lsn)?;
@@ -391,7 +391,7 @@ const LATEST: &str = concat!(
 #[schemars(transform = brief(""))]
 struct ListThreadResults {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     /// Only results of exactly this kind.
     result_kind: Option<ResultKind>,
     cursor: Option<Cursor>,
@@ -403,9 +403,9 @@ fn list_thread_results(cx: &Read<'_>, input: &ListThreadResults) -> Result<Page<
     let after = Cursor::after(input.cursor);
     let rows = rows_to_read(input.limit);
     let horizon = cx.horizon(HORIZON, &[&workspace_id], after)?;
-    let sight = cx.caller().sight.params();
+    let visibility = cx.caller().visibility.params();
     let last = horizon.up_to();
-    let params = sight.and(&[&workspace_id, &after, &input.result_kind, &rows, &last]);
+    let params = visibility.and(&[&workspace_id, &after, &input.result_kind, &rows, &last]);
     Ok(Page::within(horizon, cx.rows(LIST, &params)?, input.limit, |result: &ThreadResult| result.lsn))
 }
 

@@ -1,9 +1,9 @@
 //! Gates that wait for a decision and that the caller could accept.
 
-use super::{ApprovalGate, Stored, gate_columns, is_agent};
+use super::{ApprovalGate, StoredGate, gate_columns, is_agent};
 use crate::Result;
 use crate::capability::Capability::ApprovalGrant;
-use crate::conversation::places::visible;
+use crate::conversation::visibility::visible;
 use crate::op::Read;
 
 /// Returns the first gates that the caller could accept now, among the oldest 2000 pending ones.
@@ -17,9 +17,9 @@ pub(in crate::gates) fn awaiting(cx: &Read<'_>, most: i64) -> Result<Vec<Approva
     let now = cx.now();
     let is_agent = is_agent(cx, member)?;
     let last = cx.horizon(PENDING_HORIZON, &[&workspace], 0)?.up_to();
-    let params = caller.sight.params();
+    let params = caller.visibility.params();
     let params = params.and(&[&workspace, &now, &member, &most, &last, &is_agent]);
-    let gates: Vec<Stored> = cx.query(AWAITING, &params)?;
+    let gates: Vec<StoredGate> = cx.query(AWAITING, &params)?;
     gates.into_iter().map(|gate| gate.open(cx)).collect()
 }
 

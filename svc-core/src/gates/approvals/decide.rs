@@ -3,13 +3,13 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::link::{DecisionLink, Link};
-use super::{ApprovalGate, GateState, Stored, is_agent, visible_gate};
+use super::link::{DecisionLink, LinkContent};
+use super::{ApprovalGate, GateState, StoredGate, is_agent, visible_gate};
 use crate::Result;
 use crate::capability::Capability;
-use crate::coordination::thread::visible_thread;
+use crate::coordination::thread_row::visible_thread;
 use crate::error::{Code, Error};
-use crate::gates::judges::Judge;
+use crate::gates::verdict_rules::VerdictAuthor;
 use crate::id::{GateId, MemberId};
 use crate::log::event::Event;
 use crate::log::replay::Replayed;
@@ -67,7 +67,7 @@ impl<I> Answer<I> for ApprovalGate {
         Some(self.id)
     }
 
-    fn again(cx: &Read<'_>, _: &I, id: GateId) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, _: &I, id: GateId) -> Result<Self> {
         visible_gate(cx, id)?.open(cx)
     }
 }
@@ -96,7 +96,7 @@ impl Answer<ApprovalDecide> for Decided {
         Some(self.gate.id)
     }
 
-    fn again(cx: &Read<'_>, _: &ApprovalDecide, id: GateId) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, _: &ApprovalDecide, id: GateId) -> Result<Self> {
         Ok(visible_gate(cx, id)?.open(cx)?.into())
     }
 }
@@ -121,13 +121,15 @@ pub(super) struct ApprovalDecide {
 }
 
 pub(super) fn approval_decide(cx: &mut Write<'_>, input: &ApprovalDecide) -> Result<Decided> {
-    let Stored(gate) = visible_gate(cx, input.gate_id)?;
-    let by = Judge::of(cx.caller())?;
-    let asker =
-        Judge { member: gate.requested_by, actor: gate.requested_actor_id.unwrap_or(gate.requested_by) };
+    let StoredGate(gate) = visible_gate(cx, input.gate_id)?;
+    let by = VerdictAuthor::of(cx.caller())?;
+    let asker = VerdictAuthor {
+        member: gate.requested_by,
+        actor: gate.requested_actor_id.unwrap_or(gate.requested_by),
+    };
     check_may_decide(cx.caller(), by, asker, input.decision)?;
     let state = input.decision.leads_to();
-    let mut gate = Stored(gate).open(cx)?;
+    let mut gate = StoredGate(gate).open(cx)?;
     if gate.state == state {
         return Ok(gate.into());
     }
@@ -159,7 +161,12 @@ const DECIDE: &str = "
     where id = $1 and state = 'pending'";
 
 /// Fails unless the caller may make the decision about a request of `asker`.
-fn check_may_decide(caller: &Caller, by: Judge, asker: Judge, decision: Decision) -> Result<()> {
+fn check_may_decide(
+    caller: &Caller,
+    by: VerdictAuthor,
+    asker: VerdictAuthor,
+    decision: Decision,
+) -> Result<()> {
     let is_asker = by.people().iter().any(|member| asker.people().contains(member));
     if decision != Decision::Accept {
         if is_asker || caller.capabilities.has(Capability::ApprovalGrant) {
@@ -188,7 +195,7 @@ fn check_needs_no_person(cx: &Read<'_>, gate: &ApprovalGate, member: MemberId) -
     } else {
         return Ok(());
     };
-    let link = Link::new(cx, gate.id, member).address(cx)?;
+    let link = LinkContent::new(cx, gate.id, member).address(cx)?;
     Err(Error::new(Code::NeedsPerson, detail).with("link", link))
 }
 
@@ -204,7 +211,7 @@ mod tests {
         use Capability::{ApprovalGrant, ThreadTransition};
         use Decision::{Accept, Cancel, Decline};
         let id = |n: u128| MemberId::from(Uuid::from_u128(n));
-        let judge = |member, actor| Judge { member: id(member), actor: id(actor) };
+        let judge = |member, actor| VerdictAuthor { member: id(member), actor: id(actor) };
         let grants: &[Capability] = &[ThreadTransition, ApprovalGrant];
         let forbidden = Some(Code::Forbidden);
         // The asker is 1, by a token of 2.

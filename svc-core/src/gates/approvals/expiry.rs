@@ -5,15 +5,15 @@
 use uuid::Uuid;
 
 use super::decide::ApprovalDecided;
-use super::{GateState, Stored, gate_columns};
+use super::{GateState, StoredGate, gate_columns};
 use crate::Result;
 use crate::identity::workspaces::is_live;
 use crate::log::event::Subject;
-use crate::op::{Chore, Due, Write};
+use crate::op::{Chore, DueObjects, Write};
 
 /// Returns the chore that expires gates.
 pub(super) fn chore() -> Chore {
-    Due { next: DUE, settle: expire }.chore("approval-gates")
+    DueObjects { next: DUE, settle: expire }.chore("approval-gates")
 }
 
 /// Uses the index of pending gates that expire.
@@ -28,8 +28,8 @@ const DUE: &str = concat!(
 /// Expires those of the given gates of the caller's workspace that are pending and whose time is over.
 fn expire(cx: &mut Write<'_>, gates: &[Uuid]) -> Result<()> {
     for id in gates {
-        let due: Option<Stored> = cx.one(OVER, &[id, &cx.caller().workspace_id, &cx.now()])?;
-        let Some(Stored(gate)) = due else { continue };
+        let due: Option<StoredGate> = cx.one(OVER, &[id, &cx.caller().workspace_id, &cx.now()])?;
+        let Some(StoredGate(gate)) = due else { continue };
         let decided = ApprovalDecided {
             gate_id: gate.id,
             decision: None,

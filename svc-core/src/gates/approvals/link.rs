@@ -22,7 +22,7 @@ const PLACE: &str = "/ui/approvals/";
 
 /// Contents of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Link {
+pub(super) struct LinkContent {
     pub gate: GateId,
     pub workspace: WorkspaceId,
     /// The member that it was handed to.
@@ -39,7 +39,7 @@ pub(super) struct DecisionLink {
     pub expires_at: Time,
 }
 
-impl Link {
+impl LinkContent {
     /// Creates a link to a gate of the caller's workspace, for a member who asks for it now.
     pub fn new(cx: &Read<'_>, gate: GateId, asked_by: MemberId) -> Self {
         let expires_at = cx.now().shifted(APPROVAL_LINK_SECS.saturating_mul(1_000_000));
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn only_what_was_sealed_here_is_a_link() {
-        let link = Link {
+        let link = LinkContent {
             gate: Uuid::from_u128(1).into(),
             workspace: Uuid::from_u128(2).into(),
             asked_by: Uuid::from_u128(3).into(),
@@ -94,13 +94,13 @@ mod tests {
         let sealer = Sealer::new([7; 32], &[], Entropy::System);
         let text = link.seal(&sealer).unwrap();
         let rotated = Sealer::new([8; 32], &[[7; 32]], Entropy::System);
-        assert_eq!(Link::open(&text, &sealer).as_ref(), Some(&link));
-        assert_eq!(Link::open(&text, &rotated).as_ref(), Some(&link));
-        assert_eq!(Link::open(&text, &Sealer::new([8; 32], &[], Entropy::System)), None);
+        assert_eq!(LinkContent::open(&text, &sealer).as_ref(), Some(&link));
+        assert_eq!(LinkContent::open(&text, &rotated).as_ref(), Some(&link));
+        assert_eq!(LinkContent::open(&text, &Sealer::new([8; 32], &[], Entropy::System)), None);
         let short = URL_SAFE_NO_PAD.encode(sealer.seal_for(LABEL, &[0; 55]).unwrap());
         let other = URL_SAFE_NO_PAD.encode(sealer.seal_for("svc.other/1", &[0; 56]).unwrap());
         for wrong in ["", "?", &text[1..], &format!("{text}A"), &short, &other] {
-            assert_eq!(Link::open(wrong, &sealer), None, "{wrong}");
+            assert_eq!(LinkContent::open(wrong, &sealer), None, "{wrong}");
         }
     }
 }

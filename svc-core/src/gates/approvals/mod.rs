@@ -21,23 +21,23 @@ use serde_json::json;
 
 use crate::Result;
 use crate::capability::Capability::{ApprovalGrant, ThreadTransition, WorkspaceRead};
-use crate::conversation::inbox::{self, InboxReason, To};
+use crate::conversation::inbox::{self, InboxReason, Recipients};
 use crate::conversation::messages::{self, SealedPost};
-use crate::conversation::places::{self, visible};
+use crate::conversation::visibility::{self, visible};
 use crate::coordination::lifecycle::transition::CLOSE;
-use crate::coordination::thread::visible_thread;
+use crate::coordination::thread_row::visible_thread;
 use crate::error::{Code, Error};
-use crate::gates::judges::Judge;
+use crate::gates::verdict_rules::VerdictAuthor;
 use crate::id::{ChannelId, GateId, MemberId, MessageId, ThreadId, WorkspaceId};
 use crate::identity::members::{MemberKind, load_member};
 use crate::identity::sessions;
-use crate::identity::workspaces::Here;
+use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::{GATE_EXPIRY_MAX_SECS, GATE_EXPIRY_MIN_SECS, GATES_MAX, QUESTION_MAX, REASON_IDS_MAX};
 use crate::log::event::{Event, EventKind};
 use crate::log::replay::Replayed;
 use crate::op::{
-    Condition, Effect, Feature, KEEP, Maker, Operation, Read, Records, Sample, Shared, Unmet, Write,
-    changing, read, write,
+    Condition, Effect, Feature, KEEP, Operation, Read, Records, Sample, SampleCaller, SharedState,
+    UnmetRequirement, Write, changing, read, write,
 };
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::schema::{brief, default_is};
@@ -62,7 +62,7 @@ pub(crate) fn feature() -> Feature {
                 "request_approval",
                 |w| json!({"thread_id": w.id("gated_thread"), "question": "May the old spooler go?"}),
             )
-            .by(Maker::Agent),
+            .by(SampleCaller::Agent),
         )
         .records(records())
 }
@@ -221,10 +221,10 @@ pub(super) struct ApprovalGate {
 }
 
 /// A gate's row, without its question, and not yet checked for expiry.
-struct Stored(ApprovalGate);
+struct StoredGate(ApprovalGate);
 
 columns! {
-    pub(super) gate_columns: ApprovalGate in Stored as g {
+    pub(super) gate_columns: ApprovalGate in StoredGate as g {
         id,
         workspace_id,
         channel_id,
@@ -245,7 +245,7 @@ columns! {
     make { question: String::new() }
 }
 
-impl Stored {
+impl StoredGate {
     /// Returns the gate as it is now, with its question.
     fn open(self, cx: &Read<'_>) -> Result<ApprovalGate> {
         let words = messages::words(cx, self.0.message_id)?;
@@ -298,7 +298,7 @@ struct SealedQuestion {
     post: SealedPost,
 }
 
-fn seal_question(input: &RequestApproval, shared: &Shared, now: Time) -> Result<SealedQuestion> {
+fn seal_question(input: &RequestApproval, shared: &SharedState, now: Time) -> Result<SealedQuestion> {
     let id = shared.entropy.id(now)?;
     let metadata = json!({"notice": NOTICE, "gate_id": id});
     Ok(SealedQuestion { id, post: messages::seal_post(shared, now, &input.question, &metadata)? })
@@ -310,9 +310,9 @@ fn request_approval(
     sealed: &SealedQuestion,
 ) -> Result<ApprovalGate> {
     let thread = visible_thread(cx, input.thread_id)?;
-    let asker = Judge::of(cx.caller())?;
+    let asker = VerdictAuthor::of(cx.caller())?;
     thread.check_unfinished()?;
-    let place = places::visible_place(cx, thread.id)?;
+    let place = visibility::visible_place(cx, thread.id)?;
     place.check_not_archived()?;
     let (count,): (i64,) = cx.one(COUNT, &[&thread.id])?.unwrap_or_default();
     if count >= GATES_MAX {
@@ -330,7 +330,13 @@ fn request_approval(
     let lsn = recorded.lsn;
     let message_id = messages::post_sealed(cx, &place, Some(asker.member), &sealed.post)?.id;
     let able = sessions::holders(cx, ApprovalGrant)?;
-    inbox::notify(cx, &recorded, InboxReason::ApprovalRequested, Some(message_id), To::Members(&able))?;
+    inbox::notify(
+        cx,
+        &recorded,
+        InboxReason::ApprovalRequested,
+        Some(message_id),
+        Recipients::Members(&able),
+    )?;
     let gate = ApprovalGate {
         id: sealed.id,
         workspace_id: thread.workspace_id,
@@ -383,14 +389,14 @@ fn get_approval_gate(cx: &Read<'_>, input: &GetApprovalGate) -> Result<ApprovalG
 }
 
 /// Loads the gate, if the caller may see its channel.
-fn visible_gate(cx: &Read<'_>, id: GateId) -> Result<Stored> {
-    let found: Option<Stored> = cx.one(BY_ID, &[&id, &cx.caller().workspace_id])?;
+fn visible_gate(cx: &Read<'_>, id: GateId) -> Result<StoredGate> {
+    let found: Option<StoredGate> = cx.one(BY_ID, &[&id, &cx.caller().workspace_id])?;
     let stored = found.ok_or_else(|| Error::not_found("approval gate"))?;
     let hidden = |error: Error| match error.code() {
         Code::NotFound => Error::not_found("approval gate"),
         _ => error,
     };
-    places::visible_channel(cx, stored.0.channel_id).map_err(hidden)?;
+    visibility::visible_channel(cx, stored.0.channel_id).map_err(hidden)?;
     Ok(stored)
 }
 
@@ -406,7 +412,7 @@ const BY_ID: &str =
 #[schemars(transform = brief(""))]
 struct ListApprovalGates {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     /// Only gates of this thread.
     thread_id: Option<ThreadId>,
     /// Only gates in this state.
@@ -420,7 +426,7 @@ fn list_approval_gates(cx: &Read<'_>, input: &ListApprovalGates) -> Result<Page<
     let after = Cursor::after(input.cursor);
     let rows = rows_to_read(input.limit);
     let now = cx.now();
-    let lsn = |gate: &Stored| gate.0.lsn;
+    let lsn = |gate: &StoredGate| gate.0.lsn;
     let page = if let Some(id) = input.thread_id {
         let thread = visible_thread(cx, id)?;
         let found = cx.rows(OF_THREAD, &[&thread.id, &after, &input.state, &now, &rows])?;
@@ -428,8 +434,8 @@ fn list_approval_gates(cx: &Read<'_>, input: &ListApprovalGates) -> Result<Page<
     } else {
         let horizon = cx.horizon(HORIZON, &[&workspace_id], after)?;
         let last = horizon.up_to();
-        let sight = cx.caller().sight.params();
-        let params = sight.and(&[&workspace_id, &after, &input.state, &now, &last, &rows]);
+        let visibility = cx.caller().visibility.params();
+        let params = visibility.and(&[&workspace_id, &after, &input.state, &now, &last, &rows]);
         Page::within(horizon, cx.rows(OF_WORKSPACE, &params)?, input.limit, lsn)
     };
     page.try_fill(|gate: &ApprovalGate| gate.lsn, |gate| gate.open(cx))
@@ -479,14 +485,14 @@ const HORIZON: &str =
     "select lsn from approval_gates where workspace_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
 
 /// Returns the gates that keep a thread from closing.
-fn blocking_gates(cx: &Read<'_>, id: ThreadId) -> Result<Vec<Unmet>> {
+fn blocking_gates(cx: &Read<'_>, id: ThreadId) -> Result<Vec<UnmetRequirement>> {
     let blocking: Vec<(GateId, i64)> = cx.query(BLOCKING, &[&id, &REASON_IDS_MAX])?;
     let detail = match blocking.first() {
         None => return Ok(Vec::new()),
         Some((_, 1)) => "an approval gate was not accepted".to_owned(),
         Some((_, more)) => format!("{more} approval gates were not accepted"),
     };
-    Ok(vec![Unmet { detail, ids: blocking.iter().map(|(gate, _)| gate.to_string()).collect() }])
+    Ok(vec![UnmetRequirement { detail, ids: blocking.iter().map(|(gate, _)| gate.to_string()).collect() }])
 }
 
 const BLOCKING: &str = "
@@ -508,7 +514,7 @@ mod tests {
         let id = Uuid::from_u128;
         let end = Time::from_micros(100);
         let stored = |state, expires_at| {
-            Stored(ApprovalGate {
+            StoredGate(ApprovalGate {
                 id: id(1).into(),
                 workspace_id: id(2).into(),
                 channel_id: id(3).into(),

@@ -4,12 +4,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::link::Link;
+use super::link::LinkContent;
 use super::{ApprovalGate, GateState, visible_gate};
 use crate::Result;
 use crate::capability::Capability::WorkspaceRead;
 use crate::capability::Right;
-use crate::coordination::thread::{Thread, visible_thread};
+use crate::coordination::thread_row::{Thread, visible_thread};
 use crate::error::{Code, Error};
 use crate::identity::members::load_member;
 use crate::op::{Frame, Operation, Read, read};
@@ -54,8 +54,8 @@ fn open_approval_link(cx: &Read<'_>, input: &OpenApprovalLink) -> Result<OpenedA
     let caller = cx.caller();
     caller.check_has(WorkspaceRead)?;
     let none = || Error::not_found("approval link");
-    let link = Link::open(&input.link, cx.sealer());
-    let is_live = |link: &Link| link.workspace == caller.workspace_id && cx.now() < link.expires_at;
+    let link = LinkContent::open(&input.link, cx.sealer());
+    let is_live = |link: &LinkContent| link.workspace == caller.workspace_id && cx.now() < link.expires_at;
     let link = link.filter(is_live).ok_or_else(none)?;
     let hidden = |error: Error| if error.code() == Code::NotFound { none() } else { error };
     let gate = visible_gate(cx, link.gate).map_err(hidden)?.open(cx)?;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Result;
 use crate::coordination::lifecycle::transition::{self, Reason};
-use crate::coordination::thread::visible_thread;
+use crate::coordination::thread_row::visible_thread;
 use crate::error::{Code, Error};
 use crate::id::ThreadId;
 use crate::op::{Answer, Read, Write};
@@ -29,7 +29,7 @@ impl Answer<RequestLandAdvice> for LandAdvice {
         Some(self.thread_id)
     }
 
-    fn again(cx: &Read<'_>, _: &RequestLandAdvice, id: ThreadId) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, _: &RequestLandAdvice, id: ThreadId) -> Result<Self> {
         advice(cx, id)
     }
 }

@@ -14,17 +14,18 @@ use serde_json::{Value, json};
 use crate::Result;
 use crate::capability::Capability::ThreadTransition;
 use crate::coordination::lifecycle::transition::CLOSE;
-use crate::coordination::thread::{Thread, visible_thread};
+use crate::coordination::thread_row::{Thread, visible_thread};
 use crate::error::{Code, Error};
 use crate::gates::commit::CommitHash;
-use crate::gates::judges::{Judge, Judgement, Judges, Objection, check_may_lower};
+use crate::gates::verdict_rules::{EarlierVerdict, Objection, VerdictAuthor, VerdictRules, check_may_lower};
 use crate::id::{MemberId, ThreadId};
 use crate::identity::members::{self, may_act};
 use crate::limits::LAND_POINTER_MAX;
 use crate::log::event::{Event, EventKind};
 use crate::log::replay::Replayed;
 use crate::op::{
-    Answer, Condition, Feature, Read, Records, Sample, Unmet, Write, destructive, idempotent, read, write,
+    Answer, Condition, Feature, Read, Records, Sample, UnmetRequirement, Write, destructive, idempotent,
+    read, write,
 };
 use crate::store::{columns, named_enum};
 use crate::text::Text;
@@ -184,7 +185,7 @@ impl Event for LandGateCleared {
 
 /// A land gate's row.
 #[derive(Clone, Debug, Default)]
-struct Stored {
+struct StoredLandGate {
     required: bool,
     pointer: Option<String>,
     head_sha: Option<CommitHash>,
@@ -198,7 +199,7 @@ struct Stored {
 }
 
 columns! {
-    land_gate_columns: Stored as g {
+    land_gate_columns: StoredLandGate as g {
         required,
         pointer,
         head_sha,
@@ -213,23 +214,23 @@ columns! {
 }
 
 /// Returns the land gate of a thread. Without a row, it requires nothing and has no pointer.
-fn stored(cx: &Read<'_>, thread: ThreadId) -> Result<Stored> {
+fn stored(cx: &Read<'_>, thread: ThreadId) -> Result<StoredLandGate> {
     Ok(cx.one(ONE, &[&thread])?.unwrap_or_default())
 }
 
 const ONE: &str = concat!("select ", land_gate_columns!(), " from land_gates g where g.thread_id = $1");
 
-impl Stored {
+impl StoredLandGate {
     /// Returns the author and the position of the last setting, and the objection at that time.
-    fn judgement(&self) -> Option<Judgement> {
-        let by = Judge { member: self.member_id?, actor: self.actor_id? };
-        Some(Judgement { by, lsn: self.lsn?, objection: self.objection, active: self.active })
+    fn judgement(&self) -> Option<EarlierVerdict> {
+        let by = VerdictAuthor { member: self.member_id?, actor: self.actor_id? };
+        Some(EarlierVerdict { by, lsn: self.lsn?, objection: self.objection, active: self.active })
     }
 
     /// Returns the objection to landing, as an inner value that is `None` if the work may land.
     ///
     /// Returns `None` if the gate has no pointer.
-    fn objection(&self, judges: &Judges) -> Option<Option<Objection>> {
+    fn objection(&self, judges: &VerdictRules) -> Option<Option<Objection>> {
         let judgement = self.judgement()?;
         if self.verdict != Some(LandVerdict::Pass) {
             return Some(Some(Objection::Verdict));
@@ -239,12 +240,12 @@ impl Stored {
 }
 
 /// Returns the judges of a thread's land gate. Only `member` is checked for the skill.
-fn judges(cx: &Read<'_>, thread: &Thread, member: Option<MemberId>) -> Result<Judges> {
+fn judges(cx: &Read<'_>, thread: &Thread, member: Option<MemberId>) -> Result<VerdictRules> {
     let is_qualified = match member {
         Some(member) => members::is_holder(cx, member, members::LAND_GATE)?,
         None => false,
     };
-    Judges::among(cx, thread, member.filter(|_| is_qualified).into_iter().collect())
+    VerdictRules::of_thread(cx, thread, member.filter(|_| is_qualified).into_iter().collect())
 }
 
 /// A thread's land gate.
@@ -278,7 +279,7 @@ struct LandGate {
 }
 
 impl LandGate {
-    fn of(thread: &Thread, stored: Stored, judges: &Judges) -> Self {
+    fn of(thread: &Thread, stored: StoredLandGate, judges: &VerdictRules) -> Self {
         let objection = stored.objection(judges);
         let counts = objection == Some(None);
         let delegate = stored.judgement().and_then(|judgement| judgement.by.delegate());
@@ -306,7 +307,7 @@ impl<I> Answer<I> for LandGate {
         Some(self.thread_id)
     }
 
-    fn again(cx: &Read<'_>, _: &I, thread_id: ThreadId) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, _: &I, thread_id: ThreadId) -> Result<Self> {
         get_land_gate(cx, &GetLandGate { thread_id })
     }
 }
@@ -336,11 +337,11 @@ struct SetLandGate {
 
 fn set_land_gate(cx: &mut Write<'_>, input: &SetLandGate) -> Result<LandGate> {
     let thread = visible_thread(cx, input.thread_id)?;
-    let by = Judge::of(cx.caller())?;
+    let by = VerdictAuthor::of(cx.caller())?;
     thread.check_unfinished()?;
     let judges = judges(cx, &thread, Some(by.member))?;
     let before = stored(cx, thread.id)?;
-    let mut after = Stored {
+    let mut after = StoredLandGate {
         required: before.required,
         pointer: Some(input.pointer.to_string()),
         head_sha: Some(input.head_sha.clone()),
@@ -384,8 +385,8 @@ fn set_land_gate(cx: &mut Write<'_>, input: &SetLandGate) -> Result<LandGate> {
 }
 
 /// Returns whether setting the gate again would change nothing: same values, same people, same objection.
-fn is_same(before: &Stored, after: &Stored, judges: &Judges) -> bool {
-    let said = |gate: &Stored| (gate.pointer.clone(), gate.head_sha.clone(), gate.verdict);
+fn is_same(before: &StoredLandGate, after: &StoredLandGate, judges: &VerdictRules) -> bool {
+    let said = |gate: &StoredLandGate| (gate.pointer.clone(), gate.head_sha.clone(), gate.verdict);
     said(before) == said(after)
         && (before.member_id, before.actor_id) == (after.member_id, after.actor_id)
         && before.objection(judges) == after.objection(judges)
@@ -433,7 +434,7 @@ fn require_land_gate(cx: &mut Write<'_>, input: &RequireLandGate) -> Result<Land
         cx.execute(1, REQUIRE, &[&thread.id])?;
     }
     let judges = judges(cx, &thread, gate.member_id)?;
-    Ok(LandGate::of(&thread, Stored { required: true, ..gate }, &judges))
+    Ok(LandGate::of(&thread, StoredLandGate { required: true, ..gate }, &judges))
 }
 
 const REQUIRE: &str = "
@@ -464,13 +465,13 @@ fn clear_land_gate(cx: &mut Write<'_>, input: &ClearLandGate) -> Result<LandGate
     cx.emit(thread.place(), &LandGateCleared {})?;
     cx.execute(1, CLEAR, &[&thread.id])?;
     let judges = judges(cx, &thread, gate.member_id)?;
-    Ok(LandGate::of(&thread, Stored { required: false, ..gate }, &judges))
+    Ok(LandGate::of(&thread, StoredLandGate { required: false, ..gate }, &judges))
 }
 
 const CLEAR: &str = "update land_gates set required = false where thread_id = $1";
 
 /// Returns the missing pass of a thread that requires its land gate, which keeps it from closing.
-fn missing_pass(cx: &Read<'_>, id: ThreadId) -> Result<Vec<Unmet>> {
+fn missing_pass(cx: &Read<'_>, id: ThreadId) -> Result<Vec<UnmetRequirement>> {
     let gate = stored(cx, id)?;
     if !gate.required {
         return Ok(Vec::new());
@@ -482,5 +483,5 @@ fn missing_pass(cx: &Read<'_>, id: ThreadId) -> Result<Vec<Unmet>> {
         Some(Some(objection)) => format!("the pass of the land gate does not count ({})", objection.name()),
         None => "the land gate points at nothing".to_owned(),
     };
-    Ok(vec![Unmet { detail, ids: Vec::new() }])
+    Ok(vec![UnmetRequirement { detail, ids: Vec::new() }])
 }

@@ -7,11 +7,11 @@ use uuid::Uuid;
 use super::{Relation, is_kept, relation_columns, unresolved};
 use crate::Result;
 use crate::conversation::messages::{self, not_pruned};
-use crate::conversation::places::visible;
+use crate::conversation::visibility::visible;
 use crate::coordination::workers::worked_on;
 use crate::id::MessageId;
 use crate::op::Read;
-use crate::page::{Cursor, Horizon, Limit, Page, rows_to_read};
+use crate::page::{Cursor, Limit, Page, ScanHorizon, rows_to_read};
 use crate::schema::brief;
 
 /// Returns the relations of a message to others and of others to it, in the order in which they were made.
@@ -39,9 +39,9 @@ pub(super) fn list_message_relations(
     let horizon = cx.horizon(HORIZON, &[&message], lsn.saturating_sub(1))?;
     let last = horizon.up_to();
     let rows = rows_to_read(input.limit);
-    let sight = cx.caller().sight.params();
-    let found = cx.rows(LIST, &sight.and(&[&message, &lsn, &id, &last, &rows]))?;
-    let horizon = Horizon(horizon.0.map(|lsn| (lsn, Uuid::max())));
+    let visibility = cx.caller().visibility.params();
+    let found = cx.rows(LIST, &visibility.and(&[&message, &lsn, &id, &last, &rows]))?;
+    let horizon = ScanHorizon(horizon.0.map(|lsn| (lsn, Uuid::max())));
     Ok(Page::within(horizon, found, input.limit, |relation: &Relation| (relation.lsn, relation.id.uuid())))
 }
 

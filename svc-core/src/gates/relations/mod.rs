@@ -17,13 +17,13 @@ use serde_json::json;
 
 use crate::Result;
 use crate::capability::Capability::{MessagePost, ThreadTransition, WorkspaceRead};
-use crate::conversation::inbox::{self, InboxReason, To};
+use crate::conversation::inbox::{self, InboxReason, Recipients};
 use crate::conversation::messages::{self, MessagePlace, not_pruned};
-use crate::conversation::places::{ChannelPlace, check_not_archived, visible_channel};
+use crate::conversation::visibility::{ChannelPlace, check_not_archived, visible_channel};
 use crate::coordination::lifecycle::transition::CLOSE;
 use crate::coordination::workers::worked_on;
 use crate::error::{Code, Error};
-use crate::gates::judges::Judge;
+use crate::gates::verdict_rules::VerdictAuthor;
 use crate::id::{ChannelId, MemberId, MessageId, RelationId, ThreadId};
 use crate::limits::{REFUTATIONS_MAX, RELATIONS_OF_MESSAGE_MAX};
 use crate::log::event::{Event, EventKind, Subject};
@@ -290,7 +290,7 @@ struct RelateMessage {
 fn relate_message(cx: &mut Write<'_>, input: &RelateMessage) -> Result<Relation> {
     let from = messages::located(cx, input.message_id)?;
     let to = messages::located(cx, input.target_message_id)?;
-    let by = Judge::of(cx.caller())?;
+    let by = VerdictAuthor::of(cx.caller())?;
     if from.author_id != Some(by.member) {
         return Err(Error::forbidden("only the author of a message relates it to another"));
     }
@@ -300,7 +300,7 @@ fn relate_message(cx: &mut Write<'_>, input: &RelateMessage) -> Result<Relation>
     if let Some(found) = cx.one(EDGE, &[&from.id, &to.id, &input.kind])? {
         return Ok(found);
     }
-    let ends = Ends::of(cx, from.channel_id, to.channel_id)?;
+    let ends = RelationChannels::of(cx, from.channel_id, to.channel_id)?;
     check_may_be_related(cx, &from, &to, &ends, input.kind)?;
     let relation = Relation {
         id: cx.new_id()?,
@@ -338,7 +338,7 @@ fn relate_message(cx: &mut Write<'_>, input: &RelateMessage) -> Result<Relation>
         _ => None,
     };
     if let (Some(reason), Some(author)) = (reason, to.author_id) {
-        inbox::notify(cx, &recorded, reason, Some(from.id), To::Members(&[author]))?;
+        inbox::notify(cx, &recorded, reason, Some(from.id), Recipients::Members(&[author]))?;
     }
     Ok(relation)
 }
@@ -363,7 +363,7 @@ fn check_may_be_related(
     cx: &Read<'_>,
     from: &MessagePlace,
     to: &MessagePlace,
-    ends: &Ends,
+    ends: &RelationChannels,
     kind: RelationKind,
 ) -> Result<()> {
     if from.withdrawn || to.withdrawn {
@@ -397,12 +397,12 @@ const COUNT_FROM: &str = "select count(*) from relations where from_id = $1 and 
 const COUNT_REFUTING: &str = "select count(*) from relations where to_thread_id = $1 and kind = 'refutes'";
 
 /// The channels of the two messages of a relation, both of which the caller sees.
-struct Ends {
+struct RelationChannels {
     from: ChannelPlace,
     to: ChannelPlace,
 }
 
-impl Ends {
+impl RelationChannels {
     fn of(cx: &Read<'_>, from: ChannelId, to: ChannelId) -> Result<Self> {
         Ok(Self { from: visible_channel(cx, from)?, to: visible_channel(cx, to)? })
     }
@@ -428,10 +428,10 @@ impl Ends {
 }
 
 /// Loads the relation, if the caller sees both of its messages.
-fn visible_relation(cx: &Read<'_>, id: RelationId) -> Result<(Relation, Ends)> {
+fn visible_relation(cx: &Read<'_>, id: RelationId) -> Result<(Relation, RelationChannels)> {
     let found: Option<Relation> = cx.one(BY_ID, &[&id, &cx.caller().workspace_id])?;
     let relation = found.ok_or_else(|| Error::not_found("relation"))?;
-    let ends = Ends::of(cx, relation.from_channel_id, relation.to_channel_id);
+    let ends = RelationChannels::of(cx, relation.from_channel_id, relation.to_channel_id);
     let ends = ends.map_err(|error| match error.code() {
         Code::NotFound => Error::not_found("relation"),
         _ => error,
@@ -474,7 +474,7 @@ mod tests {
             (channel(1, true), channel(2, false), false, true),
             (channel(1, true), channel(2, true), false, false),
         ] {
-            let ends = Ends { from, to };
+            let ends = RelationChannels { from, to };
             assert_eq!(ends.source_is_seen_with_target(), in_target);
             assert_eq!(ends.shown(target).is_some(), shown);
         }

@@ -6,16 +6,16 @@ use serde::{Deserialize, Serialize};
 use super::{Relation, RelationKind, is_kept, unresolved, visible_relation};
 use crate::Result;
 use crate::conversation::messages::not_pruned;
-use crate::coordination::thread::visible_thread;
+use crate::coordination::thread_row::visible_thread;
 use crate::coordination::workers::{self, worked_on};
 use crate::error::Error;
-use crate::gates::judges::Judge;
+use crate::gates::verdict_rules::VerdictAuthor;
 use crate::id::{MemberId, MessageId, RelationId, ThreadId};
 use crate::identity::members;
 use crate::limits::REASON_IDS_MAX;
 use crate::log::event::Event;
 use crate::log::replay::Replayed;
-use crate::op::{Answer, Read, Unmet, Write};
+use crate::op::{Answer, Read, UnmetRequirement, Write};
 
 /// A refutation was resolved: it no longer keeps the thread of its target from closing.
 #[derive(Serialize, JsonSchema)]
@@ -57,7 +57,7 @@ pub(super) struct ResolveRelation {
 
 pub(super) fn resolve_relation(cx: &mut Write<'_>, input: &ResolveRelation) -> Result<Relation> {
     let (relation, ends) = visible_relation(cx, input.relation_id)?;
-    let by = Judge::of(cx.caller())?;
+    let by = VerdictAuthor::of(cx.caller())?;
     check_may_resolve(cx, &relation, by)?;
     if relation.kind != RelationKind::Refutes {
         return Err(Error::wrong_state("only a refutation is resolved"));
@@ -95,13 +95,13 @@ impl<I> Answer<I> for Relation {
         Some(self.id)
     }
 
-    fn again(cx: &Read<'_>, _: &I, id: RelationId) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, _: &I, id: RelationId) -> Result<Self> {
         visible_relation(cx, id).map(|(relation, _)| relation)
     }
 }
 
 /// Fails unless the caller made the relation, or is a reviewer by skill who has not worked on the thread.
-fn check_may_resolve(cx: &Read<'_>, relation: &Relation, by: Judge) -> Result<()> {
+fn check_may_resolve(cx: &Read<'_>, relation: &Relation, by: VerdictAuthor) -> Result<()> {
     let workers = workers::of(cx, relation.to_thread_id)?;
     let by_worker = by.delegate().is_some_and(|delegate| workers.contains(&delegate));
     if relation.made_by == Some(by.member) && !by_worker {
@@ -117,14 +117,14 @@ fn check_may_resolve(cx: &Read<'_>, relation: &Relation, by: Judge) -> Result<()
 }
 
 /// Returns the open refutations of a thread's messages, which keep the thread from closing.
-pub(super) fn open_refutations(cx: &Read<'_>, id: ThreadId) -> Result<Vec<Unmet>> {
+pub(super) fn open_refutations(cx: &Read<'_>, id: ThreadId) -> Result<Vec<UnmetRequirement>> {
     let found: Vec<(RelationId, i64)> = cx.query(OPEN, &[&id, &REASON_IDS_MAX])?;
     let detail = match found.first() {
         None => return Ok(Vec::new()),
         Some((_, 1)) => "a refutation of one of its messages is not resolved".to_owned(),
         Some((_, count)) => format!("{count} refutations of its messages are not resolved"),
     };
-    Ok(vec![Unmet { detail, ids: found.iter().map(|(id, _)| id.to_string()).collect() }])
+    Ok(vec![UnmetRequirement { detail, ids: found.iter().map(|(id, _)| id.to_string()).collect() }])
 }
 
 /// Uses the index of refutations, whose number is limited per thread.

@@ -1,14 +1,14 @@
 //! Pending reviews: threads for which the caller's approval would count and that lack its verdict.
 //!
-//! The statement applies to many threads the rules that [`judges`](crate::gates::judges) and
+//! The statement applies to many threads the rules that [`verdict_rules`](crate::gates::verdict_rules) and
 //! [`verdicts`](super::verdicts) apply to one, and a test compares the two.
 
 use crate::Result;
 use crate::capability::Capability::ThreadTransition;
-use crate::conversation::places::visible;
-use crate::coordination::thread::{self, Thread, thread_select};
+use crate::conversation::visibility::visible;
+use crate::coordination::thread_row::{self, Thread, thread_select};
 use crate::coordination::workers::worked_on;
-use crate::gates::judges::Judge;
+use crate::gates::verdict_rules::VerdictAuthor;
 use crate::identity::members::{self, has_skill, may_act};
 use crate::limits::AWAITED_SCAN_MAX;
 use crate::op::Read;
@@ -21,11 +21,11 @@ pub(crate) fn awaiting(cx: &Read<'_>, most: i64) -> Result<Vec<Thread>> {
     if !caller.is_member() || !caller.capabilities.has(ThreadTransition) || caller.frozen {
         return Ok(Vec::new());
     }
-    let (workspace, Judge { member, actor }) = (caller.workspace_id, Judge::of(caller)?);
+    let (workspace, VerdictAuthor { member, actor }) = (caller.workspace_id, VerdictAuthor::of(caller)?);
     let last = cx.horizon_within(HORIZON, &[&workspace], 0, AWAITED_SCAN_MAX)?.up_to();
-    let params = caller.sight.params();
+    let params = caller.visibility.params();
     let params = params.and(&[&workspace, &member, &actor, &members::REVIEW, &last, &most]);
-    thread::select_first(cx, AWAITING, &params)
+    thread_row::select_first(cx, AWAITING, &params)
 }
 
 /// The condition that member `$member` is asked to review the thread of row `t`.

@@ -7,16 +7,16 @@ use serde::{Deserialize, Serialize};
 
 use super::verdicts;
 use crate::Result;
-use crate::coordination::thread::{Thread, visible_thread};
+use crate::coordination::thread_row::{Thread, visible_thread};
 use crate::coordination::workers::{self, worked_on};
 use crate::error::Error;
-use crate::gates::judges::Judge;
+use crate::gates::verdict_rules::VerdictAuthor;
 use crate::id::{FindingId, MemberId, ReviewId, ThreadId};
 use crate::identity::members;
 use crate::limits::{PAGE_SCAN_MAX, REASON_IDS_MAX};
 use crate::log::event::Event;
 use crate::log::replay::Replayed;
-use crate::op::{Answer, Read, Unmet, Write};
+use crate::op::{Answer, Read, UnmetRequirement, Write};
 use crate::store::{columns, named_enum};
 use crate::time::Time;
 
@@ -105,7 +105,7 @@ columns! {
 }
 
 /// Findings of reviews, without their text.
-pub(super) struct OfReviews {
+pub(super) struct ReviewFindings {
     /// The findings of each review, in order.
     pub of_each: HashMap<ReviewId, Vec<Finding>>,
     /// The first review whose findings may not all have been read.
@@ -113,7 +113,7 @@ pub(super) struct OfReviews {
 }
 
 /// Returns the findings of a thread's reviews after one position and up to another, within a page's limits.
-pub(super) fn of_reviews(cx: &Read<'_>, thread: ThreadId, after: i64, last: i64) -> Result<OfReviews> {
+pub(super) fn of_reviews(cx: &Read<'_>, thread: ThreadId, after: i64, last: i64) -> Result<ReviewFindings> {
     let rows: Vec<Finding> = cx.query(OF_REVIEWS, &[&thread, &after, &last, &PAGE_SCAN_MAX])?;
     let is_cut = i64::try_from(rows.len()).is_ok_and(|count| count >= PAGE_SCAN_MAX);
     let cut = rows.last().filter(|_| is_cut).map(|finding| finding.review_id);
@@ -121,7 +121,7 @@ pub(super) fn of_reviews(cx: &Read<'_>, thread: ThreadId, after: i64, last: i64)
     for finding in rows {
         of_each.entry(finding.review_id).or_default().push(finding);
     }
-    Ok(OfReviews { of_each, cut })
+    Ok(ReviewFindings { of_each, cut })
 }
 
 const OF_REVIEWS: &str = concat!(
@@ -174,7 +174,7 @@ pub(super) struct ResolvedFinding {
 pub(super) fn resolve_finding(cx: &mut Write<'_>, input: &ResolveFinding) -> Result<ResolvedFinding> {
     let (thread, finding) = visible_finding(cx, input.thread_id, input.finding_id)?;
     let author = verdicts::author(cx, finding.review_id)?;
-    let resolver = Judge::of(cx.caller())?;
+    let resolver = VerdictAuthor::of(cx.caller())?;
     let workers = workers::of(cx, thread.id)?;
     check_may_resolve(cx, &workers, author, resolver)?;
     thread.check_not_archived()?;
@@ -241,7 +241,7 @@ impl Answer<ResolveFinding> for ResolvedFinding {
         Some(self.id)
     }
 
-    fn again(cx: &Read<'_>, input: &ResolveFinding, id: FindingId) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, input: &ResolveFinding, id: FindingId) -> Result<Self> {
         let (_, finding) = visible_finding(cx, input.thread_id, id)?;
         let resolution = finding.resolution.unwrap_or(input.resolution);
         Ok(Self::of(finding, resolution))
@@ -256,8 +256,8 @@ const RESOLVE: &str = "
 fn check_may_resolve(
     cx: &Read<'_>,
     workers: &BTreeSet<MemberId>,
-    author: Judge,
-    resolver: Judge,
+    author: VerdictAuthor,
+    resolver: VerdictAuthor,
 ) -> Result<()> {
     let people = resolver.people();
     if people.iter().any(|member| workers.contains(member)) {
@@ -271,7 +271,7 @@ fn check_may_resolve(
 }
 
 /// Returns the unresolved critical findings of a thread, which keep it from closing.
-pub(super) fn blocking_findings(cx: &Read<'_>, id: ThreadId) -> Result<Vec<Unmet>> {
+pub(super) fn blocking_findings(cx: &Read<'_>, id: ThreadId) -> Result<Vec<UnmetRequirement>> {
     let (count, ids) = blocking(cx, id)?;
     let detail = match count {
         0 => return Ok(Vec::new()),
@@ -279,7 +279,7 @@ pub(super) fn blocking_findings(cx: &Read<'_>, id: ThreadId) -> Result<Vec<Unmet
         BLOCKING_MAX.. => format!("at least {BLOCKING_MAX} critical findings are not resolved"),
         more => format!("{more} critical findings are not resolved"),
     };
-    Ok(vec![Unmet { detail, ids: ids.iter().map(ToString::to_string).collect() }])
+    Ok(vec![UnmetRequirement { detail, ids: ids.iter().map(ToString::to_string).collect() }])
 }
 
 /// Returns the number of unresolved critical findings of a thread, up to [`BLOCKING_MAX`], and the first of

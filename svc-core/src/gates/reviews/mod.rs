@@ -1,13 +1,14 @@
 //! Reviews: judgements of others about the work in a thread, and the approvals that its close requires.
 //!
-//! Anyone who sees a thread may review it; [`judges`](super::judges) decides which approvals count. A verdict
-//! stays on record. The text of a review and of its findings is one sealed message of the thread by the
-//! reviewer, which can be withdrawn. An unresolved critical finding prevents the close whatever the verdict.
+//! Anyone who sees a thread may review it; [`verdict_rules`](super::verdict_rules) decides which approvals
+//! count. A verdict stays on record. The text of a review and of its findings is one sealed message of the
+//! thread by the reviewer, which can be withdrawn. An unresolved critical finding prevents the close whatever
+//! the verdict.
 
 mod requirement;
 mod verdicts;
 mod findings;
-mod words;
+mod review_text;
 mod submit;
 mod status;
 mod awaiting;

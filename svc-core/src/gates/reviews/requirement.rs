@@ -8,11 +8,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Result;
-use crate::conversation::inbox::{self, InboxReason, To};
-use crate::conversation::places;
-use crate::coordination::thread::visible_thread;
+use crate::conversation::inbox::{self, InboxReason, Recipients};
+use crate::conversation::visibility;
+use crate::coordination::thread_row::visible_thread;
 use crate::error::Error;
-use crate::gates::judges::check_may_lower;
+use crate::gates::verdict_rules::check_may_lower;
 use crate::id::{MemberId, ThreadId};
 use crate::identity::members;
 use crate::limits::{APPROVALS_MAX, REVIEWERS_MAX};
@@ -88,7 +88,7 @@ impl<I> Answer<I> for ReviewRequirement {
         Some(self.thread_id)
     }
 
-    fn again(cx: &Read<'_>, _: &I, thread_id: ThreadId) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, _: &I, thread_id: ThreadId) -> Result<Self> {
         get_review_requirement(cx, &GetReviewRequirement { thread_id })
     }
 }
@@ -196,7 +196,7 @@ pub(super) fn add_reviewer(cx: &mut Write<'_>, input: &AddReviewer) -> Result<Re
     }
     // A worker who could choose the approvers could approve its own work.
     check_may_lower(cx, &thread)?;
-    if !places::channel_visible_to(cx, thread.channel_id, member_id)? {
+    if !visibility::channel_visible_to(cx, thread.channel_id, member_id)? {
         return Err(Error::wrong_state(
             "the member may not see the thread's channel: add the member to it first",
         ));
@@ -206,7 +206,7 @@ pub(super) fn add_reviewer(cx: &mut Write<'_>, input: &AddReviewer) -> Result<Re
         return Err(Error::wrong_state(format!("a thread has at most {REVIEWERS_MAX} listed reviewers")));
     }
     let recorded = cx.emit(thread.place().about(member_id), &ReviewerAdded { member_id })?;
-    inbox::notify(cx, &recorded, InboxReason::ReviewRequested, None, To::Members(&[member_id]))?;
+    inbox::notify(cx, &recorded, InboxReason::ReviewRequested, None, Recipients::Members(&[member_id]))?;
     let thread_id = thread.id;
     let added_by = cx.caller().member;
     let added_at = recorded.at;
@@ -223,7 +223,7 @@ impl<I> Answer<I> for Reviewer {
         Some((self.thread_id, self.member_id, self.lsn))
     }
 
-    fn again(cx: &Read<'_>, _: &I, (thread, member, lsn): Self::Kept) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, _: &I, (thread, member, lsn): Self::Kept) -> Result<Self> {
         let found: Option<Self> = cx.one(ONE, &[&visible_thread(cx, thread)?.id, &member])?;
         found.filter(|listed| listed.lsn == lsn).ok_or_else(|| Error::not_found("reviewer"))
     }

@@ -5,16 +5,16 @@ use serde::{Deserialize, Serialize};
 
 use super::findings::{self, Finding};
 use super::requirement::required_approvals;
+use super::review_text;
 use super::submit::{Review, SubmitReview};
-use super::verdicts::{self, Given, Verdict, given_columns};
-use super::words;
+use super::verdicts::{self, ReviewRow, Verdict, given_columns};
 use crate::Result;
 use crate::conversation::messages;
-use crate::coordination::thread::visible_thread;
+use crate::coordination::thread_row::visible_thread;
 use crate::error::Error;
-use crate::gates::judges::Objection;
+use crate::gates::verdict_rules::Objection;
 use crate::id::{FindingId, MemberId, ReviewId, ThreadId};
-use crate::op::{Answer, Read, Unmet};
+use crate::op::{Answer, Read, UnmetRequirement};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::time::Time;
 
@@ -36,7 +36,7 @@ pub(super) fn list_reviews(cx: &Read<'_>, input: &ListReviews) -> Result<Page<Re
     let after = Cursor::after(input.cursor);
     let rows = rows_to_read(input.limit);
     let given = cx.rows(OLDEST_FIRST, &[&thread.id, &after, &rows])?;
-    let mut page = Page::of(given, input.limit, |given: &Given| given.lsn);
+    let mut page = Page::of(given, input.limit, |given: &ReviewRow| given.lsn);
     let last = page.items().last().map_or(after, |given| given.lsn);
     let mut findings = findings::of_reviews(cx, thread.id, after, last)?;
     if let Some(cut) = findings.cut {
@@ -59,9 +59,9 @@ const OLDEST_FIRST: &str = concat!(
 );
 
 /// Returns a review with its findings and text.
-fn open(cx: &Read<'_>, given: Given, mut findings: Vec<Finding>) -> Result<Review> {
+fn open(cx: &Read<'_>, given: ReviewRow, mut findings: Vec<Finding>) -> Result<Review> {
     let words = messages::words(cx, given.message_id)?;
-    let body = words.map(|(text, metadata)| words::split(&text, &metadata, &mut findings));
+    let body = words.map(|(text, metadata)| review_text::split(&text, &metadata, &mut findings));
     Ok(Review::of(given, body.unwrap_or_default(), findings))
 }
 
@@ -72,9 +72,9 @@ impl Answer<SubmitReview> for Review {
         Some((self.thread_id, self.id))
     }
 
-    fn again(cx: &Read<'_>, _: &SubmitReview, (thread, id): (ThreadId, ReviewId)) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, _: &SubmitReview, (thread, id): (ThreadId, ReviewId)) -> Result<Self> {
         let thread = visible_thread(cx, thread)?;
-        let found: Option<Given> = cx.one(ONE, &[&id, &thread.id])?;
+        let found: Option<ReviewRow> = cx.one(ONE, &[&id, &thread.id])?;
         let given = found.ok_or_else(|| Error::not_found("review"))?;
         let mut findings = findings::of_reviews(cx, thread.id, given.lsn.saturating_sub(1), given.lsn)?;
         let of_review = findings.of_each.remove(&given.id).unwrap_or_default();
@@ -161,7 +161,7 @@ pub(super) fn get_review_status(cx: &Read<'_>, input: &GetReviewStatus) -> Resul
 }
 
 impl WeighedReview {
-    fn of((given, why_not): (Given, Option<Objection>)) -> Self {
+    fn of((given, why_not): (ReviewRow, Option<Objection>)) -> Self {
         Self {
             review_id: given.id,
             member_id: given.member_id,
@@ -176,7 +176,7 @@ impl WeighedReview {
 }
 
 /// Returns the approvals that a thread lacks, which keep it from closing.
-pub(super) fn missing_approvals(cx: &Read<'_>, id: ThreadId) -> Result<Vec<Unmet>> {
+pub(super) fn missing_approvals(cx: &Read<'_>, id: ThreadId) -> Result<Vec<UnmetRequirement>> {
     let required = required_approvals(cx, id)?;
     if required == 0 {
         return Ok(Vec::new());
@@ -189,5 +189,5 @@ pub(super) fn missing_approvals(cx: &Read<'_>, id: ThreadId) -> Result<Vec<Unmet
     let noun = if required == 1 { "approval" } else { "approvals" };
     let verb = if approvals == 1 { "counts" } else { "count" };
     let detail = format!("the thread requires {required} {noun}, and {approvals} {verb}");
-    Ok(vec![Unmet { detail, ids: counting.iter().map(ToString::to_string).collect() }])
+    Ok(vec![UnmetRequirement { detail, ids: counting.iter().map(ToString::to_string).collect() }])
 }

@@ -7,20 +7,20 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::findings::{Finding, Severity};
-use super::verdicts::{self, Given, Verdict};
-use super::words::{self, Part};
+use super::review_text::{self, FindingText};
+use super::verdicts::{self, ReviewRow, Verdict};
 use crate::Result;
 use crate::conversation::messages::{self, SealedPost};
-use crate::conversation::places;
-use crate::coordination::thread::visible_thread;
+use crate::conversation::visibility;
+use crate::coordination::thread_row::visible_thread;
 use crate::error::Error;
 use crate::gates::commit::CommitHash;
-use crate::gates::judges::{Judge, Objection};
+use crate::gates::verdict_rules::{Objection, VerdictAuthor};
 use crate::id::{FindingId, MemberId, MessageId, ReviewId, ThreadId};
 use crate::limits::{FINDING_MAX, FINDING_PATH_MAX, FINDINGS_MAX, LINE_MAX, REVIEW_MAX, REVIEWS_MAX};
 use crate::log::event::Event;
 use crate::log::replay::Replayed;
-use crate::op::{Shared, Write};
+use crate::op::{SharedState, Write};
 use crate::schema::default_is;
 use crate::store::new_row;
 use crate::text::{Count, Items, Prose, Text};
@@ -112,7 +112,7 @@ pub(super) struct Review {
 }
 
 impl Review {
-    pub fn of(given: Given, body: String, findings: Vec<Finding>) -> Self {
+    pub fn of(given: ReviewRow, body: String, findings: Vec<Finding>) -> Self {
         Self {
             id: given.id,
             thread_id: given.thread_id,
@@ -180,11 +180,11 @@ pub(super) struct SealedReview {
     post: SealedPost,
 }
 
-pub(super) fn seal_review(input: &SubmitReview, shared: &Shared, now: Time) -> Result<SealedReview> {
+pub(super) fn seal_review(input: &SubmitReview, shared: &SharedState, now: Time) -> Result<SealedReview> {
     let id = shared.entropy.id(now)?;
     let findings = input.findings.iter().map(|_| shared.entropy.id(now)).collect::<Result<_>>()?;
-    let parts: Vec<Part<'_>> = input.findings.iter().map(NewFinding::part).collect();
-    let (text, metadata) = words::compose(id, input.verdict, own_words(input), &parts);
+    let parts: Vec<FindingText<'_>> = input.findings.iter().map(NewFinding::part).collect();
+    let (text, metadata) = review_text::compose(id, input.verdict, own_words(input), &parts);
     Ok(SealedReview { id, findings, post: messages::seal_post(shared, now, &text, &metadata)? })
 }
 
@@ -193,8 +193,8 @@ fn own_words(input: &SubmitReview) -> &str {
 }
 
 impl NewFinding {
-    fn part(&self) -> Part<'_> {
-        Part {
+    fn part(&self) -> FindingText<'_> {
+        FindingText {
             severity: self.severity,
             path: self.path.as_deref(),
             line: self.line.map(Count::get),
@@ -225,9 +225,9 @@ pub(super) fn submit_review(
     sealed: &SealedReview,
 ) -> Result<Review> {
     let thread = visible_thread(cx, input.thread_id)?;
-    let judge = Judge::of(cx.caller())?;
+    let judge = VerdictAuthor::of(cx.caller())?;
     thread.check_unfinished()?;
-    let place = places::visible_place(cx, thread.id)?;
+    let place = visibility::visible_place(cx, thread.id)?;
     place.check_not_archived()?;
     let (count,): (i64,) = cx.one(COUNT, &[&thread.id, &judge.member, &REVIEWS_MAX])?.unwrap_or_default();
     if count >= REVIEWS_MAX {
@@ -248,7 +248,7 @@ pub(super) fn submit_review(
     let recorded = cx.emit(thread.place().about(judge.member), &submitted)?;
     let lsn = recorded.lsn;
     let message_id = messages::post_sealed(cx, &place, Some(judge.member), &sealed.post)?.id;
-    let given = Given {
+    let given = ReviewRow {
         id: sealed.id,
         thread_id: thread.id,
         member_id: judge.member,

@@ -7,10 +7,10 @@ use std::cmp::Reverse;
 
 use super::requirement::qualified;
 use crate::Result;
-use crate::coordination::thread::Thread;
+use crate::coordination::thread_row::Thread;
 use crate::error::Error;
 use crate::gates::commit::CommitHash;
-use crate::gates::judges::{Judge, Judgement, Judges, Objection};
+use crate::gates::verdict_rules::{EarlierVerdict, Objection, VerdictAuthor, VerdictRules};
 use crate::id::{MemberId, MessageId, ReviewId, ThreadId};
 use crate::limits::REVIEWS_WEIGHED_MAX;
 use crate::log::replay::Replayed;
@@ -26,7 +26,7 @@ named_enum! {
 
 /// A review's row: its verdict, without its text and findings.
 #[derive(Clone, Debug)]
-pub(super) struct Given {
+pub(super) struct ReviewRow {
     pub id: ReviewId,
     pub thread_id: ThreadId,
     pub member_id: MemberId,
@@ -44,7 +44,7 @@ pub(super) struct Given {
 }
 
 columns! {
-    pub(super) given_columns: Given as r {
+    pub(super) given_columns: ReviewRow as r {
         id,
         thread_id,
         member_id,
@@ -65,20 +65,20 @@ columns! {
     insert "insert into reviews" {}
 }
 
-impl Given {
-    pub fn judge(&self) -> Judge {
-        Judge { member: self.member_id, actor: self.actor_id }
+impl ReviewRow {
+    pub fn judge(&self) -> VerdictAuthor {
+        VerdictAuthor { member: self.member_id, actor: self.actor_id }
     }
 
     /// Returns the reason why it does not count as an approval.
-    fn objection_against(&self, judges: &Judges) -> Option<Objection> {
+    fn objection_against(&self, judges: &VerdictRules) -> Option<Objection> {
         if self.verdict != Verdict::Approve {
             return Some(Objection::Verdict);
         }
         if self.superseded {
             return Some(Objection::Superseded);
         }
-        judges.objection_against(&Judgement {
+        judges.objection_against(&EarlierVerdict {
             by: self.judge(),
             lsn: self.lsn,
             objection: self.objection,
@@ -88,7 +88,7 @@ impl Given {
 }
 
 /// Inserts the row of a new review, which supersedes the earlier verdicts of its authors.
-pub(super) fn insert(cx: &mut Write<'_>, given: &Given) -> Result<()> {
+pub(super) fn insert(cx: &mut Write<'_>, given: &ReviewRow) -> Result<()> {
     cx.execute_any(SUPERSEDE, &[&given.thread_id, &given.member_id, &given.actor_id])?;
     given.with_new_row(|row| cx.insert(row))
 }
@@ -116,31 +116,31 @@ pub(super) fn replay_superseded(event: &Replayed<'_>) -> Result<()> {
 }
 
 /// Returns the author of a review.
-pub(super) fn author(cx: &Read<'_>, review: ReviewId) -> Result<Judge> {
+pub(super) fn author(cx: &Read<'_>, review: ReviewId) -> Result<VerdictAuthor> {
     let author: Option<(MemberId, MemberId)> = cx.one(AUTHOR, &[&review])?;
     let (member, actor) = author.ok_or_else(|| Error::internal("a finding has no review"))?;
-    Ok(Judge { member, actor })
+    Ok(VerdictAuthor { member, actor })
 }
 
 const AUTHOR: &str = "select member_id, actor_id from reviews where id = $1";
 
 /// Returns the members who may approve a thread.
-pub(super) fn judges(cx: &Read<'_>, thread: &Thread) -> Result<Judges> {
-    Judges::among(cx, thread, qualified(cx, thread.id)?)
+pub(super) fn judges(cx: &Read<'_>, thread: &Thread) -> Result<VerdictRules> {
+    VerdictRules::of_thread(cx, thread, qualified(cx, thread.id)?)
 }
 
 /// Returns reviews of a thread, newest first, each with the reason why it does not count as an approval.
 ///
 /// These are the last verdicts of their authors, then others up to the limit.
-pub(super) fn weighed(cx: &Read<'_>, thread: &Thread) -> Result<Vec<(Given, Option<Objection>)>> {
-    let mut given: Vec<Given> = cx.query(LAST, &[&thread.id, &REVIEWS_WEIGHED_MAX])?;
+pub(super) fn weighed(cx: &Read<'_>, thread: &Thread) -> Result<Vec<(ReviewRow, Option<Objection>)>> {
+    let mut given: Vec<ReviewRow> = cx.query(LAST, &[&thread.id, &REVIEWS_WEIGHED_MAX])?;
     let room = REVIEWS_WEIGHED_MAX.saturating_sub(i64::try_from(given.len()).unwrap_or(i64::MAX));
     if room > 0 {
-        given.extend(cx.query::<Given>(SUPERSEDED, &[&thread.id, &room])?);
+        given.extend(cx.query::<ReviewRow>(SUPERSEDED, &[&thread.id, &room])?);
         given.sort_by_key(|given| Reverse(given.lsn));
     }
     let judges = judges(cx, thread)?;
-    let weigh = |given: Given| {
+    let weigh = |given: ReviewRow| {
         let objection = given.objection_against(&judges);
         (given, objection)
     };
@@ -164,12 +164,13 @@ const SUPERSEDED: &str = concat!(
 ///
 /// It reads last verdicts only, regardless of the number of reviews.
 pub(super) fn counting(cx: &Read<'_>, thread: &Thread) -> Result<Vec<ReviewId>> {
-    let given: Vec<Given> = cx.query(APPROVALS, &[&thread.id, &thread.judged_from, &REVIEWS_WEIGHED_MAX])?;
+    let given: Vec<ReviewRow> =
+        cx.query(APPROVALS, &[&thread.id, &thread.judged_from, &REVIEWS_WEIGHED_MAX])?;
     if given.is_empty() {
         return Ok(Vec::new());
     }
     let judges = judges(cx, thread)?;
-    let counts = |given: &Given| given.objection_against(&judges).is_none();
+    let counts = |given: &ReviewRow| given.objection_against(&judges).is_none();
     Ok(given.into_iter().filter(counts).map(|given| given.id).collect())
 }
 
@@ -188,7 +189,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::gates::judges::judges_for_tests;
+    use crate::gates::verdict_rules::judges_for_tests;
 
     #[test]
     fn what_stands_against_an_approval() {
@@ -206,7 +207,7 @@ mod tests {
             (4, 10, Approve, true, Some(Objection::Superseded)),
             (6, 20, Approve, false, Some(Objection::Unqualified)),
         ] {
-            let given = Given {
+            let given = ReviewRow {
                 id: id(3).into(),
                 thread_id: id(1).into(),
                 member_id: id(member).into(),

@@ -14,7 +14,7 @@ use crate::identity::authority;
 use crate::identity::enrol::{NewMember, enrol};
 use crate::identity::members::{Member, MemberKind, member_called};
 use crate::identity::tokens::{Quotas, check_active, end_of_installation, new_secret, not_empty};
-use crate::identity::workspaces::Here;
+use crate::identity::workspaces::OwnWorkspaceId;
 use crate::log::event::Subject;
 use crate::op::{Answer, Read, Write, secret_hash, secret_was_told};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
@@ -79,7 +79,7 @@ columns! {
 #[serde(deny_unknown_fields)]
 pub(super) struct InstallApp {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     /// The app.
     app_id: AppId,
     /// The maximum capabilities of the app's tokens.
@@ -167,7 +167,7 @@ impl Answer<InstallApp> for NewInstallation {
         Some(self.id)
     }
 
-    fn again(_: &Read<'_>, _: &InstallApp, id: InstallationId) -> Result<Self> {
+    fn answer_repeat(_: &Read<'_>, _: &InstallApp, id: InstallationId) -> Result<Self> {
         Err(secret_was_told(id))
     }
 }
@@ -206,7 +206,7 @@ fn bot_of(cx: &mut Write<'_>, app: &App) -> Result<(Member, bool)> {
 #[serde(deny_unknown_fields)]
 pub(super) struct ListAppInstallations {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     cursor: Option<Cursor>,
     limit: Option<Limit>,
 }
@@ -249,7 +249,7 @@ pub(super) fn load_installation(cx: &Read<'_>, id: InstallationId) -> Result<Ins
 #[serde(deny_unknown_fields)]
 pub(super) struct RevokeAppInstallation {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     /// The installation.
     installation_id: InstallationId,
 }
@@ -296,7 +296,7 @@ impl Answer<RevokeAppInstallation> for InstallationRevocation {
         Some(self.clone())
     }
 
-    fn again(cx: &Read<'_>, _: &RevokeAppInstallation, kept: Self) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, _: &RevokeAppInstallation, kept: Self) -> Result<Self> {
         load_installation(cx, kept.id)?;
         Ok(kept)
     }

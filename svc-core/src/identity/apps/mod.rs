@@ -17,7 +17,7 @@ use crate::capability::Capability::{MessagePost, TokenAdmin, WorkspaceRead};
 use crate::error::{Code, Error, Result};
 use crate::id::{AppId, InstallationId, MemberId, TokenId, WorkspaceId};
 use crate::identity::tokens::{Quotas, capability_bits, end_tokens, quota_of};
-use crate::identity::workspaces::Here;
+use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::{APP_SLUG_MAX, NAME_MAX};
 use crate::log::event::{Event, EventKind, Invalidates, Subject};
 use crate::log::replay::Replayed;
@@ -247,7 +247,7 @@ pub(crate) fn feature() -> Feature {
                 .ints("lsn")
                 .proven("id", "slug name created_by created_at lsn"),
             Records::table("app_installations", "lsn id")
-                .first_to_go()
+                .erased_first()
                 .after("apps")
                 .ids("id workspace_id app_id bot_member_id installed_by")
                 .ints("capabilities quota lsn")
@@ -271,7 +271,7 @@ fn app(name: &'static str, input: fn(&crate::op::Fixture) -> serde_json::Value) 
 #[serde(deny_unknown_fields)]
 struct CreateApp {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     /// The app's name in the workspace, such as `triage`. Upper-case letters are converted to lower case.
     slug: Handle<APP_SLUG_MAX>,
     /// The app's name for people.
@@ -310,7 +310,7 @@ impl Answer<CreateApp> for App {
         Some(self.id)
     }
 
-    fn again(cx: &Read<'_>, _: &CreateApp, id: AppId) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, _: &CreateApp, id: AppId) -> Result<Self> {
         load_app(cx, id)
     }
 }
@@ -320,7 +320,7 @@ impl Answer<CreateApp> for App {
 #[serde(deny_unknown_fields)]
 struct ListApps {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     cursor: Option<Cursor>,
     limit: Option<Limit>,
 }

@@ -17,8 +17,8 @@ use crate::error::{Code, Error, Result};
 use crate::id::{InstallationId, MemberId, TokenId, WorkspaceId};
 use crate::identity::authority;
 use crate::identity::members::load_member;
-use crate::identity::tokens::{Mint, Quotas, check_active, check_room_of_installation, issue, not_empty};
-use crate::identity::workspaces::Here;
+use crate::identity::tokens::{NewToken, Quotas, check_active, check_room_of_installation, issue, not_empty};
+use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::{APP_TOKEN_SECS, NAME_MAX};
 use crate::op::{Answer, Read, Write, secret_hash, secret_was_told, without_keys};
 use crate::text::Text;
@@ -36,7 +36,7 @@ use crate::time::Time;
 #[serde(deny_unknown_fields)]
 pub(super) struct MintAppToken {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     /// The installation.
     installation_id: InstallationId,
     /// A label to recognise it by.
@@ -89,8 +89,8 @@ pub(super) fn mint_app_token(cx: &mut Write<'_>, input: &MintAppToken) -> Result
     let label = input.label.as_deref();
     let quotas = input.quotas;
     let installation_id = Some(installation.id);
-    let mint = Mint { label, quotas, installation_id, ..Mint::new(&bot, wanted) };
-    let token = issue(cx, &Mint { quotas_above: installation.quotas, ..mint })?;
+    let mint = NewToken { label, quotas, installation_id, ..NewToken::new(&bot, wanted) };
+    let token = issue(cx, &NewToken { quotas_above: installation.quotas, ..mint })?;
     Ok(AppToken {
         id: token.id,
         secret: token.secret,
@@ -112,7 +112,7 @@ impl Answer<MintAppToken> for AppToken {
         Some(self.id)
     }
 
-    fn again(_: &Read<'_>, _: &MintAppToken, id: TokenId) -> Result<Self> {
+    fn answer_repeat(_: &Read<'_>, _: &MintAppToken, id: TokenId) -> Result<Self> {
         Err(secret_was_told(id))
     }
 }
@@ -180,7 +180,8 @@ pub(super) fn request_app_token(
         let expires_at = Some(cx.now().plus(Duration::from_secs(APP_TOKEN_SECS.unsigned_abs())));
         let installation_id = Some(installation.id);
         let quotas_above = installation.quotas;
-        let mint = Mint { expires_at, installation_id, quotas_above, ..Mint::new(&bot, capabilities) };
+        let mint =
+            NewToken { expires_at, installation_id, quotas_above, ..NewToken::new(&bot, capabilities) };
         let token = issue(cx, &mint)?;
         let names: Vec<&str> = capabilities.iter().map(Capability::name).collect();
         Ok(AccessToken {

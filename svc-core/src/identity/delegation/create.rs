@@ -10,7 +10,7 @@ use crate::id::{GrantId, MemberId};
 use crate::identity::authority;
 use crate::identity::members::{Member, load_member};
 use crate::identity::tokens::{EXPIRY, LIFE_MAX_SECS, check_active, expiry, not_empty};
-use crate::identity::workspaces::Here;
+use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::GRANT_PURPOSE_MAX;
 use crate::log::event::Subject;
 use crate::op::{Answer, Read, Write};
@@ -35,7 +35,7 @@ use crate::time::Time;
 ]))]
 pub(super) struct CreateDelegationGrant {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     /// The member to act for. It may not be an app.
     subject: MemberId,
     /// The other member, who acts for it.
@@ -99,7 +99,7 @@ impl Answer<CreateDelegationGrant> for DelegationGrant {
         Some(self.grant_id)
     }
 
-    fn again(cx: &Read<'_>, _: &CreateDelegationGrant, id: GrantId) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, _: &CreateDelegationGrant, id: GrantId) -> Result<Self> {
         load_grant(cx, id)
     }
 }

@@ -16,7 +16,7 @@ use crate::id::{GrantId, MemberId, TokenId};
 use crate::identity::authority;
 use crate::identity::members::load_member;
 use crate::identity::tokens::{
-    Mint, MintedToken, Quotas, check_active, check_room_for_derived, check_room_of_installation, expiry,
+    MintedToken, NewToken, Quotas, check_active, check_room_for_derived, check_room_of_installation, expiry,
     issue, not_empty,
 };
 use crate::limits::{DELEGATED_DEFAULT_SECS, DELEGATED_MAX_SECS, NAME_MAX};
@@ -69,7 +69,7 @@ pub(super) fn delegate_token(cx: &mut Write<'_>, input: &DelegateToken) -> Resul
     check_active(&load_member(cx, grant.subject)?)?;
     check_room_for_derived(cx, parent_id, Some(grant.grant_id))?;
     check_room_of_installation(cx, caller.installation)?;
-    let mint = Mint {
+    let mint = NewToken {
         workspace_id: grant.workspace_id,
         member_id: grant.subject,
         actor_id: delegate,

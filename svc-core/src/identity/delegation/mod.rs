@@ -20,7 +20,7 @@ use crate::capability::Capability::{MessagePost, TokenAdmin, WorkspaceRead};
 use crate::error::{Code, Error, Result};
 use crate::id::{GrantId, MemberId, TokenId, WorkspaceId};
 use crate::identity::tokens::{capability_bits, end_tokens};
-use crate::identity::workspaces::Here;
+use crate::identity::workspaces::OwnWorkspaceId;
 use crate::log::event::{Event, EventKind, Invalidates};
 use crate::log::replay::Replayed;
 use crate::op::{Feature, Fixture, Read, Records, Sample, destructive, idempotent, read, write};
@@ -231,7 +231,7 @@ pub(crate) fn feature() -> Feature {
 #[serde(deny_unknown_fields)]
 struct ListDelegationGrants {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     cursor: Option<Cursor>,
     limit: Option<Limit>,
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Result;
 use crate::id::WorkspaceId;
-use crate::identity::workspaces::Here;
+use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::{GRANT_CEILING_DEFAULT_DAYS, GRANT_CEILING_MAX_DAYS};
 use crate::log::event::{Event, Subject};
 use crate::log::replay::Replayed;
@@ -55,7 +55,7 @@ impl Event for DelegationPolicySet {
 #[serde(deny_unknown_fields)]
 pub(super) struct SetDelegationPolicy {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     /// Maximum life of a grant, in days.
     ceiling_days: Count<1, GRANT_CEILING_MAX_DAYS>,
 }
@@ -84,7 +84,7 @@ impl Answer<SetDelegationPolicy> for DelegationPolicy {
         Some(())
     }
 
-    fn again(cx: &Read<'_>, input: &SetDelegationPolicy, (): ()) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, input: &SetDelegationPolicy, (): ()) -> Result<Self> {
         let workspace_id = input.workspace_id.of(cx)?;
         of(cx, workspace_id)
     }
@@ -95,7 +95,7 @@ impl Answer<SetDelegationPolicy> for DelegationPolicy {
 #[serde(deny_unknown_fields)]
 pub(super) struct GetDelegationPolicy {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
 }
 
 pub(super) fn get_delegation_policy(cx: &Read<'_>, input: &GetDelegationPolicy) -> Result<DelegationPolicy> {

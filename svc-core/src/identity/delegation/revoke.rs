@@ -7,7 +7,7 @@ use super::{DelegationRevoked, load_grant};
 use crate::error::Result;
 use crate::id::{GrantId, MemberId, TokenId};
 use crate::identity::tokens::end_of_grant;
-use crate::identity::workspaces::Here;
+use crate::identity::workspaces::OwnWorkspaceId;
 use crate::log::event::Subject;
 use crate::op::{Answer, Read, Write};
 use crate::time::Time;
@@ -19,7 +19,7 @@ use crate::time::Time;
 #[serde(deny_unknown_fields)]
 pub(super) struct RevokeDelegationGrant {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     /// The grant.
     grant_id: GrantId,
 }
@@ -58,7 +58,7 @@ impl Answer<RevokeDelegationGrant> for GrantRevocation {
         Some(self.clone())
     }
 
-    fn again(cx: &Read<'_>, _: &RevokeDelegationGrant, kept: Self) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, _: &RevokeDelegationGrant, kept: Self) -> Result<Self> {
         load_grant(cx, kept.grant_id)?;
         Ok(kept)
     }

@@ -31,7 +31,7 @@ impl HandleTest {
 
 /// A condition on people.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PeopleWanted {
+pub(crate) struct PeopleCondition {
     /// The tests. Their texts are not empty.
     pub tests: Vec<(HandleTest, String)>,
     /// Whether each combination matches. In its number, bit 0 means that the person is active, bit 1 that the
@@ -39,7 +39,7 @@ pub(crate) struct PeopleWanted {
     pub outcomes: [bool; OUTCOMES],
 }
 
-impl PeopleWanted {
+impl PeopleCondition {
     /// Returns the name and the text of each test, and the outcomes as a text of digits.
     pub(super) fn params(&self) -> ([&'static str; HANDLE_TESTS_MAX], [&str; HANDLE_TESTS_MAX], String) {
         let mut names = ["none"; HANDLE_TESTS_MAX];

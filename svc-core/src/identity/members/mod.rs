@@ -21,14 +21,14 @@ use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
 use crate::capability::CapabilitySet;
 use crate::error::{Code, Error, Result};
 use crate::id::{MemberId, WorkspaceId};
-use crate::identity::workspaces::Here;
+use crate::identity::workspaces::OwnWorkspaceId;
 use crate::log::event::{EventKind, Invalidates};
 use crate::op::{Answer, Feature, Read, Records, TypedOperation, Write, idempotent, read};
-use crate::page::{Cursor, Horizon, Limit, Page, rows_to_read};
+use crate::page::{Cursor, Limit, Page, ScanHorizon, rows_to_read};
 use crate::store::{columns, named_enum};
 use crate::text::APP_HANDLES;
 use crate::time::Time;
-pub(crate) use condition::{HANDLE_TESTS_MAX, HandleTest, OUTCOMES, PeopleWanted};
+pub(crate) use condition::{HANDLE_TESTS_MAX, HandleTest, OUTCOMES, PeopleCondition};
 pub use frozen::MemberFreeze;
 pub(crate) use frozen::{freeze, freeze_of, frozen_members, unfreeze};
 pub(crate) use governance::GovernanceSkillConferred;
@@ -38,7 +38,7 @@ pub(crate) use people::{
 };
 pub(crate) use profile::MemberUpdated;
 pub(crate) use skills::{
-    LAND_GATE, MemberSkillsChanged, REVIEW, able_holders, has_skill, holders, is_holder, skills_of,
+    LAND_GATE, MemberSkillsChanged, REVIEW, has_skill, holders, is_holder, members_with_skills, skills_of,
 };
 use skills::{list_skills, set_skills};
 pub use user_name::AnyHandle;
@@ -126,7 +126,7 @@ impl<I> Answer<I> for Member {
         Some(self.id)
     }
 
-    fn again(cx: &Read<'_>, _: &I, id: MemberId) -> Result<Self> {
+    fn answer_repeat(cx: &Read<'_>, _: &I, id: MemberId) -> Result<Self> {
         load_member(cx, id)
     }
 }
@@ -151,7 +151,7 @@ macro_rules! may_act {
 pub(crate) use may_act;
 
 /// Returns the first active members of the caller's workspace who are not frozen, with their handles.
-pub(crate) fn able_to_work(cx: &Read<'_>, most: i64) -> Result<Vec<(MemberId, String)>> {
+pub(crate) fn available_members(cx: &Read<'_>, most: i64) -> Result<Vec<(MemberId, String)>> {
     cx.query(ABLE, &[&cx.caller().workspace_id, &most])
 }
 
@@ -261,7 +261,7 @@ pub(crate) fn member_called(
 #[serde(deny_unknown_fields)]
 pub struct ListMembers {
     /// The workspace. It must be yours.
-    pub workspace_id: Here,
+    pub workspace_id: OwnWorkspaceId,
     /// Only the member with this handle, in any case.
     pub handle: Option<AnyHandle>,
     /// Only people, or only agents.
@@ -289,7 +289,7 @@ fn list_members(cx: &Read<'_>, input: &ListMembers) -> Result<Page<Member>> {
     // Without this filter, every row read is a result.
     let horizon = match input.kind {
         Some(_) => cx.horizon(HORIZON, &[&workspace_id], after)?,
-        None => Horizon(None),
+        None => ScanHorizon(None),
     };
     let limit = rows_to_read(input.limit);
     let last = horizon.up_to();

@@ -1,11 +1,11 @@
 //! The people of a workspace as a directory sees them: without agents and removed people.
 //!
-//! This file only reads and writes rows. `identity::ends` decides who may be deactivated and what ends with
-//! that, and `identity::scim` shows people as resources.
+//! This file only reads and writes rows. `identity::member_ends` decides who may be deactivated and what ends
+//! with that, and `identity::scim` shows people as resources.
 
 use uuid::Uuid;
 
-use super::condition::{PeopleWanted, outcome, wanted};
+use super::condition::{PeopleCondition, outcome, wanted};
 use super::user_name::mapped;
 use crate::error::Result;
 use crate::id::MemberId;
@@ -120,7 +120,7 @@ const COUNT: &str = "
     where m.workspace_id = $1 and m.kind = 'human' and m.removed_at is null";
 
 /// Returns the number of people who match a condition.
-pub(crate) fn count_wanted(cx: &Read<'_>, wanted: &PeopleWanted) -> Result<i64> {
+pub(crate) fn count_wanted(cx: &Read<'_>, wanted: &PeopleCondition) -> Result<i64> {
     let ([first, second, third], [one, two, three], outcomes) = wanted.params();
     let workspace = cx.caller().workspace_id;
     let counted: Option<(i64,)> =
@@ -136,7 +136,7 @@ const COUNT_WANTED: &str = concat!(
 /// Returns `most` of the people who match a condition, in the order of joining, without the first `skipped`.
 pub(crate) fn wanted_from(
     cx: &Read<'_>,
-    wanted: &PeopleWanted,
+    wanted: &PeopleCondition,
     skipped: i64,
     most: i64,
 ) -> Result<Vec<Person>> {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::{Member, load_member};
 use crate::error::{Error, Result};
 use crate::id::MemberId;
-use crate::identity::workspaces::Here;
+use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::{SKILL_MAX, SKILLS_MAX};
 use crate::log::event::{Event, Subject};
 use crate::log::replay::Replayed;
@@ -76,7 +76,10 @@ pub(crate) fn skills_of(cx: &Read<'_>, member_id: MemberId) -> Result<Vec<String
 
 /// Returns the members of the caller's workspace that have one of these skills and can work: active, and not
 /// frozen.
-pub(crate) fn able_holders(cx: &Read<'_>, skills: &[&str]) -> Result<BTreeMap<String, BTreeSet<MemberId>>> {
+pub(crate) fn members_with_skills(
+    cx: &Read<'_>,
+    skills: &[&str],
+) -> Result<BTreeMap<String, BTreeSet<MemberId>>> {
     let sql = match cx.engine() {
         Engine::Sqlite => ABLE_HOLDERS_SQLITE,
         Engine::Postgres => ABLE_HOLDERS_POSTGRES,
@@ -204,7 +207,7 @@ fn difference(before: &BTreeSet<String>, after: &BTreeSet<String>) -> (Vec<Strin
 #[serde(deny_unknown_fields)]
 pub(super) struct ListSkills {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     cursor: Option<Cursor>,
 }
 

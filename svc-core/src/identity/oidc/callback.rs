@@ -61,12 +61,12 @@ pub struct TakenLogin {
 }
 
 /// The two secrets of a login.
-struct Brought {
+struct LoginSecretPair {
     state: SecretString,
     browser: SecretString,
 }
 
-impl Brought {
+impl LoginSecretPair {
     fn of(input: &OidcCallback) -> Result<Self> {
         let browser = input.browser.as_deref().ok_or_else(begin_again)?;
         Ok(Self { state: SecretString::from(&*input.state), browser: SecretString::from(browser) })
@@ -89,13 +89,13 @@ const LIVE: &str = "
     select workspace_id, return_to from oidc_logins
     where state_hash = $1 and browser_hash = $2 and expires_at > $3";
 
-fn live(cx: &Read<'_>, brought: &Brought) -> Result<(WorkspaceId, String)> {
+fn live(cx: &Read<'_>, brought: &LoginSecretPair) -> Result<(WorkspaceId, String)> {
     let (state, browser) = brought.hashes();
     cx.one(LIVE, &[&state, &browser, &cx.now()])?.ok_or_else(begin_again)
 }
 
 pub(super) fn home(cx: &Read<'_>, input: &OidcCallback) -> Result<WorkspaceId> {
-    live(cx, &Brought::of(input)?).map(|(workspace, _)| workspace)
+    live(cx, &LoginSecretPair::of(input)?).map(|(workspace, _)| workspace)
 }
 
 const REMOVE: &str = "delete from oidc_logins where state_hash = $1";
@@ -106,7 +106,7 @@ pub(super) fn take(
     input: &OidcCallback,
     &workspace_id: &WorkspaceId,
 ) -> Result<TakenLogin> {
-    let brought = Brought::of(input)?;
+    let brought = LoginSecretPair::of(input)?;
     let (of_login, return_to) = live(cx, &brought)?;
     if of_login != workspace_id || cx.change(REMOVE, &[&secret_hash(&brought.state)])? != 1 {
         return Err(begin_again());

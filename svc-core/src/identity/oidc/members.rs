@@ -88,13 +88,13 @@ impl ProviderClaims {
 
 /// How a member was found; audit rows name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Found {
+enum MemberMatch {
     Existing,
     Linked,
     Provisioned,
 }
 
-impl Found {
+impl MemberMatch {
     fn name(self) -> &'static str {
         match self {
             Self::Existing => "existing",
@@ -119,15 +119,15 @@ pub(crate) fn sign_in(
     })
 }
 
-fn resolve(cx: &mut Write<'_>, claims: &ProviderClaims) -> Result<(Member, Found)> {
+fn resolve(cx: &mut Write<'_>, claims: &ProviderClaims) -> Result<(Member, MemberMatch)> {
     claims.check_subject()?;
     if let Some(member) = known(cx, claims)? {
         check_active(&member)?;
-        return Ok((member, Found::Existing));
+        return Ok((member, MemberMatch::Existing));
     }
     let (member, found) = match prepared(cx, claims)? {
-        Some(member) => (member, Found::Linked),
-        None => (provision(cx, claims)?, Found::Provisioned),
+        Some(member) => (member, MemberMatch::Linked),
+        None => (provision(cx, claims)?, MemberMatch::Provisioned),
     };
     link(cx, &member, claims)?;
     Ok((member, found))

@@ -21,7 +21,7 @@ mod members;
 use serde_json::json;
 
 use crate::error::Code;
-use crate::identity::ends::MemberRemoved;
+use crate::identity::member_ends::MemberRemoved;
 use crate::identity::sessions::{KEPT, ended_rows};
 use crate::log::event::{Event, EventKind};
 use crate::op::{Effect, Feature, Frame, Records, changing, without_keys};
@@ -63,7 +63,7 @@ pub(crate) fn feature() -> Feature {
         )
         .records(vec![
             Records::table("oidc_identities", "member_id issuer subject")
-                .first_to_go()
+                .erased_first()
                 .after("members")
                 .only_restored()
                 .ids("workspace_id member_id")
@@ -72,7 +72,7 @@ pub(crate) fn feature() -> Feature {
                 // A member has one identity at each provider.
                 .proven("member_id issuer", "linked_at")
                 .unproven("subject", "says who a person is elsewhere, which no event does"),
-            Records::table("oidc_logins", "state_hash").first_to_go().stays(),
+            Records::table("oidc_logins", "state_hash").erased_first().stays(),
         ])
 }
 

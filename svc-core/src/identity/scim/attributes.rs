@@ -52,8 +52,8 @@ impl Kind {
     }
 
     /// Returns the meaning of a path. Returns `None` if it is not defined for this kind.
-    pub fn named(self, path: &AttrPath) -> Option<Named> {
-        use Named::{Constant, Kept, Unkept};
+    pub fn named(self, path: &AttrPath) -> Option<PathMeaning> {
+        use PathMeaning::{Constant, Kept, Unkept};
         if path.uri.as_ref().is_some_and(|uri| !uri.eq_ignore_ascii_case(self.schema())) {
             return is_extension(path).then_some(Unkept);
         }
@@ -62,24 +62,28 @@ impl Kind {
             (_, "id", None) => Kept(Attribute::Id),
             (_, "externalid", None) => Kept(Attribute::ExternalId),
             (_, "displayname", None) => Kept(Attribute::DisplayName),
-            (_, "schemas", None) => Constant(Attribute::Id, Held::Text(self.schema().into())),
+            (_, "schemas", None) => Constant(Attribute::Id, AttributeValue::Text(self.schema().into())),
             (_, "meta", Some("created")) => Kept(Attribute::Created),
             (_, "meta", Some("lastmodified")) => Kept(Attribute::LastModified),
             (_, "meta", None | Some("resourcetype")) => Kept(Attribute::ResourceType),
-            (_, "meta", Some("location")) => Named::Address(Attribute::Id),
+            (_, "meta", Some("location")) => PathMeaning::Address(Attribute::Id),
             (_, "meta", Some(_)) => Unkept,
             (Self::User, "username", None) => Kept(Attribute::UserName),
             (Self::User, "active", None) => Kept(Attribute::Active),
             // A person's only email address is its user name.
             (Self::User, "emails", None | Some("value")) => Kept(Attribute::UserName),
-            (Self::User, "emails", Some("type")) => Constant(Attribute::UserName, Held::Text("work".into())),
-            (Self::User, "emails", Some("primary")) => Constant(Attribute::UserName, Held::Flag(true)),
+            (Self::User, "emails", Some("type")) => {
+                Constant(Attribute::UserName, AttributeValue::Text("work".into()))
+            }
+            (Self::User, "emails", Some("primary")) => {
+                Constant(Attribute::UserName, AttributeValue::Flag(true))
+            }
             (Self::User, name, None) if UNKEPT.contains(&name) => Unkept,
             (Self::User, name, _) if UNKEPT_COMPLEX.contains(&name) => Unkept,
             (Self::Group, "members", None | Some("value")) => Kept(Attribute::Members),
-            (Self::Group, "members", Some("ref")) => Named::Address(Attribute::Members),
+            (Self::Group, "members", Some("ref")) => PathMeaning::Address(Attribute::Members),
             (Self::Group, "members", Some("type")) => {
-                Constant(Attribute::Members, Held::Text(Self::User.name().into()))
+                Constant(Attribute::Members, AttributeValue::Text(Self::User.name().into()))
             }
             (Self::Group, "members", Some(_)) => Unkept,
             _ => return None,
@@ -90,12 +94,12 @@ impl Kind {
 
 /// The meaning of a path in a filter.
 #[derive(Debug)]
-pub(super) enum Named {
+pub(super) enum PathMeaning {
     Kept(Attribute),
     /// The address of the resource whose id this attribute holds.
     Address(Attribute),
     /// A constant for each value of this attribute.
-    Constant(Attribute, Held<'static>),
+    Constant(Attribute, AttributeValue<'static>),
     /// An attribute that no resource has.
     Unkept,
 }
@@ -163,7 +167,7 @@ impl Attribute {
 
 /// Value of an attribute of a resource.
 #[derive(Clone, Debug)]
-pub(super) enum Held<'a> {
+pub(super) enum AttributeValue<'a> {
     Nothing,
     Flag(bool),
     Text(Cow<'a, str>),
@@ -173,9 +177,9 @@ pub(super) enum Held<'a> {
 
 /// The attributes that a request names: a list, or one text with commas.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Names<const LIST: bool = false>(Vec<String>);
+pub(super) struct AttributeNames<const LIST: bool = false>(Vec<String>);
 
-impl<'de, const LIST: bool> Deserialize<'de> for Names<LIST> {
+impl<'de, const LIST: bool> Deserialize<'de> for AttributeNames<LIST> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         struct Read;
         impl<'de> Visitor<'de> for Read {
@@ -206,7 +210,7 @@ impl<'de, const LIST: bool> Deserialize<'de> for Names<LIST> {
     }
 }
 
-impl<const LIST: bool> JsonSchema for Names<LIST> {
+impl<const LIST: bool> JsonSchema for AttributeNames<LIST> {
     fn inline_schema() -> bool {
         true
     }
@@ -224,21 +228,23 @@ impl<const LIST: bool> JsonSchema for Names<LIST> {
 
 /// The attributes of a response: all, only some, or all but some. It always has `id` and `schemas`.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Asked {
-    only: Option<Vec<Name>>,
-    without: Vec<Name>,
+pub(super) struct AttributeSelection {
+    only: Option<Vec<AttributeName>>,
+    without: Vec<AttributeName>,
 }
 
 /// The name of an attribute, and of one in it, in lower case.
-type Name = (String, Option<String>);
+type AttributeName = (String, Option<String>);
 
-impl Asked {
+impl AttributeSelection {
     /// Fails if a request has both a list of attributes to return and one of those not to return.
     pub fn of<const LIST: bool>(
-        attributes: Option<&Names<LIST>>,
-        excluded: Option<&Names<LIST>>,
+        attributes: Option<&AttributeNames<LIST>>,
+        excluded: Option<&AttributeNames<LIST>>,
     ) -> Result<Self> {
-        let names = |names: &Names<LIST>| names.0.iter().map(|name| name_of(name)).collect::<Vec<Name>>();
+        let names = |names: &AttributeNames<LIST>| {
+            names.0.iter().map(|name| name_of(name)).collect::<Vec<AttributeName>>()
+        };
         let only = attributes.map(names).filter(|only| !only.is_empty());
         let without = excluded.map(names).unwrap_or_default();
         if only.is_some() && !without.is_empty() {
@@ -249,7 +255,7 @@ impl Asked {
 
     /// Returns whether a response has any of this attribute.
     pub fn has(&self, attribute: &str) -> bool {
-        let named = |(name, sub): &Name| name == attribute && sub.is_none();
+        let named = |(name, sub): &AttributeName| name == attribute && sub.is_none();
         match &self.only {
             Some(only) => only.iter().any(|(name, _)| name == attribute),
             None => !self.without.iter().any(named),
@@ -264,14 +270,15 @@ impl Asked {
                 return true;
             }
             if let Some(only) = &self.only {
-                let of_name: Vec<&Name> = only.iter().filter(|(asked, _)| *asked == name).collect();
+                let of_name: Vec<&AttributeName> = only.iter().filter(|(asked, _)| *asked == name).collect();
                 if of_name.iter().all(|(_, sub)| sub.is_some()) {
                     let subs = |sub: &str| of_name.iter().any(|(_, asked)| asked.as_deref() == Some(sub));
                     retain_in(value, &subs);
                 }
                 return !of_name.is_empty();
             }
-            let of_name: Vec<&Name> = self.without.iter().filter(|(asked, _)| *asked == name).collect();
+            let of_name: Vec<&AttributeName> =
+                self.without.iter().filter(|(asked, _)| *asked == name).collect();
             let subs = |sub: &str| !of_name.iter().any(|(_, asked)| asked.as_deref() == Some(sub));
             retain_in(value, &subs);
             of_name.iter().all(|(_, sub)| sub.is_some())
@@ -289,7 +296,7 @@ fn retain_in(value: &mut Value, keeps: &dyn Fn(&str) -> bool) {
 }
 
 /// Parses the name of an attribute, which the name of its schema may precede.
-fn name_of(text: &str) -> Name {
+fn name_of(text: &str) -> AttributeName {
     let plain = text.rsplit(':').next().unwrap_or_default().to_ascii_lowercase();
     match plain.split_once('.') {
         Some((name, sub)) => (name.to_owned(), Some(sub.to_owned())),
@@ -309,8 +316,8 @@ mod tests {
                            "members": [{"value": "2", "display": "b"}],
                            "meta": {"created": "x", "location": "y"}});
         let shaped = |attributes: &str, excluded: &str| {
-            let names = |text: &str| serde_json::from_value::<Names>(json!(text)).unwrap();
-            let asked = Asked::of(Some(&names(attributes)), Some(&names(excluded))).unwrap();
+            let names = |text: &str| serde_json::from_value::<AttributeNames>(json!(text)).unwrap();
+            let asked = AttributeSelection::of(Some(&names(attributes)), Some(&names(excluded))).unwrap();
             let mut shaped = whole.as_object().unwrap().clone();
             asked.shape(&mut shaped);
             shaped.remove("schemas").unwrap();
@@ -322,7 +329,7 @@ mod tests {
         assert_eq!(shaped("members.value", ""), json!({"id": "1", "members": [{"value": "2"}]}));
         let rest = shaped("", "userName,id,members,meta.location");
         assert_eq!(rest, json!({"id": "1", "meta": {"created": "x"}}));
-        let both: Names = serde_json::from_value(json!(["a"])).unwrap();
-        assert!(Asked::of(Some(&both), Some(&both)).is_err());
+        let both: AttributeNames = serde_json::from_value(json!(["a"])).unwrap();
+        assert!(AttributeSelection::of(Some(&both), Some(&both)).is_err());
     }
 }

@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::attributes::{Asked, Kind};
-use super::resource::{List, Shown};
+use super::attributes::{AttributeSelection, Kind};
+use super::resource::{List, ResourceView};
 use crate::error::{Error, Result};
 use crate::limits::SCIM_COUNT_MAX;
 use crate::op::Read;
@@ -22,8 +22,8 @@ pub(super) struct Description {
     described: Map<String, Value>,
 }
 
-fn shown(described: Value) -> Result<Shown<Description>> {
-    Shown::of(described, &Asked::default())
+fn shown(described: Value) -> Result<ResourceView<Description>> {
+    ResourceView::of(described, &AttributeSelection::default())
 }
 
 /// Returns the parts of SCIM that the service supports.
@@ -31,7 +31,7 @@ fn shown(described: Value) -> Result<Shown<Description>> {
 #[serde(deny_unknown_fields)]
 pub(super) struct GetConfig {}
 
-pub(super) fn config(_: &Read<'_>, _: &GetConfig) -> Result<Shown<Description>> {
+pub(super) fn config(_: &Read<'_>, _: &GetConfig) -> Result<ResourceView<Description>> {
     shown(json!({
         "schemas": [CONFIG],
         "patch": {"supported": true},
@@ -53,11 +53,11 @@ pub(super) fn config(_: &Read<'_>, _: &GetConfig) -> Result<Shown<Description>> 
 #[serde(deny_unknown_fields)]
 pub(super) struct ListResourceTypes {}
 
-pub(super) fn resource_types(_: &Read<'_>, _: &ListResourceTypes) -> Result<List<Shown<Description>>> {
+pub(super) fn resource_types(_: &Read<'_>, _: &ListResourceTypes) -> Result<List<ResourceView<Description>>> {
     list([Kind::User, Kind::Group].map(described_type))
 }
 
-fn list(described: [Value; 2]) -> Result<List<Shown<Description>>> {
+fn list(described: [Value; 2]) -> Result<List<ResourceView<Description>>> {
     let shown = described.into_iter().map(shown).collect::<Result<Vec<_>>>()?;
     Ok(List::of(shown, 1, 2))
 }
@@ -70,7 +70,7 @@ pub(super) struct GetResourceType {
     id: String,
 }
 
-pub(super) fn resource_type(_: &Read<'_>, input: &GetResourceType) -> Result<Shown<Description>> {
+pub(super) fn resource_type(_: &Read<'_>, input: &GetResourceType) -> Result<ResourceView<Description>> {
     let kind = [Kind::User, Kind::Group].into_iter().find(|kind| kind.name() == input.id);
     shown(described_type(kind.ok_or_else(|| Error::not_found("resource type"))?))
 }
@@ -97,7 +97,7 @@ fn described_type(kind: Kind) -> Value {
 #[serde(deny_unknown_fields)]
 pub(super) struct ListSchemas {}
 
-pub(super) fn schemas(_: &Read<'_>, _: &ListSchemas) -> Result<List<Shown<Description>>> {
+pub(super) fn schemas(_: &Read<'_>, _: &ListSchemas) -> Result<List<ResourceView<Description>>> {
     list([Kind::User, Kind::Group].map(described_schema))
 }
 
@@ -109,7 +109,7 @@ pub(super) struct GetSchema {
     id: String,
 }
 
-pub(super) fn schema(_: &Read<'_>, input: &GetSchema) -> Result<Shown<Description>> {
+pub(super) fn schema(_: &Read<'_>, input: &GetSchema) -> Result<ResourceView<Description>> {
     let kind = [Kind::User, Kind::Group].into_iter().find(|kind| kind.schema() == input.id);
     shown(described_schema(kind.ok_or_else(|| Error::not_found("schema"))?))
 }
@@ -124,7 +124,9 @@ fn described_schema(kind: Kind) -> Value {
             text("displayName", "A name for people, which is set once and cut to 100 characters")
                 .immutable()
                 .value(),
-            Described::of("active", "boolean", "Whether the person may use the service").required().value(),
+            SchemaAttribute::of("active", "boolean", "Whether the person may use the service")
+                .required()
+                .value(),
         ],
         Kind::Group => vec![
             text("displayName", "A name for people, of 256 characters at most").required().value(),
@@ -144,14 +146,14 @@ fn described_schema(kind: Kind) -> Value {
 /// The members of a group.
 fn members() -> Value {
     let value = text("value", "The user's id").immutable().exact().required();
-    let reference = Described::of("$ref", "reference", "Where the user is").immutable().exact().value();
+    let reference = SchemaAttribute::of("$ref", "reference", "Where the user is").immutable().exact().value();
     let kind = text("type", "Always User").immutable().value();
     let subs = json!([
         value.value(),
         with(reference, "referenceTypes", json!(["User"])),
         with(kind, "canonicalValues", json!(["User"])),
     ]);
-    let members = Described::of("members", "complex", "The users in the group").value();
+    let members = SchemaAttribute::of("members", "complex", "The users in the group").value();
     with(with(members, "multiValued", json!(true)), "subAttributes", subs)
 }
 
@@ -164,7 +166,7 @@ fn with(mut described: Value, name: &str, value: Value) -> Value {
 }
 
 /// An attribute as a schema describes it (RFC 7643, 7).
-struct Described {
+struct SchemaAttribute {
     name: &'static str,
     r#type: &'static str,
     description: &'static str,
@@ -174,11 +176,11 @@ struct Described {
     uniqueness: &'static str,
 }
 
-fn text(name: &'static str, description: &'static str) -> Described {
-    Described::of(name, "string", description)
+fn text(name: &'static str, description: &'static str) -> SchemaAttribute {
+    SchemaAttribute::of(name, "string", description)
 }
 
-impl Described {
+impl SchemaAttribute {
     fn of(name: &'static str, r#type: &'static str, description: &'static str) -> Self {
         let mutability = "readWrite";
         let uniqueness = "none";

@@ -13,7 +13,7 @@ use scim_v2::filter as syntax;
 use scim_v2::filter::{AttrExp, AttrPath, CompValue, CompareOp, ValFilter};
 use uuid::Uuid;
 
-use super::attributes::{Attribute, Held, Kind, Named};
+use super::attributes::{Attribute, AttributeValue, Kind, PathMeaning};
 use crate::error::Result;
 use crate::id::MemberId;
 use crate::identity::members::mapped;
@@ -42,13 +42,13 @@ pub(super) enum Operand {
 }
 
 /// A resource that filters can be compared with.
-pub(super) trait Compared {
-    fn held(&self, attribute: Attribute) -> Held<'_>;
+pub(super) trait FilterTarget {
+    fn held(&self, attribute: Attribute) -> AttributeValue<'_>;
 }
 
 /// A key that all resources that match a filter share, by which the database finds them.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Key<'a> {
+pub(super) enum LookupKey<'a> {
     Id(Option<Uuid>),
     UserName(&'a str),
     ExternalId(&'a str),
@@ -87,24 +87,24 @@ pub(super) fn parse(text: &str, kinds: &[Kind]) -> Result<Vec<Filter>> {
     let parsed: syntax::Filter = normal(text).parse().map_err(|_| {
         Fault::InvalidFilter.error("`filter`: expected a filter such as userName eq \"ada@corp.example\"")
     })?;
-    kinds.iter().map(|kind| Binder { kind: *kind, kinds }.filter(&parsed)).collect()
+    kinds.iter().map(|kind| FilterBinder { kind: *kind, kinds }.filter(&parsed)).collect()
 }
 
 /// Binds the filter of a path such as `members[value eq "1"]` to the ids of members.
 pub(super) fn of_members(filter: &ValFilter) -> Result<Filter> {
-    let binder = Binder { kind: Kind::Group, kinds: &[Kind::Group] };
+    let binder = FilterBinder { kind: Kind::Group, kinds: &[Kind::Group] };
     let members = AttrPath { uri: None, name: "members".to_owned(), sub_attr: None };
     binder.value_filter(&members, filter)
 }
 
 /// Binder of a parsed filter to the attributes of a kind.
-struct Binder<'a> {
+struct FilterBinder<'a> {
     kind: Kind,
     /// All kinds that are searched.
     kinds: &'a [Kind],
 }
 
-impl Binder<'_> {
+impl FilterBinder<'_> {
     fn filter(&self, parsed: &syntax::Filter) -> Result<Filter> {
         match parsed {
             syntax::Filter::Attr(test) => self.test(test),
@@ -123,10 +123,12 @@ impl Binder<'_> {
     fn value_filter(&self, of: &AttrPath, parsed: &ValFilter) -> Result<Filter> {
         let inner = self.inner_filter(of, parsed)?;
         Ok(match (self.kind.named(of), inner) {
-            (Some(Named::Kept(_)), inner @ (Filter::Present(_) | Filter::Never)) => inner,
-            (Some(Named::Kept(_)), inner @ Filter::Compare(_, CompareOp::Eq, _)) => inner,
+            (Some(PathMeaning::Kept(_)), inner @ (Filter::Present(_) | Filter::Never)) => inner,
+            (Some(PathMeaning::Kept(_)), inner @ Filter::Compare(_, CompareOp::Eq, _)) => inner,
             // Any test of a value requires that there is one.
-            (Some(Named::Kept(attribute)), inner) => Filter::All(vec![Filter::Present(attribute), inner]),
+            (Some(PathMeaning::Kept(attribute)), inner) => {
+                Filter::All(vec![Filter::Present(attribute), inner])
+            }
             _ => Filter::Never,
         })
     }
@@ -158,19 +160,19 @@ impl Binder<'_> {
             return Err(Fault::InvalidFilter.error("`filter`: names an attribute that there is not"));
         };
         let of = match named {
-            Named::Unkept => None,
-            Named::Kept(of) | Named::Address(of) | Named::Constant(of, _) => Some(of),
+            PathMeaning::Unkept => None,
+            PathMeaning::Kept(of) | PathMeaning::Address(of) | PathMeaning::Constant(of, _) => Some(of),
         };
         let present = || of.map_or(Filter::Never, Filter::Present);
         match (named, compared) {
             (_, None | Some((CompareOp::Ne, CompValue::Null))) => Ok(present()),
             (_, Some((CompareOp::Eq, CompValue::Null))) => Ok(not(present())),
-            (Named::Unkept, Some((CompareOp::Ne, _))) => Ok(not(Filter::Never)),
-            (Named::Unkept, Some(_)) => Ok(Filter::Never),
-            (Named::Kept(of), Some((op, value))) => {
+            (PathMeaning::Unkept, Some((CompareOp::Ne, _))) => Ok(not(Filter::Never)),
+            (PathMeaning::Unkept, Some(_)) => Ok(Filter::Never),
+            (PathMeaning::Kept(of), Some((op, value))) => {
                 Ok(Filter::Compare(of, op.clone(), operand(of, op, value)?))
             }
-            (Named::Address(of), Some((op, value))) => {
+            (PathMeaning::Address(of), Some((op, value))) => {
                 let operand = match operand(of, op, value)? {
                     Operand::Text(text) => Operand::Text(last_of(&text).to_owned()),
                     other => other,
@@ -178,10 +180,10 @@ impl Binder<'_> {
                 Ok(Filter::Compare(of, op.clone(), operand))
             }
             // A value differs from a constant if it does not equal it, even if there is no value.
-            (Named::Constant(of, held), Some((CompareOp::Ne, value))) => {
+            (PathMeaning::Constant(of, held), Some((CompareOp::Ne, value))) => {
                 Ok(not(constant(of, &held, &CompareOp::Eq, value)))
             }
-            (Named::Constant(of, held), Some((op, value))) => Ok(constant(of, &held, op, value)),
+            (PathMeaning::Constant(of, held), Some((op, value))) => Ok(constant(of, &held, op, value)),
         }
     }
 }
@@ -191,7 +193,7 @@ fn not(filter: Filter) -> Filter {
 }
 
 /// Returns the comparison of a constant for each value of an attribute.
-fn constant(of: Attribute, held: &Held<'_>, op: &CompareOp, value: &CompValue) -> Filter {
+fn constant(of: Attribute, held: &AttributeValue<'_>, op: &CompareOp, value: &CompValue) -> Filter {
     let flag = |text: &str| match text.to_ascii_lowercase().as_str() {
         "true" => Operand::Flag(true),
         "false" => Operand::Flag(false),
@@ -200,7 +202,7 @@ fn constant(of: Attribute, held: &Held<'_>, op: &CompareOp, value: &CompValue) -
     let operand = match (held, value) {
         (_, CompValue::True) => Operand::Flag(true),
         (_, CompValue::False) => Operand::Flag(false),
-        (Held::Flag(_), CompValue::Str(text)) => flag(text),
+        (AttributeValue::Flag(_), CompValue::Str(text)) => flag(text),
         (_, CompValue::Str(text)) => Operand::Text(text.clone()),
         _ => return Filter::Never,
     };
@@ -325,13 +327,13 @@ fn operand(attribute: Attribute, op: &CompareOp, value: &CompValue) -> Result<Op
 
 impl Filter {
     /// Returns the key that all matching resources share, if the filter requires one.
-    pub fn key(&self) -> Option<Key<'_>> {
+    pub fn key(&self) -> Option<LookupKey<'_>> {
         match self {
             Self::Compare(attribute, CompareOp::Eq, Operand::Text(text)) => match attribute {
-                Attribute::Id => Some(Key::Id(text.parse().ok())),
-                Attribute::UserName => Some(Key::UserName(text)),
-                Attribute::ExternalId => Some(Key::ExternalId(text)),
-                Attribute::Members => Some(Key::Member(text.parse::<Uuid>().ok().map(MemberId::from))),
+                Attribute::Id => Some(LookupKey::Id(text.parse().ok())),
+                Attribute::UserName => Some(LookupKey::UserName(text)),
+                Attribute::ExternalId => Some(LookupKey::ExternalId(text)),
+                Attribute::Members => Some(LookupKey::Member(text.parse::<Uuid>().ok().map(MemberId::from))),
                 _ => None,
             },
             Self::All(items) => items.iter().find_map(Self::key),
@@ -350,15 +352,15 @@ impl Filter {
     }
 
     /// Returns whether a resource matches.
-    pub fn matches(&self, resource: &dyn Compared) -> bool {
+    pub fn matches(&self, resource: &dyn FilterTarget) -> bool {
         match self {
             Self::All(items) => items.iter().all(|item| item.matches(resource)),
             Self::Any(items) => items.iter().any(|item| item.matches(resource)),
             Self::Not(inner) => !inner.matches(resource),
             Self::Present(attribute) => match resource.held(*attribute) {
-                Held::Nothing => false,
-                Held::Ids(ids) => !ids.is_empty(),
-                Held::Flag(_) | Held::Text(_) | Held::Time(_) => true,
+                AttributeValue::Nothing => false,
+                AttributeValue::Ids(ids) => !ids.is_empty(),
+                AttributeValue::Flag(_) | AttributeValue::Text(_) | AttributeValue::Time(_) => true,
             },
             Self::Compare(attribute, op, operand) => {
                 compare(*attribute, op, &resource.held(*attribute), operand)
@@ -369,15 +371,15 @@ impl Filter {
 }
 
 /// Compares the value of a resource. A missing value equals nothing, and differs from everything.
-fn compare(attribute: Attribute, op: &CompareOp, held: &Held<'_>, operand: &Operand) -> bool {
+fn compare(attribute: Attribute, op: &CompareOp, held: &AttributeValue<'_>, operand: &Operand) -> bool {
     match (held, operand) {
-        (Held::Flag(held), Operand::Flag(flag)) => ordered(op, held, flag),
-        (Held::Time(held), Operand::Time(time)) => ordered(op, held, time),
-        (Held::Text(held), Operand::Text(text)) => compare_texts(attribute, op, held, text),
-        (Held::Ids(ids), Operand::Text(text)) if *op == CompareOp::Ne => {
+        (AttributeValue::Flag(held), Operand::Flag(flag)) => ordered(op, held, flag),
+        (AttributeValue::Time(held), Operand::Time(time)) => ordered(op, held, time),
+        (AttributeValue::Text(held), Operand::Text(text)) => compare_texts(attribute, op, held, text),
+        (AttributeValue::Ids(ids), Operand::Text(text)) if *op == CompareOp::Ne => {
             ids.iter().all(|id| compare_texts(attribute, op, &id.to_string(), text))
         }
-        (Held::Ids(ids), Operand::Text(text)) => {
+        (AttributeValue::Ids(ids), Operand::Text(text)) => {
             ids.iter().any(|id| compare_texts(attribute, op, &id.to_string(), text))
         }
         _ => *op == CompareOp::Ne,
@@ -427,15 +429,17 @@ mod tests {
         members: Vec<MemberId>,
     }
 
-    impl Compared for Probe {
-        fn held(&self, attribute: Attribute) -> Held<'_> {
+    impl FilterTarget for Probe {
+        fn held(&self, attribute: Attribute) -> AttributeValue<'_> {
             match attribute {
-                Attribute::UserName | Attribute::DisplayName => Held::Text(self.name.into()),
-                Attribute::ExternalId => self.external.map_or(Held::Nothing, |id| Held::Text(id.into())),
-                Attribute::Active => Held::Flag(true),
-                Attribute::Created => Held::Time(Time::from_micros(1_000_000)),
-                Attribute::Members => Held::Ids(&self.members),
-                Attribute::Id | Attribute::LastModified | Attribute::ResourceType => Held::Nothing,
+                Attribute::UserName | Attribute::DisplayName => AttributeValue::Text(self.name.into()),
+                Attribute::ExternalId => {
+                    self.external.map_or(AttributeValue::Nothing, |id| AttributeValue::Text(id.into()))
+                }
+                Attribute::Active => AttributeValue::Flag(true),
+                Attribute::Created => AttributeValue::Time(Time::from_micros(1_000_000)),
+                Attribute::Members => AttributeValue::Ids(&self.members),
+                Attribute::Id | Attribute::LastModified | Attribute::ResourceType => AttributeValue::Nothing,
             }
         }
     }
@@ -614,7 +618,7 @@ mod tests {
             let filter = format!("externalId eq {written}");
             if filter.chars().count() <= SCIM_FILTER_MAX {
                 let found = parse(&filter, &[Kind::User]).unwrap();
-                prop_assert_eq!(found[0].key(), Some(Key::ExternalId(&text)));
+                prop_assert_eq!(found[0].key(), Some(LookupKey::ExternalId(&text)));
             }
         }
     }

@@ -8,13 +8,13 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::attributes::{Asked, Attribute, GROUP, Held, Kind, Names};
-use super::filter::{Compared, of_members};
+use super::attributes::{Attribute, AttributeNames, AttributeSelection, AttributeValue, GROUP, Kind};
+use super::filter::{FilterTarget, of_members};
 use super::group_rows::{self, GroupRow};
-use super::patch::{Change, Does, Operations, changes, one_or_many, unfit};
-use super::resource::{Group, GroupMember, Meta, Nothing, Shown};
+use super::patch::{AttributeChange, ChangeEffect, Operations, changes, one_or_many, unfit};
+use super::resource::{Group, GroupMember, Meta, Nothing, ResourceView};
 use super::users::external_id;
-use super::values::{ExternalId, Schemas, member_of, unquoted};
+use super::values::{ExternalId, SchemaList, member_of, unquoted};
 use crate::error::{Error, Result};
 use crate::id::{GroupId, MemberId};
 use crate::identity::members;
@@ -82,12 +82,12 @@ impl Event for GroupDeleted {
 
 /// A group with the members that were read.
 #[derive(Clone, Debug)]
-pub(super) struct Full {
+pub(super) struct GroupWithMembers {
     pub row: GroupRow,
     pub members: Vec<MemberId>,
 }
 
-impl Full {
+impl GroupWithMembers {
     pub fn resource(self) -> Group {
         let GroupRow { id, display_name, external_id, created_at, changed_at, .. } = self.row;
         Group {
@@ -101,20 +101,20 @@ impl Full {
     }
 }
 
-impl Compared for Full {
-    fn held(&self, attribute: Attribute) -> Held<'_> {
+impl FilterTarget for GroupWithMembers {
+    fn held(&self, attribute: Attribute) -> AttributeValue<'_> {
         match attribute {
-            Attribute::Id => Held::Text(self.row.id.to_string().into()),
+            Attribute::Id => AttributeValue::Text(self.row.id.to_string().into()),
             Attribute::ExternalId => match &self.row.external_id {
-                Some(id) => Held::Text(id.as_str().into()),
-                None => Held::Nothing,
+                Some(id) => AttributeValue::Text(id.as_str().into()),
+                None => AttributeValue::Nothing,
             },
-            Attribute::DisplayName => Held::Text(self.row.display_name.as_str().into()),
-            Attribute::Members => Held::Ids(&self.members),
-            Attribute::UserName | Attribute::Active => Held::Nothing,
-            Attribute::Created => Held::Time(self.row.created_at),
-            Attribute::LastModified => Held::Time(self.row.changed_at),
-            Attribute::ResourceType => Held::Text(Kind::Group.name().into()),
+            Attribute::DisplayName => AttributeValue::Text(self.row.display_name.as_str().into()),
+            Attribute::Members => AttributeValue::Ids(&self.members),
+            Attribute::UserName | Attribute::Active => AttributeValue::Nothing,
+            Attribute::Created => AttributeValue::Time(self.row.created_at),
+            Attribute::LastModified => AttributeValue::Time(self.row.changed_at),
+            Attribute::ResourceType => AttributeValue::Text(Kind::Group.name().into()),
         }
     }
 }
@@ -132,9 +132,9 @@ struct GroupUser {
 
 /// The ids of users in a group, as texts, from the various forms of clients.
 #[derive(Clone, Debug)]
-struct Members(Vec<String>);
+struct GroupMemberIds(Vec<String>);
 
-impl Members {
+impl GroupMemberIds {
     /// Parses a list of members, or one. A member is an object with the user's id as `value`, or that id.
     fn of(value: &Value) -> std::result::Result<Self, String> {
         let value = unquoted(value);
@@ -156,13 +156,13 @@ impl Members {
     }
 }
 
-impl<'de> Deserialize<'de> for Members {
+impl<'de> Deserialize<'de> for GroupMemberIds {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         Self::of(&Value::deserialize(deserializer)?).map_err(de::Error::custom)
     }
 }
 
-impl JsonSchema for Members {
+impl JsonSchema for GroupMemberIds {
     fn inline_schema() -> bool {
         true
     }
@@ -180,21 +180,21 @@ impl JsonSchema for Members {
 pub(super) struct CreateGroup {
     /// The schemas of the resource.
     #[serde(rename = "schemas")]
-    _schemas: Option<Schemas>,
+    _schemas: Option<SchemaList>,
     /// Its name for people.
     display_name: GroupName,
     /// Its id at the identity provider.
     external_id: Option<ExternalId>,
     /// Its members: users of the workspace.
-    members: Option<Members>,
+    members: Option<GroupMemberIds>,
     /// The only attributes to return, separated by commas.
-    attributes: Option<Names>,
+    attributes: Option<AttributeNames>,
     /// Attributes not to return, separated by commas.
-    excluded_attributes: Option<Names>,
+    excluded_attributes: Option<AttributeNames>,
 }
 
-pub(super) fn create(cx: &mut Write<'_>, input: &CreateGroup) -> Result<Shown<Group>> {
-    let asked = Asked::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
+pub(super) fn create(cx: &mut Write<'_>, input: &CreateGroup) -> Result<ResourceView<Group>> {
+    let asked = AttributeSelection::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
     if group_rows::count(cx)? >= SCIM_GROUPS_MAX {
         return Err(unfit(format!("a workspace has at most {SCIM_GROUPS_MAX} groups")));
     }
@@ -218,12 +218,12 @@ pub(super) fn create(cx: &mut Write<'_>, input: &CreateGroup) -> Result<Shown<Gr
     };
     group_rows::insert(cx, &row)?;
     group_rows::add(cx, id, &event.added)?;
-    Shown::of(Full { row, members: event.added }.resource(), &asked)
+    ResourceView::of(GroupWithMembers { row, members: event.added }.resource(), &asked)
 }
 
 /// Returns the ids of users that a request names, each once.
-fn ids_of(named: Option<&Members>) -> Result<BTreeSet<MemberId>> {
-    named.into_iter().flat_map(|Members(ids)| ids).map(|id| id_of(id)).collect()
+fn ids_of(named: Option<&GroupMemberIds>) -> Result<BTreeSet<MemberId>> {
+    named.into_iter().flat_map(|GroupMemberIds(ids)| ids).map(|id| id_of(id)).collect()
 }
 
 fn id_of(text: &str) -> Result<MemberId> {
@@ -245,16 +245,16 @@ pub(super) struct GetGroup {
     /// The group's id.
     id: String,
     /// The only attributes to return, separated by commas.
-    attributes: Option<Names>,
+    attributes: Option<AttributeNames>,
     /// Attributes not to return, separated by commas.
-    excluded_attributes: Option<Names>,
+    excluded_attributes: Option<AttributeNames>,
 }
 
-pub(super) fn get(cx: &Read<'_>, input: &GetGroup) -> Result<Shown<Group>> {
-    let asked = Asked::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
+pub(super) fn get(cx: &Read<'_>, input: &GetGroup) -> Result<ResourceView<Group>> {
+    let asked = AttributeSelection::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
     let row = load(cx, &input.id)?;
     let members = if asked.has("members") { group_rows::members(cx, row.id)? } else { Vec::new() };
-    Shown::of(Full { row, members }.resource(), &asked)
+    ResourceView::of(GroupWithMembers { row, members }.resource(), &asked)
 }
 
 /// Loads a group of the caller's workspace. A text that is not an id finds no group.
@@ -274,22 +274,22 @@ pub(super) struct ReplaceGroup {
     id: String,
     /// The schemas of the resource.
     #[serde(rename = "schemas")]
-    _schemas: Option<Schemas>,
+    _schemas: Option<SchemaList>,
     /// Its name for people.
     display_name: GroupName,
     /// Its id at the identity provider.
     #[schemars(transform = default_is("nothing"))]
     external_id: Option<ExternalId>,
     /// Its members. Default: none.
-    members: Option<Members>,
+    members: Option<GroupMemberIds>,
     /// The only attributes to return, separated by commas.
-    attributes: Option<Names>,
+    attributes: Option<AttributeNames>,
     /// Attributes not to return, separated by commas.
-    excluded_attributes: Option<Names>,
+    excluded_attributes: Option<AttributeNames>,
 }
 
-pub(super) fn replace(cx: &mut Write<'_>, input: &ReplaceGroup) -> Result<Shown<Group>> {
-    let asked = Asked::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
+pub(super) fn replace(cx: &mut Write<'_>, input: &ReplaceGroup) -> Result<ResourceView<Group>> {
+    let asked = AttributeSelection::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
     let before = load(cx, &input.id)?;
     let wanted = GroupRow {
         display_name: input.display_name.to_string(),
@@ -298,7 +298,7 @@ pub(super) fn replace(cx: &mut Write<'_>, input: &ReplaceGroup) -> Result<Shown<
     };
     let were = group_rows::members(cx, before.id)?.into_iter().collect();
     let after = apply(cx, &before, wanted, &were, ids_of(input.members.as_ref())?)?;
-    Shown::of(after.resource(), &asked)
+    ResourceView::of(after.resource(), &asked)
 }
 
 /// Changes a group by the operations of a SCIM PATCH, all of them or none, and returns it.
@@ -309,18 +309,18 @@ pub(super) struct PatchGroup {
     id: String,
     /// The schemas of the request.
     #[serde(rename = "schemas")]
-    _schemas: Option<Schemas>,
+    _schemas: Option<SchemaList>,
     /// The changes, in order.
     #[serde(rename = "Operations", deserialize_with = "one_or_many")]
     operations: Operations,
     /// The only attributes to return, separated by commas.
-    attributes: Option<Names>,
+    attributes: Option<AttributeNames>,
     /// Attributes not to return, separated by commas.
-    excluded_attributes: Option<Names>,
+    excluded_attributes: Option<AttributeNames>,
 }
 
-pub(super) fn patch(cx: &mut Write<'_>, input: &PatchGroup) -> Result<Shown<Group>> {
-    let asked = Asked::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
+pub(super) fn patch(cx: &mut Write<'_>, input: &PatchGroup) -> Result<ResourceView<Group>> {
+    let asked = AttributeSelection::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
     let before = load(cx, &input.id)?;
     let were: BTreeSet<MemberId> = group_rows::members(cx, before.id)?.into_iter().collect();
     let mut wanted = before.clone();
@@ -330,7 +330,7 @@ pub(super) fn patch(cx: &mut Write<'_>, input: &PatchGroup) -> Result<Shown<Grou
         match change.attribute {
             Attribute::Members => change_members(&mut members, &change)?,
             Attribute::ExternalId => wanted.external_id = external_id(change.single())?,
-            Attribute::DisplayName if change.does == Does::Remove => {
+            Attribute::DisplayName if change.does == ChangeEffect::Remove => {
                 return Err(Fault::Mutability.error("the attribute is required"));
             }
             Attribute::DisplayName => {
@@ -342,44 +342,44 @@ pub(super) fn patch(cx: &mut Write<'_>, input: &PatchGroup) -> Result<Shown<Grou
         }
     }
     let after = apply(cx, &before, wanted, &were, members)?;
-    Shown::of(after.resource(), &asked)
+    ResourceView::of(after.resource(), &asked)
 }
 
 /// Changes the members of a group, in memory.
-fn change_members(members: &mut BTreeSet<MemberId>, change: &Change) -> Result<()> {
+fn change_members(members: &mut BTreeSet<MemberId>, change: &AttributeChange) -> Result<()> {
     let sent = || match &change.value {
-        Some(value) => Members::of(value).map_err(|detail| unfit(format!("`members`: {detail}"))),
+        Some(value) => GroupMemberIds::of(value).map_err(|detail| unfit(format!("`members`: {detail}"))),
         None => Err(unfit("`members`: expected a list of members")),
     };
     let named = || ids_of(Some(&sent()?));
     match (change.does, &change.of) {
-        (Does::Remove, Some(of)) => {
+        (ChangeEffect::Remove, Some(of)) => {
             let of = of_members(of)?;
-            members.retain(|member| !of.matches(&One([*member])));
+            members.retain(|member| !of.matches(&SingleMember([*member])));
         }
         // Some clients name the members to remove in the value.
-        (Does::Remove, None) => match &change.value {
+        (ChangeEffect::Remove, None) => match &change.value {
             None | Some(Value::Null) => members.clear(),
             Some(_) => {
                 // A user who is not in the group need not be removed.
-                let Members(named) = sent()?;
+                let GroupMemberIds(named) = sent()?;
                 let named: BTreeSet<MemberId> = named.iter().filter_map(|id| id_of(id).ok()).collect();
                 members.retain(|member| !named.contains(member));
             }
         },
         (_, Some(_)) => return Err(Fault::InvalidPath.error("`path`: members are added by their ids")),
-        (Does::Add, None) => members.extend(named()?),
-        (Does::Replace, None) => *members = named()?,
+        (ChangeEffect::Add, None) => members.extend(named()?),
+        (ChangeEffect::Replace, None) => *members = named()?,
     }
     Ok(())
 }
 
 /// One member of a group, for comparing it with the filter of a path.
-struct One([MemberId; 1]);
+struct SingleMember([MemberId; 1]);
 
-impl Compared for One {
-    fn held(&self, attribute: Attribute) -> Held<'_> {
-        if attribute == Attribute::Members { Held::Ids(&self.0) } else { Held::Nothing }
+impl FilterTarget for SingleMember {
+    fn held(&self, attribute: Attribute) -> AttributeValue<'_> {
+        if attribute == Attribute::Members { AttributeValue::Ids(&self.0) } else { AttributeValue::Nothing }
     }
 }
 
@@ -390,14 +390,14 @@ fn apply(
     mut wanted: GroupRow,
     were: &BTreeSet<MemberId>,
     members: BTreeSet<MemberId>,
-) -> Result<Full> {
+) -> Result<GroupWithMembers> {
     let added: Vec<MemberId> = members.difference(were).copied().collect();
     let removed: Vec<MemberId> = were.difference(&members).copied().collect();
     if members.len() > SCIM_GROUP_MEMBERS_MAX {
         return Err(unfit(format!("a group has at most {SCIM_GROUP_MEMBERS_MAX} members")));
     }
     if wanted == *before && added.is_empty() && removed.is_empty() {
-        return Ok(Full { row: wanted, members: members.into_iter().collect() });
+        return Ok(GroupWithMembers { row: wanted, members: members.into_iter().collect() });
     }
     check_people(cx, &added)?;
     wanted.changed_at = cx.now();
@@ -409,7 +409,7 @@ fn apply(
     let created = false;
     let changed = GroupChanged { group_id, created, display_name, added, removed };
     cx.emit(Subject::WORKSPACE, &changed)?;
-    Ok(Full { row: wanted, members: members.into_iter().collect() })
+    Ok(GroupWithMembers { row: wanted, members: members.into_iter().collect() })
 }
 
 /// Deletes a group. The people in it stay.

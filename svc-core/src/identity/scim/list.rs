@@ -12,13 +12,13 @@ use std::collections::HashMap;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::attributes::{Asked, Kind, Names};
-use super::filter::{Filter, Key, parse};
+use super::attributes::{AttributeNames, AttributeSelection, Kind};
+use super::filter::{Filter, LookupKey, parse};
 use super::group_rows::{self, GroupRow};
-use super::groups::Full;
-use super::resource::{Group, List, Shown, User, UserOrGroup};
+use super::groups::GroupWithMembers;
+use super::resource::{Group, List, ResourceView, User, UserOrGroup};
 use super::selection;
-use super::values::Schemas;
+use super::values::SchemaList;
 use crate::error::Result;
 use crate::id::{GroupId, MemberId};
 use crate::identity::members::{self, Person};
@@ -36,13 +36,13 @@ pub(super) struct ListResources {
     /// The filter. Default: all match.
     filter: Option<String>,
     /// The place of the first result, from 1. Default: 1.
-    start_index: Option<Whole>,
+    start_index: Option<LenientNumber>,
     /// Number of results, up to 200; 0 only counts them. Default: 200.
-    count: Option<Whole>,
+    count: Option<LenientNumber>,
     /// The only attributes to return, separated by commas.
-    attributes: Option<Names>,
+    attributes: Option<AttributeNames>,
     /// Attributes not to return, separated by commas.
-    excluded_attributes: Option<Names>,
+    excluded_attributes: Option<AttributeNames>,
     /// Ignored.
     #[serde(rename = "sortBy")]
     _sort_by: Option<String>,
@@ -59,17 +59,17 @@ pub(super) struct ListResources {
 pub(super) struct SearchResources {
     /// The schemas of the request.
     #[serde(rename = "schemas")]
-    _schemas: Option<Schemas>,
+    _schemas: Option<SchemaList>,
     /// The filter. Default: all match.
     filter: Option<String>,
     /// The place of the first result, from 1. Default: 1.
-    start_index: Option<Whole>,
+    start_index: Option<LenientNumber>,
     /// Number of results, up to 200; 0 only counts them. Default: 200.
-    count: Option<Whole>,
+    count: Option<LenientNumber>,
     /// The only attributes to return.
-    attributes: Option<Names<true>>,
+    attributes: Option<AttributeNames<true>>,
     /// Attributes not to return.
-    excluded_attributes: Option<Names<true>>,
+    excluded_attributes: Option<AttributeNames<true>>,
     /// Ignored.
     #[serde(rename = "sortBy")]
     _sort_by: Option<String>,
@@ -79,40 +79,40 @@ pub(super) struct SearchResources {
 }
 
 /// A place or a number of resources, which RFC 7644 allows to be less than the sensible minimum.
-type Whole = Count<{ -WHOLE_MAX }, WHOLE_MAX>;
+type LenientNumber = Count<{ -WHOLE_MAX }, WHOLE_MAX>;
 /// The largest number that every reader of JSON preserves.
 const WHOLE_MAX: i64 = (1 << 53) - 1;
 
-pub(super) fn users(cx: &Read<'_>, input: &ListResources) -> Result<List<Shown<User>>> {
+pub(super) fn users(cx: &Read<'_>, input: &ListResources) -> Result<List<ResourceView<User>>> {
     input.search()?.run(cx, &[Kind::User])
 }
 
-pub(super) fn groups(cx: &Read<'_>, input: &ListResources) -> Result<List<Shown<Group>>> {
+pub(super) fn groups(cx: &Read<'_>, input: &ListResources) -> Result<List<ResourceView<Group>>> {
     input.search()?.run(cx, &[Kind::Group])
 }
 
-pub(super) fn search_users(cx: &Read<'_>, input: &SearchResources) -> Result<List<Shown<User>>> {
+pub(super) fn search_users(cx: &Read<'_>, input: &SearchResources) -> Result<List<ResourceView<User>>> {
     input.search()?.run(cx, &[Kind::User])
 }
 
-pub(super) fn search_groups(cx: &Read<'_>, input: &SearchResources) -> Result<List<Shown<Group>>> {
+pub(super) fn search_groups(cx: &Read<'_>, input: &SearchResources) -> Result<List<ResourceView<Group>>> {
     input.search()?.run(cx, &[Kind::Group])
 }
 
-pub(super) fn search_all(cx: &Read<'_>, input: &SearchResources) -> Result<List<Shown<UserOrGroup>>> {
+pub(super) fn search_all(cx: &Read<'_>, input: &SearchResources) -> Result<List<ResourceView<UserOrGroup>>> {
     input.search()?.run(cx, &[Kind::User, Kind::Group])
 }
 
 impl ListResources {
     fn search(&self) -> Result<Search<'_>> {
-        let asked = Asked::of(self.attributes.as_ref(), self.excluded_attributes.as_ref())?;
+        let asked = AttributeSelection::of(self.attributes.as_ref(), self.excluded_attributes.as_ref())?;
         Ok(Search::new(self.filter.as_deref(), self.start_index, self.count, asked))
     }
 }
 
 impl SearchResources {
     fn search(&self) -> Result<Search<'_>> {
-        let asked = Asked::of(self.attributes.as_ref(), self.excluded_attributes.as_ref())?;
+        let asked = AttributeSelection::of(self.attributes.as_ref(), self.excluded_attributes.as_ref())?;
         Ok(Search::new(self.filter.as_deref(), self.start_index, self.count, asked))
     }
 }
@@ -123,20 +123,25 @@ struct Search<'a> {
     /// The place of the first result, from 1.
     start: i64,
     count: usize,
-    asked: Asked,
+    asked: AttributeSelection,
 }
 
 impl<'a> Search<'a> {
-    fn new(filter: Option<&'a str>, start: Option<Whole>, count: Option<Whole>, asked: Asked) -> Self {
-        let count = count.map_or(i64::MAX, Whole::get).max(0);
+    fn new(
+        filter: Option<&'a str>,
+        start: Option<LenientNumber>,
+        count: Option<LenientNumber>,
+        asked: AttributeSelection,
+    ) -> Self {
+        let count = count.map_or(i64::MAX, LenientNumber::get).max(0);
         let count = usize::try_from(count).unwrap_or(usize::MAX).min(SCIM_COUNT_MAX);
-        Self { filter, start: start.map_or(1, Whole::get).max(1), count, asked }
+        Self { filter, start: start.map_or(1, LenientNumber::get).max(1), count, asked }
     }
 
-    fn run<T>(&self, cx: &Read<'_>, kinds: &[Kind]) -> Result<List<Shown<T>>> {
+    fn run<T>(&self, cx: &Read<'_>, kinds: &[Kind]) -> Result<List<ResourceView<T>>> {
         let filters = self.filter.map(|text| parse(text, kinds)).transpose()?;
         let mut page =
-            Window { skip: self.start.saturating_sub(1), room: self.count, total: 0, found: Vec::new() };
+            PageBuilder { skip: self.start.saturating_sub(1), room: self.count, total: 0, found: Vec::new() };
         for (place, kind) in kinds.iter().enumerate() {
             let filter = filters.as_ref().and_then(|filters| filters.get(place));
             match kind {
@@ -149,13 +154,13 @@ impl<'a> Search<'a> {
     }
 
     /// Returns the resources with the requested attributes.
-    fn shown<T>(&self, cx: &Read<'_>, found: Vec<Found>) -> Result<Vec<Shown<T>>> {
+    fn shown<T>(&self, cx: &Read<'_>, found: Vec<ListedResource>) -> Result<Vec<ResourceView<T>>> {
         let mut shown = Vec::with_capacity(found.len());
         let mut left = i64::try_from(SCIM_GROUP_MEMBERS_MAX).unwrap_or(i64::MAX);
         for resource in found {
             shown.push(match resource {
-                Found::User(person) => Shown::of(User::of(person), &self.asked)?,
-                Found::Group(mut group) => {
+                ListedResource::User(person) => ResourceView::of(User::of(person), &self.asked)?,
+                ListedResource::Group(mut group) => {
                     if self.asked.has("members") {
                         group.members = group_rows::first_members(cx, group.row.id, left.saturating_add(1))?;
                         left = left.saturating_sub(i64::try_from(group.members.len()).unwrap_or(i64::MAX));
@@ -163,7 +168,7 @@ impl<'a> Search<'a> {
                     if left < 0 {
                         break;
                     }
-                    Shown::of(group.resource(), &self.asked)?
+                    ResourceView::of(group.resource(), &self.asked)?
                 }
             });
         }
@@ -172,23 +177,23 @@ impl<'a> Search<'a> {
 }
 
 /// A resource on a page.
-enum Found {
+enum ListedResource {
     User(Person),
-    Group(Full),
+    Group(GroupWithMembers),
 }
 
 /// Builder of a page, with the count of all matches.
-struct Window {
+struct PageBuilder {
     /// Number of matches still to skip.
     skip: i64,
     /// Number of results that still fit.
     room: usize,
     total: i64,
-    found: Vec<Found>,
+    found: Vec<ListedResource>,
 }
 
-impl Window {
-    fn take(&mut self, resource: Found) {
+impl PageBuilder {
+    fn take(&mut self, resource: ListedResource) {
         self.total = self.total.saturating_add(1);
         if self.skip > 0 {
             self.skip = self.skip.saturating_sub(1);
@@ -199,7 +204,11 @@ impl Window {
     }
 
     /// Counts `all` matches, of which `read` returns those from a place on.
-    fn take_all(&mut self, all: i64, read: impl FnOnce(i64, i64) -> Result<Vec<Found>>) -> Result<()> {
+    fn take_all(
+        &mut self,
+        all: i64,
+        read: impl FnOnce(i64, i64) -> Result<Vec<ListedResource>>,
+    ) -> Result<()> {
         self.total = self.total.saturating_add(all);
         if self.room > 0 && self.skip < all {
             let found = read(self.skip, i64::try_from(self.room).unwrap_or(i64::MAX))?;
@@ -221,10 +230,10 @@ fn too_many() -> crate::Error {
     Fault::TooMany.error(format!("the filter would be compared with more than {SCIM_SCAN_MAX} resources"))
 }
 
-fn find_users(cx: &Read<'_>, filter: Option<&Filter>, page: &mut Window) -> Result<()> {
+fn find_users(cx: &Read<'_>, filter: Option<&Filter>, page: &mut PageBuilder) -> Result<()> {
     let Some(filter) = filter else {
         return page.take_all(members::count_people(cx)?, |skip, room| {
-            Ok(members::people_from(cx, skip, room)?.into_iter().map(Found::User).collect())
+            Ok(members::people_from(cx, skip, room)?.into_iter().map(ListedResource::User).collect())
         });
     };
     if matches!(filter, Filter::Never) {
@@ -232,14 +241,16 @@ fn find_users(cx: &Read<'_>, filter: Option<&Filter>, page: &mut Window) -> Resu
     }
     let one = |person: Option<Person>| person.into_iter().collect::<Vec<_>>();
     let keyed = match filter.key() {
-        Some(Key::Id(id)) => one(id.map(|id| members::person(cx, MemberId::from(id))).transpose()?.flatten()),
-        Some(Key::UserName(name)) => one(members::person_by_name(cx, name)?),
-        Some(Key::ExternalId(id)) => members::people_by_external_id(cx, id, BEYOND)?,
-        Some(Key::Member(_)) | None => {
+        Some(LookupKey::Id(id)) => {
+            one(id.map(|id| members::person(cx, MemberId::from(id))).transpose()?.flatten())
+        }
+        Some(LookupKey::UserName(name)) => one(members::person_by_name(cx, name)?),
+        Some(LookupKey::ExternalId(id)) => members::people_by_external_id(cx, id, BEYOND)?,
+        Some(LookupKey::Member(_)) | None => {
             if let Some(wanted) = selection::wanted(filter) {
                 return page.take_all(members::count_wanted(cx, &wanted)?, |skip, room| {
                     let found = members::wanted_from(cx, &wanted, skip, room)?;
-                    Ok(found.into_iter().map(Found::User).collect())
+                    Ok(found.into_iter().map(ListedResource::User).collect())
                 });
             }
             return scan(
@@ -247,7 +258,7 @@ fn find_users(cx: &Read<'_>, filter: Option<&Filter>, page: &mut Window) -> Resu
                 |person| person.lsn,
                 |people| {
                     let found = people.into_iter().filter(|person| filter.matches(person));
-                    found.for_each(|person| page.take(Found::User(person)));
+                    found.for_each(|person| page.take(ListedResource::User(person)));
                     Ok(())
                 },
             );
@@ -256,15 +267,18 @@ fn find_users(cx: &Read<'_>, filter: Option<&Filter>, page: &mut Window) -> Resu
     if keyed.len() >= usize::try_from(BEYOND).unwrap_or(usize::MAX) {
         return Err(too_many());
     }
-    keyed.into_iter().filter(|person| filter.matches(person)).for_each(|one| page.take(Found::User(one)));
+    keyed
+        .into_iter()
+        .filter(|person| filter.matches(person))
+        .for_each(|one| page.take(ListedResource::User(one)));
     Ok(())
 }
 
-fn find_groups(cx: &Read<'_>, filter: Option<&Filter>, page: &mut Window) -> Result<()> {
+fn find_groups(cx: &Read<'_>, filter: Option<&Filter>, page: &mut PageBuilder) -> Result<()> {
     let Some(filter) = filter else {
         return page.take_all(group_rows::count(cx)?, |skip, room| {
             let rows = group_rows::from(cx, skip, room)?.into_iter();
-            Ok(rows.map(|row| Found::Group(Full { row, members: Vec::new() })).collect())
+            Ok(rows.map(|row| ListedResource::Group(GroupWithMembers { row, members: Vec::new() })).collect())
         });
     };
     let mut left = SCIM_SCAN_MAX;
@@ -280,30 +294,30 @@ fn find_groups(cx: &Read<'_>, filter: Option<&Filter>, page: &mut Window) -> Res
             of_groups.entry(group).or_default().push(member);
         }
         for row in rows {
-            let group = Full { members: of_groups.remove(&row.id).unwrap_or_default(), row };
+            let group = GroupWithMembers { members: of_groups.remove(&row.id).unwrap_or_default(), row };
             if filter.matches(&group) {
-                page.take(Found::Group(group));
+                page.take(ListedResource::Group(group));
             }
         }
         Ok(())
     };
     match filter.key() {
-        Some(Key::Id(id)) => {
+        Some(LookupKey::Id(id)) => {
             let found = id.map(|id| group_rows::group(cx, GroupId::from(id))).transpose()?;
             compare(found.flatten().into_iter().collect())
         }
-        Some(Key::ExternalId(id)) => compare(group_rows::by_external_id(cx, id, BEYOND)?),
-        Some(Key::Member(Some(member))) => {
+        Some(LookupKey::ExternalId(id)) => compare(group_rows::by_external_id(cx, id, BEYOND)?),
+        Some(LookupKey::Member(Some(member))) => {
             let found = group_rows::with_member(cx, member, BEYOND)?;
             if !matches!(filter, Filter::Compare(..)) {
                 return compare(found);
             }
-            let groups = found.into_iter().map(|row| Full { row, members: Vec::new() });
-            groups.for_each(|group| page.take(Found::Group(group)));
+            let groups = found.into_iter().map(|row| GroupWithMembers { row, members: Vec::new() });
+            groups.for_each(|group| page.take(ListedResource::Group(group)));
             Ok(())
         }
-        Some(Key::Member(None)) => Ok(()),
-        Some(Key::UserName(_)) | None => {
+        Some(LookupKey::Member(None)) => Ok(()),
+        Some(LookupKey::UserName(_)) | None => {
             scan(|after| group_rows::after(cx, after, AT_ONCE), |row| row.lsn, compare)
         }
     }

@@ -4,8 +4,8 @@
 //! is its handle, in any case; `displayName` is set once, and later values are ignored, as are attributes
 //! that are not announced. Attributes with an effect are checked: `userName`, `active`, `externalId`, the
 //! name of a group and its members. Decorative attributes never fail a request, and nothing keeps `active`
-//! from removing or restoring access. Groups grant no rights. `identity::ends` defines what `active: false`
-//! ends, none of which is restored.
+//! from removing or restoring access. Groups grant no rights. `identity::member_ends` defines what `active:
+//! false` ends, none of which is restored.
 //!
 //! A request fails before anything is changed: a PATCH is first applied in memory. Failures have the type of
 //! RFC 7644 (`scimType`) beside their code; the frame shows them as that RFC's errors.
@@ -35,14 +35,14 @@ use serde_json::json;
 
 use crate::capability::Capability::TokenAdmin;
 use crate::error::{Code, Error};
-use crate::identity::ends::MemberRemoved;
+use crate::identity::member_ends::MemberRemoved;
 use crate::log::event::{Event, EventKind};
 use crate::op::{
     Effect, Feature, Fixture, Frame, Operation, Records, Sample, changing, destructive, idempotent, read,
     without_keys, write,
 };
 use groups::{CreateGroup, DeleteGroup, PatchGroup, ReplaceGroup};
-use resource::{Group, Nothing, Shown, User};
+use resource::{Group, Nothing, ResourceView, User};
 use users::{CreateUser, DeleteUser, PatchUser, ReplaceUser};
 
 /// The fault of a request, by the names of RFC 7644 (3.12).
@@ -179,13 +179,13 @@ fn users_and_groups() -> Vec<Operation> {
 }
 
 without_keys! {
-    CreateUser => Shown<User>,
-    ReplaceUser => Shown<User>,
-    PatchUser => Shown<User>,
+    CreateUser => ResourceView<User>,
+    ReplaceUser => ResourceView<User>,
+    PatchUser => ResourceView<User>,
     DeleteUser => Nothing,
-    CreateGroup => Shown<Group>,
-    ReplaceGroup => Shown<Group>,
-    PatchGroup => Shown<Group>,
+    CreateGroup => ResourceView<Group>,
+    ReplaceGroup => ResourceView<Group>,
+    PatchGroup => ResourceView<Group>,
     DeleteGroup => Nothing,
 }
 

@@ -11,7 +11,7 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
-use super::attributes::{Attribute, Kind, Named};
+use super::attributes::{Attribute, Kind, PathMeaning};
 use super::filter::check_bounds;
 use super::values::{DOCUMENT, member_of, single, unquoted};
 use crate::error::{Error, Result};
@@ -51,21 +51,21 @@ struct Written {
 }
 
 /// The members of an operation that the service uses.
-struct Said<'o> {
+struct OperationMembers<'o> {
     op: &'o str,
     path: Option<&'o str>,
     value: Option<&'o Value>,
 }
 
 impl PatchOperation {
-    fn read(&self) -> Result<Said<'_>> {
+    fn read(&self) -> Result<OperationMembers<'_>> {
         let Value::Object(members) = &self.0 else { return Err(syntax("expected an object")) };
         let text = |name: &str| match member_of(members, name) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.trim())),
             Some(_) => Err(syntax(&format!("its `{name}` is not a text"))),
         };
-        Ok(Said {
+        Ok(OperationMembers {
             op: text("op")?.ok_or_else(|| syntax("its `op` is missing"))?,
             path: text("path")?.filter(|path| !path.is_empty()),
             value: member_of(members, "value"),
@@ -79,7 +79,7 @@ fn syntax(detail: &str) -> Error {
 
 /// Effect of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Does {
+pub(super) enum ChangeEffect {
     Add,
     Replace,
     Remove,
@@ -87,19 +87,19 @@ pub(super) enum Does {
 
 /// A change of one attribute.
 #[derive(Debug)]
-pub(super) struct Change {
-    pub does: Does,
+pub(super) struct AttributeChange {
+    pub does: ChangeEffect,
     pub attribute: Attribute,
     /// The filter for the values to change; `None` for all.
     pub of: Option<ValFilter>,
     pub value: Option<Value>,
 }
 
-impl Change {
+impl AttributeChange {
     /// Returns the new value of an attribute that has one value; null if it is removed.
     pub fn single(&self) -> &Value {
         match (self.does, &self.value) {
-            (Does::Remove, _) | (_, None) => &Value::Null,
+            (ChangeEffect::Remove, _) | (_, None) => &Value::Null,
             (_, Some(value)) => single(value),
         }
     }
@@ -116,16 +116,19 @@ pub(super) fn unfit(detail: impl Into<std::borrow::Cow<'static, str>>) -> Error 
 }
 
 /// Returns the changes of each operation, in order, or the reason why an operation is invalid.
-pub(super) fn changes(kind: Kind, operations: &Operations) -> impl Iterator<Item = Result<Vec<Change>>> {
+pub(super) fn changes(
+    kind: Kind,
+    operations: &Operations,
+) -> impl Iterator<Item = Result<Vec<AttributeChange>>> {
     operations.iter().map(move |operation| of_operation(kind, operation.read()?))
 }
 
-fn of_operation(kind: Kind, operation: Said<'_>) -> Result<Vec<Change>> {
+fn of_operation(kind: Kind, operation: OperationMembers<'_>) -> Result<Vec<AttributeChange>> {
     let path = operation.path.filter(|path| !path.eq_ignore_ascii_case(kind.schema()));
     let target = match path {
         Some(path) => match target(kind, path)? {
-            Target::Kept(attribute, of) => Some((attribute, of)),
-            Target::Unkept => {
+            PatchTarget::Kept(attribute, of) => Some((attribute, of)),
+            PatchTarget::Unkept => {
                 ignored::note(DOCUMENT, path, "it is not kept");
                 return Ok(Vec::new());
             }
@@ -133,15 +136,15 @@ fn of_operation(kind: Kind, operation: Said<'_>) -> Result<Vec<Change>> {
         None => None,
     };
     let does = match operation.op.to_ascii_lowercase().as_str() {
-        "add" => Does::Add,
-        "replace" => Does::Replace,
-        "remove" => Does::Remove,
+        "add" => ChangeEffect::Add,
+        "replace" => ChangeEffect::Replace,
+        "remove" => ChangeEffect::Remove,
         _ => return Err(syntax("its `op` is not add, replace or remove")),
     };
     if let Some((attribute, of)) = target {
-        return Ok(vec![Change { does, attribute, of, value: operation.value.cloned() }]);
+        return Ok(vec![AttributeChange { does, attribute, of, value: operation.value.cloned() }]);
     }
-    if does == Does::Remove {
+    if does == ChangeEffect::Remove {
         return Err(Fault::NoTarget.error("`remove` needs a path"));
     }
     let sent = operation.value.map(|value| match value {
@@ -155,7 +158,7 @@ fn of_operation(kind: Kind, operation: Said<'_>) -> Result<Vec<Change>> {
 }
 
 /// Returns the changes that a value without a path requests. Attributes that are not stored are ignored.
-fn of_members(kind: Kind, does: Does, members: &Map<String, Value>) -> Vec<Change> {
+fn of_members(kind: Kind, does: ChangeEffect, members: &Map<String, Value>) -> Vec<AttributeChange> {
     let mut changes = Vec::new();
     for (name, value) in members {
         match value {
@@ -164,10 +167,10 @@ fn of_members(kind: Kind, does: Does, members: &Map<String, Value>) -> Vec<Chang
                 changes.extend(of_members(kind, does, below));
             }
             _ => match target(kind, name) {
-                Ok(Target::Kept(attribute, of)) => {
-                    changes.push(Change { does, attribute, of, value: Some(value.clone()) });
+                Ok(PatchTarget::Kept(attribute, of)) => {
+                    changes.push(AttributeChange { does, attribute, of, value: Some(value.clone()) });
                 }
-                Ok(Target::Unkept) | Err(_) => ignored::note(DOCUMENT, name, "it is not kept"),
+                Ok(PatchTarget::Unkept) | Err(_) => ignored::note(DOCUMENT, name, "it is not kept"),
             },
         }
     }
@@ -175,13 +178,13 @@ fn of_members(kind: Kind, does: Does, members: &Map<String, Value>) -> Vec<Chang
 }
 
 /// Target of an operation.
-enum Target {
+enum PatchTarget {
     Kept(Attribute, Option<ValFilter>),
     Unkept,
 }
 
 /// Returns the target of a path. Fails for an invalid path or an impossible change of a stored attribute.
-fn target(kind: Kind, path: &str) -> Result<Target> {
+fn target(kind: Kind, path: &str) -> Result<PatchTarget> {
     let unknown = || Fault::InvalidPath.error("`path`: names an attribute that there is not");
     check_bounds(path, Fault::InvalidPath)?;
     let Ok(parsed) = path.parse::<PatchPath>() else {
@@ -191,7 +194,7 @@ fn target(kind: Kind, path: &str) -> Result<Target> {
             || Attribute::CHANGED.iter().any(|kept| name.eq_ignore_ascii_case(kept.name()));
         return match name.is_empty() || is_kept || name.eq_ignore_ascii_case("urn") {
             true => Err(Fault::InvalidPath.error("`path`: expected the name of an attribute")),
-            false => Ok(Target::Unkept),
+            false => Ok(PatchTarget::Unkept),
         };
     };
     let (path, of, sub) = match parsed {
@@ -202,22 +205,22 @@ fn target(kind: Kind, path: &str) -> Result<Target> {
     let whole = scim_v2::filter::AttrPath { sub_attr: None, ..path.clone() };
     match (kept, kind.named(&whole)) {
         // Of a member, only its id is stored.
-        (Some(Attribute::Members), Some(Named::Kept(Attribute::Members))) => {
+        (Some(Attribute::Members), Some(PathMeaning::Kept(Attribute::Members))) => {
             let subs = [path.sub_attr.as_deref(), sub.as_deref()];
             match subs.iter().flatten().next() {
-                None => Ok(Target::Kept(Attribute::Members, of)),
+                None => Ok(PatchTarget::Kept(Attribute::Members, of)),
                 Some(sub) if sub.eq_ignore_ascii_case("value") => Err(unknown()),
-                Some(_) => Ok(Target::Unkept),
+                Some(_) => Ok(PatchTarget::Unkept),
             }
         }
-        (Some(_), Some(Named::Kept(attribute))) => match of.is_none() && path.sub_attr.is_none() {
-            true => Ok(Target::Kept(attribute, None)),
+        (Some(_), Some(PathMeaning::Kept(attribute))) => match of.is_none() && path.sub_attr.is_none() {
+            true => Ok(PatchTarget::Kept(attribute, None)),
             false => Err(unknown()),
         },
-        (None, Some(Named::Kept(Attribute::Id | Attribute::ResourceType))) => {
+        (None, Some(PathMeaning::Kept(Attribute::Id | Attribute::ResourceType))) => {
             Err(Fault::Mutability.error("the attribute cannot be changed"))
         }
-        _ => Ok(Target::Unkept),
+        _ => Ok(PatchTarget::Unkept),
     }
 }
 
@@ -238,7 +241,7 @@ mod tests {
             let problem = serde_json::to_value(error.problem()).unwrap();
             problem["scimType"].as_str().unwrap().to_owned()
         })?;
-        let shown = |change: &Change| {
+        let shown = |change: &AttributeChange| {
             let value = change.value.as_ref().map(Value::to_string).unwrap_or_default();
             let of = change.of.as_ref().map(|of| format!("[{of}]")).unwrap_or_default();
             format!("{:?} {:?}{of} {value}", change.does, change.attribute)

@@ -7,7 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-use super::attributes::{Asked, Kind, USER};
+use super::attributes::{AttributeSelection, Kind, USER};
 use crate::error::{Error, Result};
 use crate::id::{GroupId, MemberId};
 use crate::identity::members::Person;
@@ -129,10 +129,10 @@ pub(super) enum UserOrGroup {
 
 /// A resource with the requested attributes; its schema is that of `T`.
 #[derive(Debug)]
-pub(super) struct Shown<T>(Value, PhantomData<fn() -> T>);
+pub(super) struct ResourceView<T>(Value, PhantomData<fn() -> T>);
 
-impl<T> Shown<T> {
-    pub fn of<R: Serialize>(resource: R, asked: &Asked) -> Result<Self> {
+impl<T> ResourceView<T> {
+    pub fn of<R: Serialize>(resource: R, asked: &AttributeSelection) -> Result<Self> {
         let mut value = serde_json::to_value(resource).map_err(Error::internal)?;
         if let Some(members) = value.as_object_mut() {
             asked.shape(members);
@@ -141,13 +141,13 @@ impl<T> Shown<T> {
     }
 }
 
-impl<T> Serialize for Shown<T> {
+impl<T> Serialize for ResourceView<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         self.0.serialize(serializer)
     }
 }
 
-impl<T: JsonSchema> JsonSchema for Shown<T> {
+impl<T: JsonSchema> JsonSchema for ResourceView<T> {
     fn inline_schema() -> bool {
         T::inline_schema()
     }

@@ -7,13 +7,13 @@ use scim_v2::filter::CompareOp;
 
 use super::attributes::Attribute;
 use super::filter::{Filter, Operand};
-use crate::identity::members::{HANDLE_TESTS_MAX, HandleTest, OUTCOMES, PeopleWanted};
+use crate::identity::members::{HANDLE_TESTS_MAX, HandleTest, OUTCOMES, PeopleCondition};
 
 /// A filter whose tests are numbered.
-enum Numbered {
-    All(Vec<Numbered>),
-    Any(Vec<Numbered>),
-    Not(Box<Numbered>),
+enum NumberedFilter {
+    All(Vec<NumberedFilter>),
+    Any(Vec<NumberedFilter>),
+    Not(Box<NumberedFilter>),
     Always,
     /// A bit of the combination: the person is active, or a test of the handle holds.
     Bit(usize),
@@ -24,7 +24,7 @@ const ACTIVE: usize = 1;
 /// The bits for the tests of a handle, in order.
 const TESTS: [usize; HANDLE_TESTS_MAX] = [2, 4, 8];
 
-impl Numbered {
+impl NumberedFilter {
     /// Returns whether a person with this combination of outcomes matches.
     fn holds(&self, combination: usize) -> bool {
         match self {
@@ -42,36 +42,38 @@ impl Numbered {
 }
 
 /// Returns the condition on people for a filter of users, if the database can evaluate it.
-pub(super) fn wanted(filter: &Filter) -> Option<PeopleWanted> {
+pub(super) fn wanted(filter: &Filter) -> Option<PeopleCondition> {
     let mut tests = Vec::new();
     let numbered = numbered(filter, &mut tests)?;
     let mut outcomes = [false; OUTCOMES];
     outcomes.iter_mut().enumerate().for_each(|(combination, wanted)| *wanted = numbered.holds(combination));
-    Some(PeopleWanted { tests, outcomes })
+    Some(PeopleCondition { tests, outcomes })
 }
 
 /// Numbers the tests of a filter. Returns `None` if it has too many of them, or another one.
-fn numbered(filter: &Filter, tests: &mut Vec<(HandleTest, String)>) -> Option<Numbered> {
-    let mut each = |items: &[Filter]| -> Option<Vec<Numbered>> {
+fn numbered(filter: &Filter, tests: &mut Vec<(HandleTest, String)>) -> Option<NumberedFilter> {
+    let mut each = |items: &[Filter]| -> Option<Vec<NumberedFilter>> {
         items.iter().map(|item| numbered(item, tests)).collect()
     };
     match filter {
-        Filter::All(items) => each(items).map(Numbered::All),
-        Filter::Any(items) => each(items).map(Numbered::Any),
-        Filter::Not(inner) => Some(Numbered::Not(Box::new(numbered(inner, tests)?))),
-        Filter::Never => Some(Numbered::never()),
-        Filter::Present(Attribute::Id | Attribute::UserName | Attribute::Active) => Some(Numbered::Always),
+        Filter::All(items) => each(items).map(NumberedFilter::All),
+        Filter::Any(items) => each(items).map(NumberedFilter::Any),
+        Filter::Not(inner) => Some(NumberedFilter::Not(Box::new(numbered(inner, tests)?))),
+        Filter::Never => Some(NumberedFilter::never()),
+        Filter::Present(Attribute::Id | Attribute::UserName | Attribute::Active) => {
+            Some(NumberedFilter::Always)
+        }
         Filter::Compare(Attribute::Active, op, Operand::Flag(flag)) => {
-            let active = Numbered::Bit(ACTIVE);
+            let active = NumberedFilter::Bit(ACTIVE);
             let is_wanted = (*op == CompareOp::Eq) == *flag;
-            Some(if is_wanted { active } else { Numbered::Not(Box::new(active)) })
+            Some(if is_wanted { active } else { NumberedFilter::Not(Box::new(active)) })
         }
         Filter::Compare(Attribute::UserName, op, Operand::Text(text)) => of_name(op, text, tests),
         Filter::Present(_) | Filter::Compare(..) => None,
     }
 }
 
-fn of_name(op: &CompareOp, text: &str, tests: &mut Vec<(HandleTest, String)>) -> Option<Numbered> {
+fn of_name(op: &CompareOp, text: &str, tests: &mut Vec<(HandleTest, String)>) -> Option<NumberedFilter> {
     let (test, negated) = match op {
         CompareOp::Eq => (HandleTest::Is, false),
         CompareOp::Ne => (HandleTest::Is, true),
@@ -84,10 +86,10 @@ fn of_name(op: &CompareOp, text: &str, tests: &mut Vec<(HandleTest, String)>) ->
     let text = text.to_lowercase();
     let outcome = if text.is_empty() {
         // No handle is empty, and every handle begins and ends with the empty text.
-        if test == HandleTest::Is { Numbered::never() } else { Numbered::Always }
+        if test == HandleTest::Is { NumberedFilter::never() } else { NumberedFilter::Always }
     } else if text.contains(char::is_control) {
         // No handle has a control character, and not every engine accepts one.
-        Numbered::never()
+        NumberedFilter::never()
     } else {
         let wanted = (test, text);
         let known = tests.iter().position(|known| *known == wanted);
@@ -95,35 +97,35 @@ fn of_name(op: &CompareOp, text: &str, tests: &mut Vec<(HandleTest, String)>) ->
         if known.is_none() {
             tests.push(wanted);
         }
-        Numbered::Bit(bit)
+        NumberedFilter::Bit(bit)
     };
-    Some(if negated { Numbered::Not(Box::new(outcome)) } else { outcome })
+    Some(if negated { NumberedFilter::Not(Box::new(outcome)) } else { outcome })
 }
 
 #[cfg(test)]
 mod tests {
     use std::borrow::Cow;
 
-    use super::super::attributes::Held;
+    use super::super::attributes::AttributeValue;
     use super::super::attributes::Kind;
-    use super::super::filter::{Compared, parse};
+    use super::super::filter::{FilterTarget, parse};
     use super::*;
 
     struct Someone(&'static str, bool);
 
-    impl Compared for Someone {
-        fn held(&self, attribute: Attribute) -> Held<'_> {
+    impl FilterTarget for Someone {
+        fn held(&self, attribute: Attribute) -> AttributeValue<'_> {
             match attribute {
-                Attribute::UserName => Held::Text(Cow::Borrowed(self.0)),
-                Attribute::Active => Held::Flag(self.1),
-                Attribute::Id => Held::Text(Cow::Borrowed("1")),
-                _ => Held::Nothing,
+                Attribute::UserName => AttributeValue::Text(Cow::Borrowed(self.0)),
+                Attribute::Active => AttributeValue::Flag(self.1),
+                Attribute::Id => AttributeValue::Text(Cow::Borrowed("1")),
+                _ => AttributeValue::Nothing,
             }
         }
     }
 
     /// Returns whether a person matches a condition, as the statement decides it.
-    fn wants(wanted: &PeopleWanted, someone: &Someone) -> bool {
+    fn wants(wanted: &PeopleCondition, someone: &Someone) -> bool {
         let tests = wanted.tests.iter().map(|(test, text)| match test {
             HandleTest::Is => someone.0 == text,
             HandleTest::Begins => someone.0.starts_with(text.as_str()),

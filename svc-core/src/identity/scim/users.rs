@@ -4,36 +4,36 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::attributes::{Asked, Attribute, Held, Kind, Names};
-use super::filter::Compared;
-use super::patch::{Change, Does, Operations, changes, one_or_many, unfit};
-use super::resource::{Nothing, Shown, User};
-use super::values::{DOCUMENT, Decoration, ExternalId, Flag, Schemas, single};
+use super::attributes::{Attribute, AttributeNames, AttributeSelection, AttributeValue, Kind};
+use super::filter::FilterTarget;
+use super::patch::{AttributeChange, ChangeEffect, Operations, changes, one_or_many, unfit};
+use super::resource::{Nothing, ResourceView, User};
+use super::values::{DOCUMENT, DisplayText, ExternalId, LenientBool, SchemaList, single};
 use crate::error::{Error, Result};
 use crate::id::MemberId;
-use crate::identity::ends;
 use crate::identity::enrol::{NewMember, check_handle_free, enrol};
+use crate::identity::member_ends;
 use crate::identity::members::{self, MemberKind, MemberUpdated, Person, UserName};
 use crate::identity::scim::Fault;
 use crate::ignored;
 use crate::log::event::Subject;
 use crate::op::{Read, Surface, Write};
 
-impl Compared for Person {
-    fn held(&self, attribute: Attribute) -> Held<'_> {
-        let text = |text: &'_ Option<String>| -> Held<'static> {
-            text.as_ref().map_or(Held::Nothing, |text| Held::Text(text.clone().into()))
+impl FilterTarget for Person {
+    fn held(&self, attribute: Attribute) -> AttributeValue<'_> {
+        let text = |text: &'_ Option<String>| -> AttributeValue<'static> {
+            text.as_ref().map_or(AttributeValue::Nothing, |text| AttributeValue::Text(text.clone().into()))
         };
         match attribute {
-            Attribute::Id => Held::Text(self.id.to_string().into()),
+            Attribute::Id => AttributeValue::Text(self.id.to_string().into()),
             Attribute::ExternalId => text(&self.external_id),
-            Attribute::UserName => Held::Text(self.handle.as_str().into()),
+            Attribute::UserName => AttributeValue::Text(self.handle.as_str().into()),
             Attribute::DisplayName => text(&self.display_name),
-            Attribute::Active => Held::Flag(self.active),
-            Attribute::Members => Held::Nothing,
-            Attribute::Created => Held::Time(self.created_at),
-            Attribute::LastModified => Held::Time(self.changed_at.unwrap_or(self.created_at)),
-            Attribute::ResourceType => Held::Text(Kind::User.name().into()),
+            Attribute::Active => AttributeValue::Flag(self.active),
+            Attribute::Members => AttributeValue::Nothing,
+            Attribute::Created => AttributeValue::Time(self.created_at),
+            Attribute::LastModified => AttributeValue::Time(self.changed_at.unwrap_or(self.created_at)),
+            Attribute::ResourceType => AttributeValue::Text(Kind::User.name().into()),
         }
     }
 }
@@ -49,28 +49,28 @@ impl Compared for Person {
 pub(super) struct CreateUser {
     /// The schemas of the resource.
     #[serde(rename = "schemas")]
-    _schemas: Option<Schemas>,
+    _schemas: Option<SchemaList>,
     /// The person's handle, which may be an email address. Its case does not matter.
     user_name: UserName,
     /// The person's id at the identity provider.
     external_id: Option<ExternalId>,
     /// A name for people to read, which SCIM does not change later. A name that is too long is cut.
-    display_name: Option<Decoration>,
+    display_name: Option<DisplayText>,
     /// Whether the person may use the service. Default: true.
-    active: Option<Flag>,
+    active: Option<LenientBool>,
     /// The only attributes to return, separated by commas.
-    attributes: Option<Names>,
+    attributes: Option<AttributeNames>,
     /// Attributes not to return, separated by commas.
-    excluded_attributes: Option<Names>,
+    excluded_attributes: Option<AttributeNames>,
 }
 
-pub(super) fn create(cx: &mut Write<'_>, input: &CreateUser) -> Result<Shown<User>> {
-    let asked = Asked::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
+pub(super) fn create(cx: &mut Write<'_>, input: &CreateUser) -> Result<ResourceView<User>> {
+    let asked = AttributeSelection::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
     let new = NewMember {
         workspace_id: cx.caller().workspace_id,
         handle: &input.user_name,
         kind: MemberKind::Human,
-        display_name: input.display_name.as_ref().and_then(|Decoration(name)| name.as_deref()),
+        display_name: input.display_name.as_ref().and_then(|DisplayText(name)| name.as_deref()),
         surface: Some(Surface::Scim),
     };
     check_handle_free(cx, &new).map_err(unique)?;
@@ -88,11 +88,11 @@ pub(super) fn create(cx: &mut Write<'_>, input: &CreateUser) -> Result<Shown<Use
     if person.external_id.is_some() {
         members::update_person(cx, &person)?;
     }
-    if input.active == Some(Flag(false)) {
-        ends::deactivate(cx, person.id)?;
+    if input.active == Some(LenientBool(false)) {
+        member_ends::deactivate(cx, person.id)?;
         (person.active, person.changed_at) = (false, Some(cx.now()));
     }
-    Shown::of(User::of(person), &asked)
+    ResourceView::of(User::of(person), &asked)
 }
 
 /// Adds the type of RFC 7644 to the error for a taken handle.
@@ -107,14 +107,14 @@ pub(super) struct GetUser {
     /// The user's id, which is the person's id as a member.
     id: String,
     /// The only attributes to return, separated by commas.
-    attributes: Option<Names>,
+    attributes: Option<AttributeNames>,
     /// Attributes not to return, separated by commas.
-    excluded_attributes: Option<Names>,
+    excluded_attributes: Option<AttributeNames>,
 }
 
-pub(super) fn get(cx: &Read<'_>, input: &GetUser) -> Result<Shown<User>> {
-    let asked = Asked::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
-    Shown::of(User::of(load(cx, &input.id)?), &asked)
+pub(super) fn get(cx: &Read<'_>, input: &GetUser) -> Result<ResourceView<User>> {
+    let asked = AttributeSelection::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
+    ResourceView::of(User::of(load(cx, &input.id)?), &asked)
 }
 
 /// Loads a person of the caller's workspace. A text that is not an id finds no one.
@@ -144,7 +144,7 @@ pub(super) struct ReplaceUser {
     id: String,
     /// The schemas of the resource.
     #[serde(rename = "schemas")]
-    _schemas: Option<Schemas>,
+    _schemas: Option<SchemaList>,
     /// The person's handle.
     #[schemars(with = "UserName")]
     user_name: Option<Value>,
@@ -152,27 +152,27 @@ pub(super) struct ReplaceUser {
     #[schemars(with = "Option<ExternalId>")]
     external_id: Option<Value>,
     /// A name for people to read, if the person has none. A name that is too long is cut.
-    display_name: Option<Decoration>,
+    display_name: Option<DisplayText>,
     /// Whether the person may use the service.
-    active: Option<Flag>,
+    active: Option<LenientBool>,
     /// The only attributes to return, separated by commas.
-    attributes: Option<Names>,
+    attributes: Option<AttributeNames>,
     /// Attributes not to return, separated by commas.
-    excluded_attributes: Option<Names>,
+    excluded_attributes: Option<AttributeNames>,
 }
 
-pub(super) fn replace(cx: &mut Write<'_>, input: &ReplaceUser) -> Result<Option<Shown<User>>> {
-    let asked = Asked::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
+pub(super) fn replace(cx: &mut Write<'_>, input: &ReplaceUser) -> Result<Option<ResourceView<User>>> {
+    let asked = AttributeSelection::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
     let person = load(cx, &input.id)?;
     let sent = |value: &'_ Option<Value>| value.clone().unwrap_or_default();
-    let mut wanted = Wanted::of(person.clone());
-    wanted.active = input.active.map(|Flag(active)| active);
+    let mut wanted = RequestedValues::of(person.clone());
+    wanted.active = input.active.map(|LenientBool(active)| active);
     wanted.set_handle(handle(&sent(&input.user_name)));
     wanted.set_external_id(external_id(&sent(&input.external_id)));
     wanted.person.display_name = first_name(&person, input.display_name.as_ref());
     let wanted = wanted.settle(cx, &person)?;
     let person = apply(cx, &person, wanted)?;
-    person.map(|person| Shown::of(User::of(person), &asked)).transpose()
+    person.map(|person| ResourceView::of(User::of(person), &asked)).transpose()
 }
 
 /// Changes a person by the operations of a SCIM PATCH, all of them or none, and returns it.
@@ -190,26 +190,26 @@ pub(super) struct PatchUser {
     id: String,
     /// The schemas of the request.
     #[serde(rename = "schemas")]
-    _schemas: Option<Schemas>,
+    _schemas: Option<SchemaList>,
     /// The changes, in order.
     #[serde(rename = "Operations", deserialize_with = "one_or_many")]
     operations: Operations,
     /// The only attributes to return, separated by commas.
-    attributes: Option<Names>,
+    attributes: Option<AttributeNames>,
     /// Attributes not to return, separated by commas.
-    excluded_attributes: Option<Names>,
+    excluded_attributes: Option<AttributeNames>,
 }
 
-pub(super) fn patch(cx: &mut Write<'_>, input: &PatchUser) -> Result<Option<Shown<User>>> {
-    let asked = Asked::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
+pub(super) fn patch(cx: &mut Write<'_>, input: &PatchUser) -> Result<Option<ResourceView<User>>> {
+    let asked = AttributeSelection::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
     let person = load(cx, &input.id)?;
     let wanted = patched(&person, &input.operations).settle(cx, &person)?;
     let person = apply(cx, &person, wanted)?;
-    person.map(|person| Shown::of(User::of(person), &asked)).transpose()
+    person.map(|person| ResourceView::of(User::of(person), &asked)).transpose()
 }
 
 /// The values of a person that a request asks for.
-struct Wanted {
+struct RequestedValues {
     person: Person,
     /// Whether the person may use the service, if the request has `active`.
     active: Option<bool>,
@@ -217,7 +217,7 @@ struct Wanted {
     refused: Vec<(&'static str, Error)>,
 }
 
-impl Wanted {
+impl RequestedValues {
     fn of(person: Person) -> Self {
         Self { person, active: None, refused: Vec::new() }
     }
@@ -272,8 +272,8 @@ impl Wanted {
 }
 
 /// Returns the values of a person after the operations.
-fn patched(person: &Person, operations: &Operations) -> Wanted {
-    let mut wanted = Wanted::of(person.clone());
+fn patched(person: &Person, operations: &Operations) -> RequestedValues {
+    let mut wanted = RequestedValues::of(person.clone());
     for found in changes(Kind::User, operations) {
         match found {
             Ok(changes) => changes.iter().for_each(|change| patch_one(&mut wanted, change)),
@@ -283,19 +283,19 @@ fn patched(person: &Person, operations: &Operations) -> Wanted {
     wanted
 }
 
-fn patch_one(wanted: &mut Wanted, change: &Change) {
+fn patch_one(wanted: &mut RequestedValues, change: &AttributeChange) {
     let required = || Fault::Mutability.error("the attribute is required");
     match (change.attribute, change.does) {
-        (Attribute::UserName, Does::Remove) => wanted.set_handle(Err(required())),
+        (Attribute::UserName, ChangeEffect::Remove) => wanted.set_handle(Err(required())),
         (Attribute::UserName, _) => wanted.set_handle(handle(change.single())),
-        (Attribute::Active, Does::Remove) => wanted.set_active(Err(required())),
+        (Attribute::Active, ChangeEffect::Remove) => wanted.set_active(Err(required())),
         (Attribute::Active, _) => {
-            let active = change.value.as_ref().and_then(Flag::of);
+            let active = change.value.as_ref().and_then(LenientBool::of);
             wanted.set_active(active.ok_or_else(|| unfit("`active`: expected true or false")));
         }
         (Attribute::ExternalId, _) => wanted.set_external_id(external_id(change.single())),
         (Attribute::DisplayName, _) if wanted.person.display_name.is_none() => {
-            let name = Decoration::of(Attribute::DisplayName.name(), change.single());
+            let name = DisplayText::of(Attribute::DisplayName.name(), change.single());
             wanted.person.display_name = first_name(&wanted.person, Some(&name));
         }
         _ => {}
@@ -303,8 +303,8 @@ fn patch_one(wanted: &mut Wanted, change: &Change) {
 }
 
 /// Returns the display name of a person to whom this one is sent: once set, it is immutable.
-fn first_name(person: &Person, sent: Option<&Decoration>) -> Option<String> {
-    let sent = || sent.and_then(|Decoration(name)| name.as_deref()).map(str::to_owned);
+fn first_name(person: &Person, sent: Option<&DisplayText>) -> Option<String> {
+    let sent = || sent.and_then(|DisplayText(name)| name.as_deref()).map(str::to_owned);
     person.display_name.clone().or_else(sent)
 }
 
@@ -351,8 +351,8 @@ fn changed(cx: &mut Write<'_>, person: &Person, mut wanted: Person) -> Result<Pe
         cx.emit(Subject::WORKSPACE.about(wanted.id), &updated)?;
     }
     match (person.active, wanted.active) {
-        (true, false) => ends::deactivate(cx, wanted.id)?,
-        (false, true) => ends::reactivate(cx, wanted.id)?,
+        (true, false) => member_ends::deactivate(cx, wanted.id)?,
+        (false, true) => member_ends::reactivate(cx, wanted.id)?,
         _ => {}
     }
     Ok(wanted)
@@ -382,11 +382,11 @@ pub(super) struct DeleteUser {
 pub(super) fn delete(cx: &mut Write<'_>, input: &DeleteUser, (): &mut ()) -> Result<Option<Nothing>> {
     let person = load(cx, &input.id)?;
     if person.active {
-        ends::deactivate(cx, person.id)?;
+        member_ends::deactivate(cx, person.id)?;
     }
     if cx.end_some(person.id)? {
         return Ok(None);
     }
-    ends::remove(cx, person.id)?;
+    member_ends::remove(cx, person.id)?;
     Ok(Some(Nothing {}))
 }

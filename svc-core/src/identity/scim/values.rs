@@ -18,15 +18,15 @@ use crate::text::Text;
 pub(super) const DOCUMENT: &str = "SCIM";
 
 /// The schemas that a request names. They are ignored, because the path determines the kind of resource.
-pub(super) struct Schemas;
+pub(super) struct SchemaList;
 
-impl<'de> Deserialize<'de> for Schemas {
+impl<'de> Deserialize<'de> for SchemaList {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         de::IgnoredAny::deserialize(deserializer).map(|_| Self)
     }
 }
 
-impl JsonSchema for Schemas {
+impl JsonSchema for SchemaList {
     fn inline_schema() -> bool {
         true
     }
@@ -66,9 +66,9 @@ pub(super) fn unquoted(value: &Value) -> Cow<'_, Value> {
 
 /// A decorative name, cut to the maximum length; `None` if it is not a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Decoration(pub Option<Text<1, NAME_MAX>>);
+pub(super) struct DisplayText(pub Option<Text<1, NAME_MAX>>);
 
-impl Decoration {
+impl DisplayText {
     /// Reads the value of the attribute `name`.
     pub fn of(name: &str, value: &Value) -> Self {
         let Value::String(text) = single(value) else {
@@ -85,13 +85,13 @@ impl Decoration {
     }
 }
 
-impl<'de> Deserialize<'de> for Decoration {
+impl<'de> Deserialize<'de> for DisplayText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Ok(Self::of("displayName", &Value::deserialize(deserializer)?))
     }
 }
 
-impl JsonSchema for Decoration {
+impl JsonSchema for DisplayText {
     fn inline_schema() -> bool {
         true
     }
@@ -142,9 +142,9 @@ impl JsonSchema for ExternalId {
 
 /// True or false, which some identity providers send as a text, as 0 or 1, or as a list of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Flag(pub bool);
+pub(super) struct LenientBool(pub bool);
 
-impl Flag {
+impl LenientBool {
     /// Reads the value of an attribute.
     pub fn of(value: &Value) -> Option<bool> {
         match single(value) {
@@ -166,14 +166,14 @@ impl Flag {
     }
 }
 
-impl<'de> Deserialize<'de> for Flag {
+impl<'de> Deserialize<'de> for LenientBool {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = Value::deserialize(deserializer)?;
         Self::of(&value).map(Self).ok_or_else(|| de::Error::custom("expected true or false"))
     }
 }
 
-impl JsonSchema for Flag {
+impl JsonSchema for LenientBool {
     fn inline_schema() -> bool {
         true
     }
@@ -215,7 +215,7 @@ mod tests {
             (json!([true, false]), None),
             (json!({"other": true}), None),
         ] {
-            assert_eq!(Flag::of(&value), flag, "{value}");
+            assert_eq!(LenientBool::of(&value), flag, "{value}");
         }
     }
 
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_decoration_is_what_fits_of_a_text() {
-        let of = |value: Value| Decoration::of("displayName", &value).0.as_deref().map(str::to_owned);
+        let of = |value: Value| DisplayText::of("displayName", &value).0.as_deref().map(str::to_owned);
         for (value, wanted) in [
             (json!("Ada"), Some("Ada".to_owned())),
             (json!([{"value": "Ada"}]), Some("Ada".to_owned())),

@@ -12,8 +12,8 @@ use crate::capability::{Capabilities, CapabilitySet};
 use crate::error::{Error, Result};
 use crate::id::TokenId;
 use crate::identity::members::load_member;
-use crate::identity::tokens::{Mint, MintedToken, issue};
-use crate::op::{Via, Write};
+use crate::identity::tokens::{MintedToken, NewToken, issue};
+use crate::op::{CredentialKind, Write};
 
 /// Mints the first administrator's token of your workspace, for yourself, and returns it.
 ///
@@ -35,7 +35,7 @@ const LIVE_ADMIN: &str = "
 
 pub(super) fn mint_first_admin(cx: &mut Write<'_>, _: &MintFirstAdmin) -> Result<MintedToken> {
     let member_id = cx.caller().member_id()?;
-    if !matches!(cx.caller().via, Via::Session { token: None, .. }) {
+    if !matches!(cx.caller().via, CredentialKind::Session { token: None, .. }) {
         return Err(Error::forbidden("the session was made from a token, which mints what it may"));
     }
     if !cx.settings().first_admin {
@@ -47,5 +47,5 @@ pub(super) fn mint_first_admin(cx: &mut Write<'_>, _: &MintFirstAdmin) -> Result
         return Err(Error::wrong_state("a live token of the workspace carries token:admin"));
     }
     let member = load_member(cx, member_id)?;
-    issue(cx, &Mint::new(&member, CapabilitySet::HumanAdmin.capabilities()))
+    issue(cx, &NewToken::new(&member, CapabilitySet::HumanAdmin.capabilities()))
 }

@@ -73,7 +73,7 @@ pub(crate) fn feature() -> Feature {
                     .example(|_| json!({})),
             ],
         )
-        .records(vec![Records::table("sessions", "id").first_to_go().after("tokens").stays()])
+        .records(vec![Records::table("sessions", "id").erased_first().after("tokens").stays()])
 }
 
 without_keys! {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::Result;
 use crate::id::WorkspaceId;
-use crate::op::{Chore, Read, Round, Step, Who, Write};
+use crate::op::{Chore, ChoreProcesses, ChoreRound, Read, StepOutcome, Write};
 use crate::time::Time;
 
 /// Time for which most rows are kept after their end.
@@ -33,20 +33,25 @@ pub(crate) fn ended_rows(
         name,
         every: |_| Some(EVERY),
         lease: LEASE,
-        who: Who::OneLeader,
+        who: ChoreProcesses::OneLeader,
         run: Box::new(move |round| remove_some(round, kept, any, remove)),
     }
 }
 
-fn remove_some(round: &Round<'_>, kept: Duration, any: &'static str, remove: &'static str) -> Result<Step> {
+fn remove_some(
+    round: &ChoreRound<'_>,
+    kept: Duration,
+    any: &'static str,
+    remove: &'static str,
+) -> Result<StepOutcome> {
     if !round.read(move |cx| Ok(cx.one::<(i64,)>(any, &[&over_since(cx, kept)])?.is_some()))? {
-        return Ok(Step::Done);
+        return Ok(StepOutcome::Done);
     }
-    let Some(lead) = round.lead()? else { return Ok(Step::Done) };
+    let Some(lead) = round.lead()? else { return Ok(StepOutcome::Done) };
     let removed = lead.write(WorkspaceId::INSTANCE, move |cx: &mut Write<'_>| {
         cx.change(remove, &[&over_since(cx, kept), &OF_ONE_STEP])
     })?;
-    Ok(if removed == 0 { Step::Done } else { Step::More })
+    Ok(if removed == 0 { StepOutcome::Done } else { StepOutcome::More })
 }
 
 /// Returns the time before which rows must have ended to be removed.

@@ -6,7 +6,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::mint::{LIFE_MAX_SECS, Mint, expiry, issue, not_empty};
+use super::mint::{LIFE_MAX_SECS, NewToken, expiry, issue, not_empty};
 use super::{MintedToken, Quotas};
 use crate::capability::Capabilities;
 use crate::error::{Error, Result};
@@ -57,10 +57,10 @@ pub(super) fn attenuate_token(cx: &mut Write<'_>, input: &AttenuateToken) -> Res
     let capabilities = not_empty("capabilities", input.capabilities)?;
     let asked = expiry(now, input.expires_at, input.expires_in_secs)?;
     authority::check_derives(caller.capabilities, capabilities)?;
-    let expires_at = no_later(caller.expires_at, asked)?;
+    let expires_at = capped_expiry(caller.expires_at, asked)?;
     check_room_for_derived(cx, parent_id, caller.grant)?;
     check_room_of_installation(cx, caller.installation)?;
-    let mint = Mint {
+    let mint = NewToken {
         workspace_id: caller.workspace_id,
         member_id,
         actor_id: caller.actor.unwrap_or(member_id),
@@ -157,7 +157,7 @@ pub(crate) fn check_room_of_installation(
 }
 
 /// Returns when a derived token expires: as requested, but not after its parent.
-fn no_later(parent: Option<Time>, asked: Option<Time>) -> Result<Option<Time>> {
+fn capped_expiry(parent: Option<Time>, asked: Option<Time>) -> Result<Option<Time>> {
     match (parent, asked) {
         (Some(parent), Some(asked)) if asked > parent => Err(Error::forbidden(format!(
             "a derived token cannot outlive its parent, which ends at {parent}"
@@ -174,10 +174,10 @@ mod tests {
 
     #[test]
     fn a_derived_token_ends_no_later() {
-        assert_eq!(no_later(None, None).unwrap(), None);
-        assert_eq!(no_later(Some(at(5)), None).unwrap(), Some(at(5)));
-        assert_eq!(no_later(None, Some(at(7))).unwrap(), Some(at(7)));
-        assert_eq!(no_later(Some(at(5)), Some(at(4))).unwrap(), Some(at(4)));
-        assert_eq!(code(no_later(Some(at(5)), Some(at(6)))), Code::Forbidden);
+        assert_eq!(capped_expiry(None, None).unwrap(), None);
+        assert_eq!(capped_expiry(Some(at(5)), None).unwrap(), Some(at(5)));
+        assert_eq!(capped_expiry(None, Some(at(7))).unwrap(), Some(at(7)));
+        assert_eq!(capped_expiry(Some(at(5)), Some(at(4))).unwrap(), Some(at(4)));
+        assert_eq!(code(capped_expiry(Some(at(5)), Some(at(6)))), Code::Forbidden);
     }
 }

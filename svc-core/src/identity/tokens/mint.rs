@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::id::{GrantId, InstallationId, MemberId, TokenId, WorkspaceId};
 use crate::identity::authority;
 use crate::identity::members::{Member, MemberKind, load_member};
-use crate::identity::workspaces::Here;
+use crate::identity::workspaces::OwnWorkspaceId;
 use crate::limits::NAME_MAX;
 use crate::log::event::Subject;
 use crate::op::{Surface, TypedOperation, Write, secret_hash};
@@ -46,7 +46,7 @@ pub(crate) const LIFE_MAX_SECS: i64 = 315_360_000;
 ]))]
 pub struct MintToken {
     /// The workspace. It must be yours.
-    pub workspace_id: Here,
+    pub workspace_id: OwnWorkspaceId,
     /// The member that the token acts as.
     pub member_id: MemberId,
     /// A label to recognise it by.
@@ -77,7 +77,7 @@ pub(super) fn mint_token(cx: &mut Write<'_>, input: &MintToken) -> Result<Minted
     check_takes_tokens(&member)?;
     let label = input.label.as_deref();
     let quotas = input.quotas;
-    let mint = Mint { label, expires_at, quotas, ..Mint::new(&member, wanted) };
+    let mint = NewToken { label, expires_at, quotas, ..NewToken::new(&member, wanted) };
     issue(cx, &mint)
 }
 
@@ -139,7 +139,7 @@ pub(crate) fn check_takes_tokens(member: &Member) -> Result<()> {
 }
 
 /// A token to create.
-pub(crate) struct Mint<'a> {
+pub(crate) struct NewToken<'a> {
     pub workspace_id: WorkspaceId,
     pub member_id: MemberId,
     /// The member whose credential it is; differs from `member_id` only under delegation.
@@ -159,7 +159,7 @@ pub(crate) struct Mint<'a> {
     pub surface: Option<Surface>,
 }
 
-impl Mint<'_> {
+impl NewToken<'_> {
     /// Creates a request for a token that acts as `member` itself, without a label or an expiry.
     pub fn new(member: &Member, capabilities: Capabilities) -> Self {
         Self {
@@ -189,7 +189,7 @@ impl Mint<'_> {
 ///
 /// A limited caller cannot avoid its quotas by minting a token: the token inherits them. Fails with 403
 /// `forbidden` if higher ones are requested.
-pub(crate) fn issue(cx: &mut Write<'_>, mint: &Mint<'_>) -> Result<MintedToken> {
+pub(crate) fn issue(cx: &mut Write<'_>, mint: &NewToken<'_>) -> Result<MintedToken> {
     let quotas = mint.granted_quotas(cx.caller().quota)?;
     let id: TokenId = cx.new_id()?;
     let secret = new_secret(cx)?;

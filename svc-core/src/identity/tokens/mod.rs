@@ -22,7 +22,7 @@ use crate::capability::Capability::TokenAdmin;
 use crate::error::{Code, Error, Result};
 use crate::id::{GrantId, InstallationId, MemberId, TokenId};
 use crate::identity::members::load_member;
-use crate::identity::workspaces::Here;
+use crate::identity::workspaces::OwnWorkspaceId;
 use crate::log::event::{Event, EventKind, Invalidates};
 use crate::log::replay::Replayed;
 use crate::op::{Answer, Feature, Read, Records, destructive, read, secret_was_told, write};
@@ -33,8 +33,8 @@ use attenuate::attenuate_token;
 pub(crate) use attenuate::{check_room_for_derived, check_room_of_installation};
 use mint::mint_token;
 pub(crate) use mint::{
-    EXPIRY, LIFE_MAX_SECS, Mint, check_active, check_takes_tokens, expiry, issue, named_surface, new_secret,
-    new_secret_of, not_empty, wanted,
+    EXPIRY, LIFE_MAX_SECS, NewToken, check_active, check_takes_tokens, expiry, issue, named_surface,
+    new_secret, new_secret_of, not_empty, wanted,
 };
 pub use mint::{MINT_TOKEN, MintToken};
 pub use quotas::Quotas;
@@ -121,7 +121,7 @@ impl<I> Answer<I> for MintedToken {
         Some(self.id)
     }
 
-    fn again(_: &Read<'_>, _: &I, id: TokenId) -> Result<Self> {
+    fn answer_repeat(_: &Read<'_>, _: &I, id: TokenId) -> Result<Self> {
         Err(secret_was_told(id))
     }
 }
@@ -260,7 +260,7 @@ pub(crate) fn feature() -> Feature {
         ])
         .records(vec![
             Records::table("tokens", "id")
-                .first_to_go()
+                .erased_first()
                 .after("app_installations")
                 .stays()
                 .ids("id workspace_id member_id actor_id parent_id grant_id installation_id")
@@ -284,7 +284,7 @@ pub(crate) fn feature() -> Feature {
 #[serde(deny_unknown_fields)]
 struct ListTokens {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     /// The member that the tokens act as.
     member_id: MemberId,
     cursor: Option<Cursor>,

@@ -9,7 +9,7 @@ use super::{Batch, Head};
 use crate::Result;
 use crate::id::WorkspaceId;
 use crate::limits::HELD_WAIT;
-use crate::store::executor::Held;
+use crate::store::executor::LockedWorkspaces;
 use crate::store::{Conn, Row};
 
 macro_rules! lock_heads {
@@ -42,11 +42,11 @@ impl Batch {
         &mut self,
         conn: &Conn,
         wanted: &BTreeSet<WorkspaceId>,
-        held: Held,
+        held: LockedWorkspaces,
     ) -> Result<BTreeSet<WorkspaceId>> {
         self.take_heads(conn, LOCK_FREE_HEADS, wanted)?;
         let mut missing = self.without_head(wanted);
-        if missing.len() == wanted.len() && !missing.is_empty() && held == Held::Wait {
+        if missing.len() == wanted.len() && !missing.is_empty() && held == LockedWorkspaces::Wait {
             conn.query(LIMIT_LOCKS, &[&format!("{}ms", HELD_WAIT.as_millis())])?;
             self.take_heads(conn, LOCK_HEADS, wanted)?;
             conn.defer(None, UNLIMIT_LOCKS, &[])?;

@@ -19,7 +19,7 @@ use crate::log::cache::{Cache, ReaderCache};
 use crate::log::canonical;
 use crate::log::chain::Link;
 use crate::log::event::{Attribution, Event, Invalidates, Recorded, Subject};
-use crate::store::executor::{BatchState, Held};
+use crate::store::executor::{BatchState, LockedWorkspaces};
 use crate::store::{Conn, Engine, Param, ToParam};
 use crate::time::{Clock, Time};
 use head::{HEAD, IMPORTED_HEAD, INSERT_HEADS, head_columns};
@@ -29,7 +29,7 @@ use records::{AuditRow, RECORDS, audit_columns, event_columns};
 
 /// A position in the batch to which a failing job is rolled back.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Mark {
+pub(crate) struct RollbackPoint {
     events: usize,
     audit: usize,
 }
@@ -46,7 +46,7 @@ pub(crate) struct Batch {
     events: Vec<Recorded>,
     audit: Vec<AuditRow>,
     /// The start of the running job's events and audit rows.
-    job: Mark,
+    job: RollbackPoint,
     /// The channel of the first object that the running job has loaded.
     loaded: Option<(WorkspaceId, ChannelId)>,
     /// Whether the running job is about something whose place no audit row names.
@@ -70,7 +70,7 @@ impl Batch {
             undo: Vec::new(),
             events: Vec::new(),
             audit: Vec::new(),
-            job: Mark::default(),
+            job: RollbackPoint::default(),
             loaded: None,
             discreet: false,
             unchanged: false,
@@ -254,7 +254,7 @@ impl BatchState for Batch {
         conn: &Conn,
         workspaces: &BTreeSet<WorkspaceId>,
         others_wrote: bool,
-        held: Held,
+        held: LockedWorkspaces,
     ) -> Result<BTreeSet<WorkspaceId>> {
         self.named.clone_from(workspaces);
         self.named_threads.clear();
@@ -279,7 +279,7 @@ impl BatchState for Batch {
         self.discreet = false;
         self.unchanged = false;
         self.cache.begin_job();
-        self.job = Mark { events: self.events.len(), audit: self.audit.len() };
+        self.job = RollbackPoint { events: self.events.len(), audit: self.audit.len() };
     }
 
     fn undo_job(&mut self, wrote: bool) {
@@ -358,7 +358,7 @@ mod tests {
         let clock = Clock::mock(Time::from_micros(5));
         let mut batch = Batch::new(clock.clone(), Arc::new(Bus::new(&clock, crate::limits::BUS_RETRY)));
         conn.begin_write().unwrap();
-        batch.begin(conn, &[HOME].into(), false, Held::Wait).unwrap();
+        batch.begin(conn, &[HOME].into(), false, LockedWorkspaces::Wait).unwrap();
         batch.begin_job();
         batch
     }
@@ -385,7 +385,7 @@ mod tests {
         batch.rolled_back();
         assert_eq!(lsns(&conn), [0]);
         conn.begin_write().unwrap();
-        batch.begin(&conn, &[HOME].into(), false, Held::Wait).unwrap();
+        batch.begin(&conn, &[HOME].into(), false, LockedWorkspaces::Wait).unwrap();
         batch.begin_job();
         for lsn in 1..=2 {
             assert_eq!(emit(&mut batch, &conn, HOME).unwrap().lsn, lsn);
@@ -401,7 +401,7 @@ mod tests {
         let mut batch = begun(&conn);
         let new = new_workspace();
         assert!(emit(&mut batch, &conn, new).is_err(), "no task has named it");
-        batch.begin(&conn, &[HOME, new].into(), false, Held::Wait).unwrap();
+        batch.begin(&conn, &[HOME, new].into(), false, LockedWorkspaces::Wait).unwrap();
         batch.begin_job();
         assert!(emit(&mut batch, &conn, new).is_err(), "it has no head");
         batch.begin_log(new).unwrap();

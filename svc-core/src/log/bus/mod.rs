@@ -38,7 +38,7 @@ struct State {
 
 /// The next work of the bus's thread.
 #[derive(Debug, PartialEq, Eq)]
-enum Work {
+enum BusWork {
     /// Read the new events of these workspaces.
     Deliver(Vec<WorkspaceId>),
     /// Read the heads of these workspaces for commits of other processes.
@@ -120,7 +120,7 @@ impl Bus {
         // A watch learns of every commit after its creation. Events between the listener's read of the log
         // and the creation of the watch are found by reading the log once.
         let watch = state.watches.entry(workspace).or_insert_with(|| Watch::new(seen));
-        watch.go_back(seen);
+        watch.rewind_to(seen);
         let behind = watch.stale;
         watch.insert(id, Listener { seen, filter, wake });
         drop(state);
@@ -171,7 +171,7 @@ impl Bus {
     }
 
     /// Returns whether the thread has spent too long on one piece of work, during which it wakes no listener.
-    pub fn hangs(&self) -> bool {
+    pub fn is_stuck(&self) -> bool {
         let since = self.at_work_since.load(Ordering::SeqCst);
         let now = self.state.clock().monotonic().micros();
         since > 0 && u128::from(now.saturating_sub(since)) > BUS_WORK_MAX.as_micros()
@@ -187,8 +187,8 @@ impl Bus {
             let now = self.state.clock().monotonic().micros();
             self.at_work_since.store(now.saturating_add(1), Ordering::SeqCst);
             let done = match &work {
-                Work::PollHeads(watched) => self.poll_heads(conn, watched),
-                Work::Deliver(behind) => {
+                BusWork::PollHeads(watched) => self.poll_heads(conn, watched),
+                BusWork::Deliver(behind) => {
                     behind.iter().try_for_each(|workspace| self.deliver(conn, *workspace))
                 }
             };
@@ -205,7 +205,7 @@ impl Bus {
     ///
     /// Polling other processes comes first when it is due; its schedule does not depend on how often this
     /// process wakes the bus.
-    fn next_work(&self, poll: Duration) -> Option<Work> {
+    fn next_work(&self, poll: Duration) -> Option<BusWork> {
         let mut state: MutexGuard<'_, State> = self.state.lock();
         loop {
             if state.closing {
@@ -223,12 +223,12 @@ impl Bus {
             }
             if now >= state.next_poll {
                 state.next_poll = now.plus(poll);
-                return Some(Work::PollHeads(state.watches.keys().copied().collect()));
+                return Some(BusWork::PollHeads(state.watches.keys().copied().collect()));
             }
             let behind: Vec<WorkspaceId> =
                 state.watches.iter().filter(|(_, watch)| watch.stale).map(|(id, _)| *id).collect();
             if !behind.is_empty() {
-                return Some(Work::Deliver(behind));
+                return Some(BusWork::Deliver(behind));
             }
             let next_poll = state.next_poll;
             state = self.state.wait(state, Some(next_poll));
@@ -243,7 +243,7 @@ impl Bus {
             tails.for_each(|tail| tail.is_current(self.state.clock()));
             return Ok(());
         }
-        for Head { workspace, lsn, epoch } in heads(conn, self.state.clock(), watched)? {
+        for LogEnd { workspace, lsn, epoch } in heads(conn, self.state.clock(), watched)? {
             self.observe(workspace, lsn, epoch);
             self.announce(workspace, lsn);
         }
@@ -299,7 +299,7 @@ struct NewEvents {
 }
 
 /// How far a workspace's log reaches.
-pub(crate) struct Head {
+pub(crate) struct LogEnd {
     pub workspace: WorkspaceId,
     pub lsn: i64,
     /// The epoch of the access rules.
@@ -307,7 +307,7 @@ pub(crate) struct Head {
 }
 
 /// Reads the heads of these workspaces; those without a log are omitted.
-pub(crate) fn heads(conn: &Conn, clock: &Clock, workspaces: &[WorkspaceId]) -> Result<Vec<Head>> {
+pub(crate) fn heads(conn: &Conn, clock: &Clock, workspaces: &[WorkspaceId]) -> Result<Vec<LogEnd>> {
     let sql = match conn.engine() {
         Engine::Sqlite => HEADS_SQLITE,
         Engine::Postgres => HEADS_POSTGRES,
@@ -315,7 +315,7 @@ pub(crate) fn heads(conn: &Conn, clock: &Clock, workspaces: &[WorkspaceId]) -> R
     let ids: Vec<uuid::Uuid> = workspaces.iter().map(|id| id.uuid()).collect();
     let asked = clock.monotonic();
     let head = |row: &mut Row| {
-        let head = Head { workspace: row.take()?, lsn: row.take()?, epoch: row.take()? };
+        let head = LogEnd { workspace: row.take()?, lsn: row.take()?, epoch: row.take()? };
         if let Some(theirs) = row.take()? {
             clock.hear(theirs, asked);
         }
@@ -530,19 +530,19 @@ mod tests {
         fixture.bus.listen(HERE, 1, 0, EventFilter::on(["Any"]), wake);
         fixture.wait_until_idle();
         fixture.clock.advance(BUS_WORK_MAX * 2);
-        assert!(!fixture.bus.hangs(), "it is idle");
+        assert!(!fixture.bus.is_stuck(), "it is idle");
         fixture.append(HERE, 1, "Any");
         fixture.bus.announce(HERE, 1);
         entering.recv().unwrap();
-        assert!(!fixture.bus.hangs());
+        assert!(!fixture.bus.is_stuck());
         fixture.clock.advance(BUS_WORK_MAX + Duration::from_secs(1));
-        assert!(fixture.bus.hangs());
+        assert!(fixture.bus.is_stuck());
         drop(release);
         let received = fixture.listen(HERE, 2, 1, "Any");
         fixture.append(HERE, 2, "Any");
         fixture.bus.announce(HERE, 2);
         assert_eq!(received.recv().unwrap(), 2);
-        assert!(!fixture.bus.hangs());
+        assert!(!fixture.bus.is_stuck());
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub(super) struct NewItem {
 }
 
 /// A listener to wake, with its events.
-pub(super) type Woken = (Wake, Vec<NewEvent>);
+pub(super) type WokenListener = (Wake, Vec<NewEvent>);
 
 impl Watch {
     /// A watch of a log that has been read up to `delivered`.
@@ -91,14 +91,14 @@ impl Watch {
     }
 
     /// Returns all listeners, to be woken without events.
-    pub fn all(&self) -> Vec<Woken> {
+    pub fn all(&self) -> Vec<WokenListener> {
         let of_inboxes = self.of_inboxes.values().flat_map(BTreeMap::values);
         let all = self.listeners.values().chain(of_inboxes);
         all.map(|listener| (Arc::clone(&listener.wake), Vec::new())).collect()
     }
 
     /// Returns the listeners for which these events and items are new, each with its own.
-    pub fn woken(&mut self, events: &[(String, NewEvent)], items: &[NewItem]) -> Vec<Woken> {
+    pub fn woken(&mut self, events: &[(String, NewEvent)], items: &[NewItem]) -> Vec<WokenListener> {
         let mut woken = Vec::new();
         for listener in self.listeners.values_mut() {
             let new = events.iter().filter(|(_, event)| event.lsn > listener.seen);
@@ -136,7 +136,7 @@ impl Watch {
     }
 
     /// Goes back to `seen`, up to which a new listener has read the log.
-    pub fn go_back(&mut self, seen: i64) {
+    pub fn rewind_to(&mut self, seen: i64) {
         if seen < self.delivered {
             self.delivered = seen;
             self.stale = true;
@@ -173,7 +173,7 @@ mod tests {
         assert!(!watch.stale && !watch.announce(6), "nothing is read twice");
         assert!(watch.announce(7));
         let after = watch.begin();
-        watch.go_back(4);
+        watch.rewind_to(4);
         watch.end(after, Some(7), false);
         assert_eq!((watch.delivered, watch.stale), (4, true), "a late listener is not skipped");
         let after = watch.begin();

@@ -46,7 +46,7 @@ pub(crate) struct FeedEvent {
 
 /// An event on the wire, with the attribution at the top level as well.
 #[derive(Serialize)]
-struct Frame<'a> {
+struct WireEvent<'a> {
     id: i64,
     lsn: i64,
     prev_hash: String,
@@ -55,7 +55,7 @@ struct Frame<'a> {
     #[serde(rename = "$type")]
     type_name: String,
     #[serde(flatten)]
-    place: Option<Place>,
+    place: Option<EventPlace>,
     #[serde(skip_serializing_if = "Option::is_none")]
     payload: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -64,7 +64,7 @@ struct Frame<'a> {
 
 /// The place of an event and the member it is about, for a frame without the payload.
 #[derive(Serialize)]
-struct Place {
+struct EventPlace {
     #[serde(skip_serializing_if = "Option::is_none")]
     channel_id: Option<ChannelId>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -73,7 +73,7 @@ struct Place {
     member_id: Option<MemberId>,
 }
 
-impl From<Subject> for Place {
+impl From<Subject> for EventPlace {
     fn from(Subject { channel_id, thread_id, member_id }: Subject) -> Self {
         Self { channel_id, thread_id, member_id }
     }
@@ -81,7 +81,7 @@ impl From<Subject> for Place {
 
 /// The field of the payload that the frame repeats.
 #[derive(Deserialize)]
-struct Attributed<'a> {
+struct PayloadAttribution<'a> {
     #[serde(borrow)]
     attribution: Option<&'a RawValue>,
 }
@@ -129,9 +129,10 @@ impl FeedEvent {
     }
 
     fn encoded(&self, form: FrameForm) -> Result<FrameBytes> {
-        let Attributed { attribution } = serde_json::from_str(&self.payload).map_err(Error::internal)?;
+        let PayloadAttribution { attribution } =
+            serde_json::from_str(&self.payload).map_err(Error::internal)?;
         let payload: &RawValue = serde_json::from_str(&self.payload).map_err(Error::internal)?;
-        let frame = Frame {
+        let frame = WireEvent {
             id: self.lsn,
             lsn: self.lsn,
             prev_hash: hash_text(&self.prev_hash),

@@ -5,12 +5,12 @@
 //! A pruned log has the same root, because its pruning declares the tree over the removed events.
 
 use super::database::{open, the_log};
-use super::walk::Verification;
+use super::walk::LogVerification;
 use super::{Break, ChainReport, Defect, ExpectedFound};
 use crate::Result;
 use crate::error::{Code, Error};
 use crate::id::WorkspaceId;
-use crate::log::note::{Checkpoint, NoteSigner, PublicKey};
+use crate::log::signed_note::{Checkpoint, NoteSigner, PublicKey};
 use crate::store::refusal::refusal;
 use crate::store::{Conn, Database};
 
@@ -97,8 +97,12 @@ fn judge(report: &mut ChainReport, checkpoint: &Checkpoint, found: Option<[u8; 3
 }
 
 /// Walks a log with its tree, and keeps the root at size `wanted`.
-fn walk(conn: &Conn, workspace_id: WorkspaceId, wanted: Option<u64>) -> Result<(ChainReport, Verification)> {
-    let mut verification = Verification::with_tree(workspace_id, wanted);
+fn walk(
+    conn: &Conn,
+    workspace_id: WorkspaceId,
+    wanted: Option<u64>,
+) -> Result<(ChainReport, LogVerification)> {
+    let mut verification = LogVerification::with_tree(workspace_id, wanted);
     loop {
         if let Some(report) = verification.next_page(conn)? {
             return Ok((report, verification));

@@ -32,7 +32,7 @@ pub(crate) struct ReadBounds {
     /// Bytes of payloads after which no further row is read.
     pub bytes: usize,
     /// Times whose events are not read, nor any event after them.
-    pub young: Option<Young>,
+    pub young: Option<RecentTimes>,
 }
 
 /// The times of events that are too young.
@@ -40,12 +40,12 @@ pub(crate) struct ReadBounds {
 /// The age of an event with a time in the future is unknown: a clock was wrong. As the times of a log never
 /// go back, all later events may have future times too. They do not count as young.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Young {
+pub(crate) struct RecentTimes {
     after: Time,
     up_to: Time,
 }
 
-impl Young {
+impl RecentTimes {
     /// Returns the times of events that are younger than `least` now.
     pub fn than(least: Duration, now: Time) -> Self {
         Self { after: now.before(least), up_to: now.plus(CLOCK_STEP_MIN) }
@@ -195,13 +195,14 @@ mod tests {
     #[test]
     fn only_what_happened_lately_is_young() {
         let now = Time::from_micros(1_795_000_000_000_000);
-        let young =
-            |secs: i64| Young::than(Duration::from_secs(2), now).contains(now.shifted(secs * 1_000_000));
+        let young = |secs: i64| {
+            RecentTimes::than(Duration::from_secs(2), now).contains(now.shifted(secs * 1_000_000))
+        };
         assert_eq!(
             [-3, -2, -1, 0, 10, 11, 86_400].map(young),
             [false, false, true, true, true, false, false]
         );
-        let at_once = Young::than(Duration::ZERO, now);
+        let at_once = RecentTimes::than(Duration::ZERO, now);
         assert!(!at_once.contains(now) && !at_once.contains(now.plus(Duration::from_secs(86_400))));
     }
 

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::available_parallelism;
 
 use super::beginning::{begin, check, is_overtaken};
-use super::presence::{self, Presence};
+use super::presence::{self, WorkspacePresence};
 use super::rows::{Head, PositionRow, position};
 use super::verifier::Verifier;
-use super::walk::{Verification, Walk, verify};
+use super::walk::{EventWalk, LogVerification, verify};
 use super::{Break, ChainReport, Defect, ExpectedHead};
 use crate::Result;
 use crate::error::Error;
@@ -43,7 +43,7 @@ fn verify_logs(
     expected: Option<ExpectedHead>,
 ) -> Result<Vec<ChainReport>> {
     let (opener, conn) = open(database)?;
-    let presence = Presence::read(&conn)?;
+    let presence = WorkspacePresence::read(&conn)?;
     let verify_one = |workspace_id| {
         let mut report = verify_whole(&opener, &conn, &presence, workspace_id, expected)?;
         if presence.is_unlisted(workspace_id) {
@@ -70,7 +70,7 @@ pub(crate) fn open(database: &Database) -> Result<(Opener, Conn)> {
 
 /// Returns the workspace `named`, or the only one.
 pub(super) fn the_log(conn: &Conn, named: Option<WorkspaceId>) -> Result<WorkspaceId> {
-    let presence = Presence::read(conn)?;
+    let presence = WorkspacePresence::read(conn)?;
     let found = match named {
         Some(workspace) => presence.workspaces().find(|found| *found == workspace),
         None => only_workspace(&presence)?,
@@ -79,7 +79,7 @@ pub(super) fn the_log(conn: &Conn, named: Option<WorkspaceId>) -> Result<Workspa
 }
 
 /// Returns the only workspace that exists or existed, for an expected head that does not name one.
-fn only_workspace(presence: &Presence) -> Result<Option<WorkspaceId>> {
+fn only_workspace(presence: &WorkspacePresence) -> Result<Option<WorkspaceId>> {
     let mut workspaces = presence.workspaces().filter(|workspace_id| *workspace_id != WorkspaceId::INSTANCE);
     match (workspaces.next(), workspaces.next()) {
         (found, None) => Ok(found),
@@ -90,7 +90,7 @@ fn only_workspace(presence: &Presence) -> Result<Option<WorkspaceId>> {
 /// Verifies every log that exists or should, in the order of the workspaces' ids.
 ///
 /// The instance's own log is omitted if no workspace exists and it has no events.
-fn verify_all(opener: &Opener, conn: &Conn, presence: &Presence) -> Result<Vec<ChainReport>> {
+fn verify_all(opener: &Opener, conn: &Conn, presence: &WorkspacePresence) -> Result<Vec<ChainReport>> {
     let mut reports = Vec::new();
     for workspace_id in presence.workspaces() {
         let mut report = verify_whole(opener, conn, presence, workspace_id, None)?;
@@ -99,7 +99,7 @@ fn verify_all(opener: &Opener, conn: &Conn, presence: &Presence) -> Result<Vec<C
             report.mark(Break { lsn: 1, defect: Defect::Unlisted });
         }
         // A workspace that was erased in the meantime is neither broken, nor missing, nor unlisted.
-        if !report.valid && !Presence::read(conn)?.workspaces().any(|found| found == workspace_id) {
+        if !report.valid && !WorkspacePresence::read(conn)?.workspaces().any(|found| found == workspace_id) {
             continue;
         }
         if workspace_id != WorkspaceId::INSTANCE || report.events > 0 || !report.valid {
@@ -122,7 +122,7 @@ fn missing(workspace_id: WorkspaceId) -> ChainReport {
 fn verify_whole(
     opener: &Opener,
     conn: &Conn,
-    presence: &Presence,
+    presence: &WorkspacePresence,
     workspace_id: WorkspaceId,
     expected: Option<ExpectedHead>,
 ) -> Result<ChainReport> {
@@ -178,11 +178,11 @@ fn verify_parts(
     conn: &Conn,
     threads: usize,
     mut whole: Verifier,
-    parts: Vec<Part>,
+    parts: Vec<LogSection>,
 ) -> Result<Option<ChainReport>> {
     let workspace_id = whole.workspace_id;
     let expected = whole.expected;
-    let task = Task { workspace_id, expected, parts, next: AtomicUsize::new(0) };
+    let task = SharedTask { workspace_id, expected, parts, next: AtomicUsize::new(0) };
     let mut walked = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(|| task.work(opener))).collect();
         let mut walked = Vec::new();
@@ -207,7 +207,7 @@ fn verify_parts(
 /// A part of a log: the events after one position, up to and including another.
 ///
 /// The next part begins after the latter.
-struct Part {
+struct LogSection {
     after: i64,
     hash: [u8; 32],
     last: i64,
@@ -220,36 +220,36 @@ const AT: &str = "select lsn, content_hash from events where workspace_id = $1 a
 ///
 /// If the event at a split is missing or unreadable, the part extends to the end, and the walk will report
 /// the event.
-fn parts(conn: &Conn, whole: &Verifier, length: i64) -> Result<Vec<Part>> {
+fn parts(conn: &Conn, whole: &Verifier, length: i64) -> Result<Vec<LogSection>> {
     let workspace_id = whole.workspace_id;
     let last = match position(conn, LAST, &[&workspace_id])? {
         Some(PositionRow(Some((last, _)))) => last,
         _ => 0,
     };
-    let mut parts = vec![Part { after: whole.lsn, hash: whole.hash, last: i64::MAX }];
+    let mut parts = vec![LogSection { after: whole.lsn, hash: whole.hash, last: i64::MAX }];
     let mut cut = whole.lsn.saturating_add(length);
     while cut < last {
         let Some(PositionRow(Some((_, hash)))) = position(conn, AT, &[&workspace_id, &cut])? else { break };
         if let Some(before) = parts.last_mut() {
             before.last = cut;
         }
-        parts.push(Part { after: cut, hash, last: i64::MAX });
+        parts.push(LogSection { after: cut, hash, last: i64::MAX });
         cut += length;
     }
     Ok(parts)
 }
 
 /// The state that the threads share.
-struct Task {
+struct SharedTask {
     workspace_id: WorkspaceId,
     expected: Option<ExpectedHead>,
-    parts: Vec<Part>,
+    parts: Vec<LogSection>,
     /// The next part that no thread has taken.
     next: AtomicUsize,
 }
 
 /// A part that was walked.
-struct Walked {
+struct WalkedSection {
     number: usize,
     began: [u8; 32],
     verifier: Verifier,
@@ -257,9 +257,9 @@ struct Walked {
     ended: Result<Option<Head>, Break>,
 }
 
-impl Task {
+impl SharedTask {
     /// Takes parts and walks them until none are left or one is broken, which makes later ones irrelevant.
-    fn work(&self, opener: &Opener) -> Result<Vec<Walked>> {
+    fn work(&self, opener: &Opener) -> Result<Vec<WalkedSection>> {
         let conn = opener.auditor()?;
         let mut walked = Vec::new();
         loop {
@@ -273,24 +273,24 @@ impl Task {
         }
     }
 
-    fn walk(&self, conn: &Conn, number: usize, part: &Part) -> Result<Walked> {
+    fn walk(&self, conn: &Conn, number: usize, part: &LogSection) -> Result<WalkedSection> {
         let mut verifier = Verifier::new(self.workspace_id, self.expected);
         (verifier.lsn, verifier.hash) = (part.after, part.hash);
         // Events before the first position are stray, and reported by the first part.
         let after = if number == 0 { i64::MIN } else { part.after };
-        let mut walk = Walk::after(verifier, after, part.last);
+        let mut walk = EventWalk::after(verifier, after, part.last);
         if part.last < i64::MAX {
             let ended = walk.run(conn)?.and_then(|()| walk.verifier.reached(part.last)).map(|()| None);
-            return Ok(Walked { number, began: part.hash, verifier: walk.verifier, ended });
+            return Ok(WalkedSection { number, began: part.hash, verifier: walk.verifier, ended });
         }
-        let mut rest = Verification::rest(walk);
+        let mut rest = LogVerification::rest(walk);
         let ended = rest.run(conn)?;
-        Ok(Walked { number, began: part.hash, verifier: rest.walk.verifier, ended })
+        Ok(WalkedSection { number, began: part.hash, verifier: rest.walk.verifier, ended })
     }
 }
 
 /// Joins the parts, and returns the head: only the first defect counts, and everything before it.
-fn join(whole: &mut Verifier, walked: Vec<Walked>) -> Result<Option<Head>, Break> {
+fn join(whole: &mut Verifier, walked: Vec<WalkedSection>) -> Result<Option<Head>, Break> {
     let mut head = None;
     for part in walked {
         if part.began != whole.hash {

@@ -34,13 +34,13 @@ use crate::hash::parse_hash;
 use crate::id::WorkspaceId;
 pub(crate) use checkpoint::checkpoint_of;
 pub use checkpoint::{SignedCheckpoint, sign_checkpoint, verify_checkpoint};
-pub(crate) use cursor::{ChainCursor, ReadBounds, Young, has_its_hash};
+pub(crate) use cursor::{ChainCursor, ReadBounds, RecentTimes, has_its_hash};
 pub(crate) use database::open as open_for_audit;
 pub use database::verify_database;
 pub(crate) use payloads::{EventColumns, PayloadVerifier};
 pub(crate) use presence::named as named_workspaces;
 pub(crate) use rows::{Fields, Source};
-pub(crate) use walk::Verification;
+pub(crate) use walk::LogVerification;
 
 /// A defect of an event, or of the head of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]

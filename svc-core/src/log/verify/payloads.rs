@@ -15,7 +15,7 @@ use crate::time::Time;
 
 /// The beginning of a payload.
 #[derive(Deserialize)]
-struct Chained {
+struct PayloadStart {
     #[serde(rename = "$chain")]
     chain: Chain,
 }
@@ -45,7 +45,7 @@ pub(crate) struct EventColumns {
 impl EventColumns {
     /// Parses the columns from a payload; `None` if it is not that of an event.
     pub fn of(payload: &str) -> Option<Self> {
-        let Chained { chain } = serde_json::from_str(payload).ok()?;
+        let PayloadStart { chain } = serde_json::from_str(payload).ok()?;
         let Chain { at, channel_id, kind, lsn, member_id, prev_hash, thread_id } = chain;
         let subject = Subject { channel_id, thread_id, member_id };
         let at = Time::from_micros(at);

@@ -16,7 +16,7 @@ use crate::id::WorkspaceId;
 use crate::store::{Conn, ToParam};
 
 /// The workspaces that exist by their rows, by their logs and by the instance's log.
-pub(super) struct Presence {
+pub(super) struct WorkspacePresence {
     /// Workspaces with a workspace row, a head row or events.
     stored: BTreeSet<WorkspaceId>,
     /// Workspaces that the instance's log names.
@@ -25,7 +25,7 @@ pub(super) struct Presence {
     pub stray: bool,
 }
 
-impl Presence {
+impl WorkspacePresence {
     pub fn read(conn: &Conn) -> Result<Self> {
         let known = owners(conn, KNOWN, &[])?;
         let mut stray = known.contains(&None);
@@ -108,7 +108,7 @@ const HIDDEN: &str = "select id from workspaces where state <> 'live'";
 
 /// The part of a [`WorkspaceCreated`] that is needed here.
 #[derive(Deserialize)]
-struct Named {
+struct CreatedWorkspace {
     workspace_id: WorkspaceId,
 }
 
@@ -117,12 +117,12 @@ pub(crate) fn named(conn: &Conn) -> Result<BTreeSet<WorkspaceId>> {
     let mut named = BTreeSet::new();
     let kinds = [WorkspaceCreated::KIND, WorkspaceImported::KIND, WorkspaceErased::KIND];
     conn.visit(NAMED, &[&WorkspaceId::INSTANCE, &kinds[0], &kinds[1], &kinds[2]], &mut |row| {
-        let read = row.text(0).and_then(|payload| serde_json::from_str::<Named>(payload).ok());
+        let read = row.text(0).and_then(|payload| serde_json::from_str::<CreatedWorkspace>(payload).ok());
         match read {
-            Some(Named { workspace_id }) if row.text(1) == Some(WorkspaceErased::KIND) => {
+            Some(CreatedWorkspace { workspace_id }) if row.text(1) == Some(WorkspaceErased::KIND) => {
                 named.remove(&workspace_id);
             }
-            Some(Named { workspace_id }) => drop(named.insert(workspace_id)),
+            Some(CreatedWorkspace { workspace_id }) => drop(named.insert(workspace_id)),
             None => {}
         }
         ControlFlow::Continue(())

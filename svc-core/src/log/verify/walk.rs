@@ -25,7 +25,7 @@ pub(super) fn verify(
     workspace_id: WorkspaceId,
     expected: Option<ExpectedHead>,
 ) -> Result<ChainReport> {
-    let mut verification = Verification::new(workspace_id, expected);
+    let mut verification = LogVerification::new(workspace_id, expected);
     loop {
         if let Some(report) = verification.next_page(source)? {
             return Ok(report);
@@ -36,21 +36,21 @@ pub(super) fn verify(
 /// A verification in progress, which proceeds page by page.
 ///
 /// Each page may be read in a separate transaction, and a page that failed may be read again.
-pub(crate) struct Verification {
-    pub(super) walk: Walk,
+pub(crate) struct LogVerification {
+    pub(super) walk: EventWalk,
     /// Whether the beginning of the log is known.
     has_begun: bool,
     /// The position of the walk when the head was read, and the head.
     head: Option<(i64, Option<HeadRow>)>,
 }
 
-impl Verification {
+impl LogVerification {
     /// Creates a verification before the first page of the log of `workspace_id`.
     ///
     /// The log must contain `expected` if that is given.
     pub fn new(workspace_id: WorkspaceId, expected: Option<ExpectedHead>) -> Self {
         // Events before the first position are stray.
-        let walk = Walk::after(Verifier::new(workspace_id, expected), i64::MIN, i64::MAX);
+        let walk = EventWalk::after(Verifier::new(workspace_id, expected), i64::MIN, i64::MAX);
         Self { walk, has_begun: false, head: None }
     }
 
@@ -62,7 +62,7 @@ impl Verification {
     }
 
     /// Creates the last part of a verification, after a position that another part ends with.
-    pub(super) fn rest(walk: Walk) -> Self {
+    pub(super) fn rest(walk: EventWalk) -> Self {
         Self { walk, has_begun: true, head: None }
     }
 
@@ -97,9 +97,9 @@ impl Verification {
             self.has_begun = true;
         }
         match self.walk.next_page(source)? {
-            Page::Broken(broken) => return Ok(Some(Err(broken))),
-            Page::More => return Ok(None),
-            Page::Last => {}
+            PageEnd::Broken(broken) => return Ok(Some(Err(broken))),
+            PageEnd::More => return Ok(None),
+            PageEnd::Last => {}
         }
         let reached = self.walk.verifier.lsn;
         match &self.head {
@@ -148,7 +148,7 @@ impl Verification {
 }
 
 /// A walk over the events after one position up to another.
-pub(super) struct Walk {
+pub(super) struct EventWalk {
     pub verifier: Verifier,
     /// The position after which the next page begins.
     after: i64,
@@ -156,7 +156,7 @@ pub(super) struct Walk {
 }
 
 /// How a page ended.
-enum Page {
+enum PageEnd {
     /// There may be more events.
     More,
     /// The page was the last for now.
@@ -165,13 +165,13 @@ enum Page {
     Broken(Break),
 }
 
-impl Walk {
+impl EventWalk {
     pub fn after(verifier: Verifier, after: i64, last: i64) -> Self {
         Self { verifier, after, last }
     }
 
     /// Checks the events of one statement. A failed statement leaves no trace.
-    fn next_page(&mut self, source: &impl Source) -> Result<Page> {
+    fn next_page(&mut self, source: &impl Source) -> Result<PageEnd> {
         let mut verifier = self.verifier.clone();
         let mut rows = 0;
         let mut bytes = 0_usize;
@@ -188,10 +188,10 @@ impl Walk {
         self.after = self.after.max(verifier.lsn);
         self.verifier = verifier;
         Ok(match checked {
-            Err(broken) => Page::Broken(broken),
+            Err(broken) => PageEnd::Broken(broken),
             // Near the bound in bytes, the database may have omitted rows.
-            Ok(()) if rows == 0 || (rows < PAGE_ROWS && bytes < PAGE_BYTES / 2) => Page::Last,
-            Ok(()) => Page::More,
+            Ok(()) if rows == 0 || (rows < PAGE_ROWS && bytes < PAGE_BYTES / 2) => PageEnd::Last,
+            Ok(()) => PageEnd::More,
         })
     }
 
@@ -199,9 +199,9 @@ impl Walk {
     pub fn run(&mut self, source: &impl Source) -> Result<Result<(), Break>> {
         loop {
             match self.next_page(source)? {
-                Page::More => {}
-                Page::Last => return Ok(Ok(())),
-                Page::Broken(broken) => return Ok(Err(broken)),
+                PageEnd::More => {}
+                PageEnd::Last => return Ok(Ok(())),
+                PageEnd::Broken(broken) => return Ok(Err(broken)),
             }
         }
     }

@@ -1,7 +1,7 @@
 //! The caller of an operation, and which parts of the workspace are visible to it.
 //!
-//! The kind of its credential alone determines what a caller sees; conversation/places.rs defines how that
-//! narrows a statement. lookup.rs finds a caller by its credential.
+//! The kind of its credential alone determines what a caller sees; conversation/visibility.rs defines how
+//! that narrows a statement. lookup.rs finds a caller by its credential.
 
 use crate::Result;
 use crate::capability::{Capabilities, Capability, Needs, Right, Rights};
@@ -51,7 +51,7 @@ impl Surface {
 
 /// The kind of credential that a request came with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Via {
+pub enum CredentialKind {
     /// A bearer token.
     Token,
     /// A bearer token beside the session of a browser.
@@ -68,7 +68,7 @@ pub enum Via {
 
 /// The channels of its workspace that a caller sees, together with everything in them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sight {
+pub enum Visibility {
     /// All channels.
     Whole,
     /// Public channels.
@@ -81,30 +81,30 @@ pub enum Sight {
     Nothing,
 }
 
-/// A sight as parameters of a statement: $1 to $4, before the statement's other parameters.
+/// A visibility as parameters of a statement: $1 to $4, before the statement's other parameters.
 #[derive(Debug)]
-pub struct SightParams {
+pub struct VisibilityParams {
     whole: bool,
     public: bool,
     member: Option<MemberId>,
     channel: Option<ChannelId>,
 }
 
-impl Sight {
+impl Visibility {
     /// Returns the parameters of a statement that is narrowed to what the caller sees.
-    pub fn params(self) -> SightParams {
-        let none = SightParams { whole: false, public: false, member: None, channel: None };
+    pub fn params(self) -> VisibilityParams {
+        let none = VisibilityParams { whole: false, public: false, member: None, channel: None };
         match self {
-            Self::Whole => SightParams { whole: true, ..none },
-            Self::Public => SightParams { public: true, ..none },
-            Self::Member(member) => SightParams { public: true, member: Some(member), ..none },
-            Self::Channel(channel) => SightParams { channel: Some(channel), ..none },
+            Self::Whole => VisibilityParams { whole: true, ..none },
+            Self::Public => VisibilityParams { public: true, ..none },
+            Self::Member(member) => VisibilityParams { public: true, member: Some(member), ..none },
+            Self::Channel(channel) => VisibilityParams { channel: Some(channel), ..none },
             Self::Nothing => none,
         }
     }
 }
 
-impl SightParams {
+impl VisibilityParams {
     /// Returns these parameters and then `others`, which the statement numbers from $5 on.
     pub fn and<'a>(&'a self, others: &[&'a dyn ToParam]) -> Vec<&'a dyn ToParam> {
         let own: [&dyn ToParam; 4] = [&self.whole, &self.public, &self.member, &self.channel];
@@ -116,7 +116,7 @@ impl SightParams {
 #[derive(Clone, Debug)]
 pub struct Caller {
     /// The kind of credential.
-    pub via: Via,
+    pub via: CredentialKind,
     /// The token, if the request came with one; a session has none.
     pub token_id: Option<TokenId>,
     /// The workspace that the credential belongs to.
@@ -134,7 +134,7 @@ pub struct Caller {
     /// The app installation that the credential belongs to, if any.
     pub installation: Option<InstallationId>,
     /// Channels that the caller sees.
-    pub sight: Sight,
+    pub visibility: Visibility,
     /// Capabilities of the credential.
     pub capabilities: Capabilities,
     /// Whether the member may only read.
@@ -155,10 +155,11 @@ impl Cached for Caller {
 impl Caller {
     /// Returns the service itself, or an administrator of the machine, acting on `workspace_id`.
     ///
-    /// The caller may do everything and sees no channel, unless [`Caller::seeing`] gives it another sight.
+    /// The caller may do everything and sees no channel, unless [`Caller::seeing`] gives it another
+    /// visibility.
     pub fn instance(workspace_id: WorkspaceId) -> Self {
         Self {
-            via: Via::Instance,
+            via: CredentialKind::Instance,
             token_id: None,
             workspace_id,
             charged_to: workspace_id,
@@ -166,7 +167,7 @@ impl Caller {
             actor: None,
             grant: None,
             installation: None,
-            sight: Sight::Nothing,
+            visibility: Visibility::Nothing,
             capabilities: Capabilities::all(),
             frozen: false,
             quota: None,
@@ -177,24 +178,28 @@ impl Caller {
     }
 
     /// Returns the anonymous caller, for operations that are open to all.
-    pub(crate) fn nobody() -> Self {
-        Self::nobody_in(WorkspaceId::INSTANCE)
+    pub(crate) fn anonymous() -> Self {
+        Self::anonymous_of(WorkspaceId::INSTANCE)
     }
 
-    fn nobody_in(workspace_id: WorkspaceId) -> Self {
-        Self { via: Via::Anonymous, capabilities: Capabilities::NONE, ..Self::instance(workspace_id) }
+    fn anonymous_of(workspace_id: WorkspaceId) -> Self {
+        Self {
+            via: CredentialKind::Anonymous,
+            capabilities: Capabilities::NONE,
+            ..Self::instance(workspace_id)
+        }
     }
 
     /// Returns a caller without a credential: a member of `workspace_id`, or an anonymous caller there.
     pub(crate) fn acting_as(workspace_id: WorkspaceId, member: Option<MemberId>) -> Self {
-        let sight = member.map_or(Sight::Nothing, Sight::Member);
-        Self { member, actor: member, sight, ..Self::nobody_in(workspace_id) }
+        let visibility = member.map_or(Visibility::Nothing, Visibility::Member);
+        Self { member, actor: member, visibility, ..Self::anonymous_of(workspace_id) }
     }
 
-    /// Returns the same caller with another sight.
+    /// Returns the same caller with another visibility.
     #[must_use]
-    pub fn seeing(self, sight: Sight) -> Self {
-        Self { sight, ..self }
+    pub fn seeing(self, visibility: Visibility) -> Self {
+        Self { visibility, ..self }
     }
 
     /// Returns whether the request acts as a member.
@@ -208,7 +213,7 @@ impl Caller {
     /// that is not a member.
     pub fn member_id(&self) -> Result<MemberId> {
         self.member.ok_or_else(|| match self.via {
-            Via::Instance => Error::forbidden("only a member can do this"),
+            CredentialKind::Instance => Error::forbidden("only a member can do this"),
             _ => unauthenticated("only a member can do this, and the request has no token"),
         })
     }
@@ -216,24 +221,30 @@ impl Caller {
     /// Returns the session of a browser that the request came with.
     pub fn session_id(&self) -> Option<SessionId> {
         match self.via {
-            Via::Session { id, .. } | Via::Both(id) => Some(id),
-            Via::Token | Via::Ticket(_) | Via::Instance | Via::Anonymous => None,
+            CredentialKind::Session { id, .. } | CredentialKind::Both(id) => Some(id),
+            CredentialKind::Token
+            | CredentialKind::Ticket(_)
+            | CredentialKind::Instance
+            | CredentialKind::Anonymous => None,
         }
     }
 
     /// Returns the rights that the credential carries.
     pub fn rights(&self) -> Rights {
         let own = match self.via {
-            Via::Session { .. } => Some(Right::Session),
-            Via::Ticket(_) => Some(Right::Ticket),
-            Via::Token | Via::Both(_) | Via::Instance | Via::Anonymous => None,
+            CredentialKind::Session { .. } => Some(Right::Session),
+            CredentialKind::Ticket(_) => Some(Right::Ticket),
+            CredentialKind::Token
+            | CredentialKind::Both(_)
+            | CredentialKind::Instance
+            | CredentialKind::Anonymous => None,
         };
         own.into_iter().fold(self.capabilities.into(), Rights::with)
     }
 
     /// Returns whether the request has no credential and acts as no member.
     pub(crate) fn is_anonymous(&self) -> bool {
-        self.via == Via::Anonymous && !self.is_member()
+        self.via == CredentialKind::Anonymous && !self.is_member()
     }
 
     /// Returns whether another member's credential acts for the member.
@@ -251,8 +262,8 @@ impl Caller {
         let ends = [self.expires_at, self.beside_until].into_iter().flatten();
         if self.revoked || ends.into_iter().any(|end| end <= now) {
             return Err(unauthenticated(match self.via {
-                Via::Session { .. } => "the session has ended",
-                Via::Both(_) => "the token or the session beside it has ended",
+                CredentialKind::Session { .. } => "the session has ended",
+                CredentialKind::Both(_) => "the token or the session beside it has ended",
                 _ => "the token has expired or was revoked",
             }));
         }
@@ -263,7 +274,7 @@ impl Caller {
     ///
     /// A credential of the wrong kind counts as absent: a share ticket opens only what is shared with it.
     pub(crate) fn check_right(&self, needs: Needs) -> Result<()> {
-        let is_foreign = matches!(self.via, Via::Ticket(_)) && !needs.names(Right::Ticket);
+        let is_foreign = matches!(self.via, CredentialKind::Ticket(_)) && !needs.names(Right::Ticket);
         if needs == Needs::Nothing || (needs.satisfied_by(self.rights()) && !is_foreign) {
             return Ok(());
         }
@@ -308,12 +319,12 @@ impl Caller {
     /// Returns a member of `workspace_id` with a token that has these capabilities, for tests of rules.
     pub(crate) fn bearer_for_tests(workspace_id: WorkspaceId, member: MemberId, can: &[Capability]) -> Self {
         Self {
-            via: Via::Token,
+            via: CredentialKind::Token,
             token_id: Some(uuid::Uuid::from_u128(8).into()),
             member: Some(member),
             actor: Some(member),
             capabilities: can.iter().copied().collect(),
-            ..Self::instance(workspace_id).seeing(Sight::Member(member))
+            ..Self::instance(workspace_id).seeing(Visibility::Member(member))
         }
     }
 }
@@ -325,7 +336,7 @@ mod tests {
     #[test]
     fn only_a_member_acts_as_one() {
         let refused = |caller: Caller| caller.member_id().unwrap_err().code().status();
-        assert_eq!(refused(Caller::nobody()), 401);
+        assert_eq!(refused(Caller::anonymous()), 401);
         assert_eq!(refused(Caller::instance(WorkspaceId::INSTANCE)), 403);
         let member = MemberId::from(uuid::Uuid::from_u128(1));
         let bearer = Caller::bearer_for_tests(WorkspaceId::INSTANCE, member, &[]);
@@ -343,7 +354,7 @@ mod tests {
             (Caller { grant, ..bearer.clone() }, Code::Forbidden),
             (Caller { actor: Some(other), ..bearer.clone() }, Code::Forbidden),
             (Caller::instance(WorkspaceId::INSTANCE), Code::Forbidden),
-            (Caller::nobody(), Code::Unauthenticated),
+            (Caller::anonymous(), Code::Unauthenticated),
         ] {
             assert_eq!(found(&caller), Err(refused), "{caller:?}");
         }
@@ -351,7 +362,7 @@ mod tests {
 
     #[test]
     fn nobody_sees_anything_by_default() {
-        assert_eq!(Caller::nobody().sight, Sight::Nothing);
-        assert_eq!(Caller::instance(WorkspaceId::INSTANCE).sight, Sight::Nothing);
+        assert_eq!(Caller::anonymous().visibility, Visibility::Nothing);
+        assert_eq!(Caller::instance(WorkspaceId::INSTANCE).visibility, Visibility::Nothing);
     }
 }

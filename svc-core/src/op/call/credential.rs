@@ -57,7 +57,7 @@ impl Credential {
     }
 
     /// Returns what is wrong with the text of its token, if it cannot be a token.
-    pub(in crate::op) fn flaw(&self) -> Option<&'static str> {
+    pub(in crate::op) fn token_mistake(&self) -> Option<&'static str> {
         match self {
             Self::Bearer(secret) | Self::Both(secret, _) => token_text::flaw(secret.expose_secret()),
             _ => None,

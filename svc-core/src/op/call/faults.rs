@@ -124,7 +124,7 @@ fn check(schema: &Value, value: &Value, path: &str, faults: &mut Vec<Fault>) {
     if let Some(options) = one_of_options(schema) {
         let is_cleared = value.is_null() && types(schema).contains(&"null");
         if !is_cleared && !options.contains(&value) {
-            faults.push(Fault::new(path, format!("{}{}", expected(schema), instead(schema, value))));
+            faults.push(Fault::new(path, format!("{}{}", expected(schema), suggest_value(schema, value))));
         }
         return;
     }
@@ -132,7 +132,7 @@ fn check(schema: &Value, value: &Value, path: &str, faults: &mut Vec<Fault>) {
         return check_alternatives(alternatives, value, path, faults);
     }
     if !types(schema).is_empty() && !types(schema).iter().any(|kind| is_of_kind(value, kind)) {
-        faults.push(Fault::new(path, format!("{}{}", expected(schema), instead(schema, value))));
+        faults.push(Fault::new(path, format!("{}{}", expected(schema), suggest_value(schema, value))));
         return;
     }
     match value {
@@ -159,7 +159,7 @@ fn check_alternatives(alternatives: &[Value], value: &Value, path: &str, faults:
             let expected = expected(&wanted);
             let told = given.map_or_else(
                 || format!("missing; {expected}"),
-                |given| format!("{expected}{}", instead(&wanted, given)),
+                |given| format!("{expected}{}", suggest_value(&wanted, given)),
             );
             faults.push(Fault::new(at_tag, told));
             return;
@@ -340,7 +340,7 @@ fn sample(schema: &Value) -> Value {
 }
 
 /// Describes a value of the wrong type, and what to send instead.
-fn instead(schema: &Value, value: &Value) -> String {
+fn suggest_value(schema: &Value, value: &Value) -> String {
     let kind = kind_of(schema).unwrap_or_default();
     let meant = match value {
         Value::String(text) if matches!(kind, "integer" | "number" | "boolean") => {

@@ -22,13 +22,13 @@ use serde_json::{Map, Value};
 use crate::error::{Error, Result};
 use crate::json::{self, Budget};
 use crate::limits::{ANSWER_BYTES, ANSWER_MCP_BYTES, JSON_MAX_BYTES, JSON_MAX_DEPTH, PAGE_DEFAULT_MCP};
-use crate::op::call::absent::{has_null, is_optional, leave_out, leave_out_members};
-use crate::op::call::asks::{Asks, DETAIL, MAX_BYTES, MaxBytes, OFFSET, Offset};
+use crate::op::call::absent_fields::{has_null, is_optional, omit_null_members, omit_nulls};
+use crate::op::call::answer_options::{AnswerOptions, DETAIL, MAX_BYTES, MaxBytes, OFFSET, Offset};
 use crate::op::call::caller::Surface;
 use crate::op::call::faults::{self, FAULTS_MAX, Fault};
 use crate::op::call::request::Input;
 use crate::op::call::texts::{DecodeError, TextValue, Texts};
-use crate::page::{Bounds, Detail};
+use crate::page::{AnswerBounds, Detail};
 use crate::schema;
 
 /// Decodes a request into an operation's input.
@@ -41,32 +41,32 @@ pub fn decode<T: DeserializeOwned + JsonSchema + 'static>(input: &Input) -> Resu
 
 /// The limits that a request sets for its answer, with the defaults for those that it does not set.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Listing {
-    asks: Asks,
+pub(crate) struct ListOptions {
+    asks: AnswerOptions,
     /// The level of detail.
     pub detail: Detail,
     /// Maximum items of a list; `None` for the list's default.
     limit: Option<i64>,
     /// The bounds of the answer.
-    pub bounds: Bounds,
+    pub bounds: AnswerBounds,
 }
 
 const LIMIT: &str = "limit";
 
-impl Listing {
+impl ListOptions {
     /// Returns the defaults: a model reads everything that it receives, and pays for it.
-    pub fn of(surface: Surface, asks: Asks) -> Self {
+    pub fn of(surface: Surface, asks: AnswerOptions) -> Self {
         let (detail, limit, max_bytes) = match surface {
             Surface::Mcp => (Detail::Lean, Some(PAGE_DEFAULT_MCP), ANSWER_MCP_BYTES),
             _ => (Detail::Full, None, ANSWER_BYTES),
         };
         let (detail, limit) = if asks.detail { (detail, limit) } else { (Detail::Full, None) };
-        Self { asks, detail, limit, bounds: Bounds { max_bytes, offset: 0 } }
+        Self { asks, detail, limit, bounds: AnswerBounds { max_bytes, offset: 0 } }
     }
 
     /// Removes these fields from the entries, and adds the default of the limit.
     fn take(&mut self, entries: &mut Vec<Entry<'_>>, known: &[&str]) -> Result<(), DecodeError> {
-        let Asks { detail, max_bytes, offset } = self.asks;
+        let AnswerOptions { detail, max_bytes, offset } = self.asks;
         if detail && let Some(detail) = taken(entries, DETAIL)? {
             self.detail = detail;
         }
@@ -96,10 +96,10 @@ fn taken<T: DeserializeOwned>(entries: &mut Vec<Entry<'_>>, field: &str) -> Resu
     }
 }
 
-/// Decodes a request that may also set a [`Listing`], as [`decode`] does.
+/// Decodes a request that may also set a [`ListOptions`], as [`decode`] does.
 pub(in crate::op) fn decode_listing<T: DeserializeOwned + JsonSchema + 'static>(
     input: &Input,
-    listing: &mut Listing,
+    listing: &mut ListOptions,
 ) -> Result<T> {
     let asks = listing.asks;
     let read =
@@ -127,7 +127,7 @@ pub fn decode_object<T: DeserializeOwned + JsonSchema + 'static>(
     mut members: Map<String, Value>,
 ) -> Result<T> {
     if members.values().any(has_null) {
-        leave_out_members(&schema::input_of::<T>(), &mut members);
+        omit_null_members(&schema::input_of::<T>(), &mut members);
     }
     T::deserialize(Source::Object(members)).map_err(Error::from)
 }
@@ -144,7 +144,7 @@ fn rejected(
     let none = Map::new();
     let members = schema.get("properties").and_then(Value::as_object).unwrap_or(&none);
     // A body that is not one object, or repeats a name, has no fields to report.
-    let Ok(mut entries) = entries(input, Wanted::Of(members)) else { return first.into() };
+    let Ok(mut entries) = entries(input, RequestedFields::Of(members)) else { return first.into() };
     without_absent(&mut entries, schema, &[]);
     let mut faults = faults::of_object(schema, &values(members, &entries));
     let is_read = |name: &str| members.contains_key(name) && ![DETAIL, MAX_BYTES, OFFSET].contains(&name);
@@ -192,7 +192,7 @@ fn without_absent(entries: &mut Vec<Entry<'_>>, schema: &Value, besides: &[&str]
     for (name, node) in entries {
         let field = schema.get("properties").and_then(|fields| fields.get(&**name));
         if let (Node::Json(value), Some(field)) = (node, field) {
-            leave_out(field, value);
+            omit_nulls(field, value);
         }
     }
 }
@@ -201,7 +201,7 @@ fn without_absent(entries: &mut Vec<Entry<'_>>, schema: &Value, besides: &[&str]
 enum Source<'r> {
     Request {
         input: &'r Input,
-        listing: Option<&'r mut Listing>,
+        listing: Option<&'r mut ListOptions>,
         /// Returns the schema of the target type.
         schema: fn() -> Arc<Value>,
     },
@@ -220,7 +220,7 @@ impl Source<'_> {
         visitor.visit_map(match self {
             Self::Request { input, listing, schema } => {
                 let besides = listing.as_ref().map(|listing| listing.asks.names()).unwrap_or_default();
-                let mut entries = entries(input, Wanted::Only { known, besides: &besides })?;
+                let mut entries = entries(input, RequestedFields::Only { known, besides: &besides })?;
                 let has_null = |node: &Node<'_>| matches!(node, Node::Json(value) if has_null(value));
                 if entries.iter().any(|(_, node)| has_null(node)) {
                     without_absent(&mut entries, &schema(), &besides);
@@ -228,10 +228,10 @@ impl Source<'_> {
                 if let Some(listing) = listing {
                     listing.take(&mut entries, known)?;
                 }
-                Fields::of(entries)
+                RequestFields::of(entries)
             }
-            Self::Object(members) => Fields::of_object(members, known)?,
-            Self::Entries(entries) => Fields::of(entries),
+            Self::Object(members) => RequestFields::of_object(members, known)?,
+            Self::Entries(entries) => RequestFields::of(entries),
         })
     }
 }
@@ -259,12 +259,12 @@ impl<'de> Deserializer<'de> for Source<'_> {
 }
 
 /// All fields of a request: text first, then the body's. No more than the target type has.
-struct Fields<'r> {
+struct RequestFields<'r> {
     entries: std::vec::IntoIter<Entry<'r>>,
     value: Option<Entry<'r>>,
 }
 
-impl<'r> Fields<'r> {
+impl<'r> RequestFields<'r> {
     fn of(entries: Vec<Entry<'r>>) -> Self {
         Self { entries: entries.into_iter(), value: None }
     }
@@ -278,7 +278,7 @@ impl<'r> Fields<'r> {
 
 /// The fields of a request to read.
 #[derive(Clone, Copy)]
-enum Wanted<'a> {
+enum RequestedFields<'a> {
     /// Those of a type and those in `besides`, up to the first other one.
     Only { known: &'static [&'static str], besides: &'a [&'static str] },
     /// Those of a schema, and the names of as many others as an error lists.
@@ -286,23 +286,23 @@ enum Wanted<'a> {
 }
 
 /// How a field is treated.
-enum Use {
+enum FieldUse {
     Value,
     Name,
     Nothing,
 }
 
-impl Wanted<'_> {
+impl RequestedFields<'_> {
     /// Returns how to treat the field `name` after the fields that have been read.
     ///
     /// Fails if the field causes a rejection of the request.
-    fn used(self, name: &str, read: &[Entry<'_>]) -> Result<Use, DecodeError> {
+    fn used(self, name: &str, read: &[Entry<'_>]) -> Result<FieldUse, DecodeError> {
         match self {
-            Self::Only { besides, .. } if besides.contains(&name) => Ok(Use::Value),
-            Self::Only { known, .. } => check_known(name, known).map(|()| Use::Value),
-            Self::Of(members) if members.contains_key(name) => Ok(Use::Value),
-            Self::Of(members) if read.len() < members.len().saturating_add(FAULTS_MAX) => Ok(Use::Name),
-            Self::Of(_) => Ok(Use::Nothing),
+            Self::Only { besides, .. } if besides.contains(&name) => Ok(FieldUse::Value),
+            Self::Only { known, .. } => check_known(name, known).map(|()| FieldUse::Value),
+            Self::Of(members) if members.contains_key(name) => Ok(FieldUse::Value),
+            Self::Of(members) if read.len() < members.len().saturating_add(FAULTS_MAX) => Ok(FieldUse::Name),
+            Self::Of(_) => Ok(FieldUse::Nothing),
         }
     }
 }
@@ -310,13 +310,13 @@ impl Wanted<'_> {
 /// Reads the fields of a request.
 ///
 /// There are always few: each is compared with those before it.
-fn entries<'r>(input: &'r Input, wanted: Wanted<'_>) -> Result<Vec<Entry<'r>>, DecodeError> {
+fn entries<'r>(input: &'r Input, wanted: RequestedFields<'_>) -> Result<Vec<Entry<'r>>, DecodeError> {
     let mut entries: Vec<Entry<'r>> = Vec::with_capacity(match wanted {
-        Wanted::Only { known, .. } => known.len(),
-        Wanted::Of(_) => 0,
+        RequestedFields::Only { known, .. } => known.len(),
+        RequestedFields::Of(_) => 0,
     });
     for (name, text) in &input.text {
-        if let Use::Nothing = wanted.used(name, &entries)? {
+        if let FieldUse::Nothing = wanted.used(name, &entries)? {
             continue;
         }
         if text.contains('\0') {
@@ -347,7 +347,11 @@ const VALUES_MAX: usize = JSON_MAX_BYTES / 2 + 4096;
 ///
 /// Rejects a body that is not one object without repeated names, is nested deeper than the limit, or has too
 /// many values.
-fn read_body(body: &[u8], wanted: Wanted<'_>, entries: &mut Vec<Entry<'_>>) -> Result<(), DecodeError> {
+fn read_body(
+    body: &[u8],
+    wanted: RequestedFields<'_>,
+    entries: &mut Vec<Entry<'_>>,
+) -> Result<(), DecodeError> {
     if body.iter().all(u8::is_ascii_whitespace) {
         return Ok(());
     }
@@ -356,7 +360,8 @@ fn read_body(body: &[u8], wanted: Wanted<'_>, entries: &mut Vec<Entry<'_>>) -> R
     let mut refusal = None;
     let mut reading = None;
     let mut json = serde_json::Deserializer::from_slice(body);
-    let members = Members { wanted, entries, budget: &budget, refusal: &mut refusal, reading: &mut reading };
+    let members =
+        ObjectMembers { wanted, entries, budget: &budget, refusal: &mut refusal, reading: &mut reading };
     let read = json.deserialize_map(members).and_then(|()| json.end());
     if let Some(refusal) = refusal {
         return Err(refusal);
@@ -390,8 +395,8 @@ fn read_body(body: &[u8], wanted: Wanted<'_>, entries: &mut Vec<Entry<'_>>) -> R
 const NUL: &str = "the character NUL (\\u0000) is not allowed";
 
 /// Reads the members of a JSON object, up to the first that is rejected.
-struct Members<'a, 'r> {
-    wanted: Wanted<'a>,
+struct ObjectMembers<'a, 'r> {
+    wanted: RequestedFields<'a>,
     entries: &'a mut Vec<Entry<'r>>,
     budget: &'a Budget,
     /// Why a member was rejected.
@@ -400,9 +405,9 @@ struct Members<'a, 'r> {
     reading: &'a mut Option<String>,
 }
 
-impl Members<'_, '_> {
+impl ObjectMembers<'_, '_> {
     /// Returns how to treat the next member.
-    fn used(&self, name: &str) -> Result<Use, DecodeError> {
+    fn used(&self, name: &str) -> Result<FieldUse, DecodeError> {
         let used = self.wanted.used(name, self.entries)?;
         match self.entries.iter().find(|(given, _)| given == name) {
             None => Ok(used),
@@ -412,7 +417,7 @@ impl Members<'_, '_> {
     }
 }
 
-impl<'de> Visitor<'de> for Members<'_, '_> {
+impl<'de> Visitor<'de> for ObjectMembers<'_, '_> {
     type Value = ();
 
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -422,15 +427,15 @@ impl<'de> Visitor<'de> for Members<'_, '_> {
     fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<(), A::Error> {
         while let Some(name) = access.next_key::<String>()? {
             let value = match self.used(&name) {
-                Ok(Use::Value) => match access.next_value_seed(self.budget.reader()) {
+                Ok(FieldUse::Value) => match access.next_value_seed(self.budget.reader()) {
                     Ok(value) => value,
                     Err(error) => {
                         *self.reading = Some(name);
                         return Err(error);
                     }
                 },
-                Ok(Use::Name) => access.next_value::<IgnoredAny>().map(|_| Value::Null)?,
-                Ok(Use::Nothing) => {
+                Ok(FieldUse::Name) => access.next_value::<IgnoredAny>().map(|_| Value::Null)?,
+                Ok(FieldUse::Nothing) => {
                     access.next_value::<IgnoredAny>()?;
                     continue;
                 }
@@ -453,7 +458,7 @@ fn depth(value: &Value) -> usize {
     }
 }
 
-impl<'de> MapAccess<'de> for Fields<'_> {
+impl<'de> MapAccess<'de> for RequestFields<'_> {
     type Error = DecodeError;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, DecodeError> {
@@ -536,8 +541,8 @@ mod tests {
         let read = probe(&[], all).unwrap();
         assert_eq!((read.limit, read.tag.len(), read.flag, read.note), (None, 0, None, Patch::Clear));
         let input = Input::json(r#"{"limit":null,"detail":null}"#);
-        let asks = Asks { detail: true, ..Asks::default() };
-        let listing = &mut Listing { limit: Some(7), ..Listing::of(Surface::Mcp, asks) };
+        let asks = AnswerOptions { detail: true, ..AnswerOptions::default() };
+        let listing = &mut ListOptions { limit: Some(7), ..ListOptions::of(Surface::Mcp, asks) };
         let read: Probe = decode_listing(&input, listing).unwrap();
         assert_eq!((read.limit.map(Count::get), listing.detail), (Some(7), Detail::Lean));
         let read: Probe = decode_frame(&Input::json(all)).unwrap();
@@ -654,10 +659,10 @@ mod tests {
         for input in [&body, &query] {
             let schema = schema::walked_input(schema::of::<Probe>);
             let members = schema["properties"].as_object().unwrap();
-            let kept = entries(input, Wanted::Of(members)).unwrap();
+            let kept = entries(input, RequestedFields::Of(members)).unwrap();
             assert_eq!(kept.len(), members.len() + FAULTS_MAX, "each is compared with those before it");
-            let asks = Asks { detail: true, ..Asks::default() };
-            let listing = &mut Listing::of(Surface::Mcp, asks);
+            let asks = AnswerOptions { detail: true, ..AnswerOptions::default() };
+            let listing = &mut ListOptions::of(Surface::Mcp, asks);
             for refused in [
                 decode::<Probe>(input).unwrap_err(),
                 decode::<Nothing>(input).unwrap_err(),

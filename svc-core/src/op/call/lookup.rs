@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::Result;
 use crate::capability::{Capabilities, CapabilitySet};
 use crate::id::{ChannelId, InstallationId, MemberId, SessionId, ShareTicketId, TokenId, WorkspaceId};
-use crate::op::call::caller::{Caller, Sight, Via, unauthenticated};
+use crate::op::call::caller::{Caller, CredentialKind, Visibility, unauthenticated};
 use crate::op::call::credential::CredentialKey;
 use crate::store::{Conn, FromRow, ToParam, columns};
 use crate::time::Time;
@@ -40,7 +40,7 @@ impl Caller {
     fn by_session(conn: &Conn, id: SessionId) -> Result<Self> {
         let unknown = || unauthenticated("the session is unknown");
         let session: Session = found(conn, SESSION, &[&id])?.ok_or_else(unknown)?;
-        let via = Via::Session { id, token: session.token_id };
+        let via = CredentialKind::Session { id, token: session.token_id };
         let caller = match (session.token_id, session.capabilities) {
             (Some(token_id), _) => {
                 let token: Option<Self> = found(conn, OF_SESSION, &[&token_id, &session.secret_hash])?;
@@ -53,7 +53,7 @@ impl Caller {
                 via,
                 member: Some(session.member_id),
                 actor: Some(session.member_id),
-                sight: Sight::Member(session.member_id),
+                visibility: Visibility::Member(session.member_id),
                 capabilities: capabilities.unwrap_or(Capabilities::NONE),
                 frozen: session.frozen,
                 expires_at: Some(session.expires_at),
@@ -71,19 +71,19 @@ impl Caller {
         let unknown = || unauthenticated("the share ticket is unknown");
         let ticket: SharedChannel = found(conn, BY_TICKET, &[hash])?.ok_or_else(unknown)?;
         Ok(Self {
-            via: Via::Ticket(ticket.id),
+            via: CredentialKind::Ticket(ticket.id),
             capabilities: Capabilities::NONE,
             expires_at: Some(ticket.expires_at),
             revoked: ticket.revoked,
             charged_to: ticket.charged_to,
-            ..Self::instance(ticket.workspace_id).seeing(Sight::Channel(ticket.channel_id))
+            ..Self::instance(ticket.workspace_id).seeing(Visibility::Channel(ticket.channel_id))
         })
     }
 
     /// Finds the first person of the first workspace, who administers it.
     fn first_person(conn: &Conn) -> Result<Self> {
         let unknown = || unauthenticated("the service has no person yet that could act");
-        let Person { id, workspace_id, charged_to, frozen } =
+        let DefaultPerson { id, workspace_id, charged_to, frozen } =
             found(conn, FIRST_PERSON, &[])?.ok_or_else(unknown)?;
         let capabilities = CapabilitySet::HumanAdmin.capabilities();
         Ok(Self { capabilities, frozen, charged_to, ..Self::acting_as(workspace_id, Some(id)) })
@@ -94,7 +94,13 @@ impl Caller {
         let unknown = || unauthenticated("the workspace that is open to all does not exist");
         let (workspace_id, charged_to) = found(conn, LIVE, &[&workspace])?.ok_or_else(unknown)?;
         let capabilities = Capabilities::of_anonymous();
-        Ok(Self { workspace_id, charged_to, sight: Sight::Public, capabilities, ..Self::nobody() })
+        Ok(Self {
+            workspace_id,
+            charged_to,
+            visibility: Visibility::Public,
+            capabilities,
+            ..Self::anonymous()
+        })
     }
 
     /// Returns the bearer of a token that comes beside a session, which must belong to the same member.
@@ -102,7 +108,7 @@ impl Caller {
         if (self.workspace_id, self.member) != (session.workspace_id, session.member) {
             return Err(unauthenticated("the token and the session are of different members"));
         }
-        let via = Via::Both(id);
+        let via = CredentialKind::Both(id);
         let beside_until = session.expires_at;
         Ok(Self { via, beside_until, revoked: self.revoked || session.revoked, ..self })
     }
@@ -160,12 +166,12 @@ columns! {
         deactivated: bool = "m.deactivated_at is not null or a.deactivated_at is not null",
     }
     make {
-        via: Via::Token,
+        via: CredentialKind::Token,
         capabilities: if pruned { held } else { granted(id, held, minted.as_deref())? },
         token_id: Some(id),
         member: Some(member_id),
         actor: Some(actor_id),
-        sight: Sight::Member(member_id),
+        visibility: Visibility::Member(member_id),
         beside_until: None,
         revoked: revoked || deactivated,
     }
@@ -258,7 +264,7 @@ const BY_TICKET: &str = concat!(
 );
 
 /// The person that a request without authentication acts as.
-struct Person {
+struct DefaultPerson {
     id: MemberId,
     workspace_id: WorkspaceId,
     charged_to: WorkspaceId,
@@ -266,7 +272,7 @@ struct Person {
 }
 
 columns! {
-    person_columns: Person as m {
+    person_columns: DefaultPerson as m {
         id,
         workspace_id,
         charged_to = (charged_to!("m.workspace_id")),

@@ -11,6 +11,6 @@ pub(super) mod key;
 pub(super) mod request;
 pub(super) mod faults;
 mod texts;
-mod absent;
-pub(super) mod asks;
+mod absent_fields;
+pub(super) mod answer_options;
 pub(super) mod input;

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::id::TokenId;
-use crate::op::call::caller::{Caller, Via};
+use crate::op::call::caller::{Caller, CredentialKind};
 use crate::op::call::lookup::quota_of;
 use crate::rate::{Client, Payer};
 use crate::store::{Conn, FromRow};
@@ -20,15 +20,17 @@ impl Caller {
     pub(crate) fn payer(&self, conn: &Conn) -> Result<Payer> {
         let workspace = self.charged_to;
         let token_id = match self.via {
-            Via::Ticket(id) => {
+            CredentialKind::Ticket(id) => {
                 return Ok(Payer { client: Some(Client::Ticket(id)), workspace, quotas: Vec::new() });
             }
-            Via::Session { token, .. } => token,
+            CredentialKind::Session { token, .. } => token,
             _ => self.token_id,
         };
         match (token_id, self.member) {
             // No credential was sent: the address is charged.
-            _ if self.via == Via::Anonymous => Ok(Payer { client: None, workspace, quotas: Vec::new() }),
+            _ if self.via == CredentialKind::Anonymous => {
+                Ok(Payer { client: None, workspace, quotas: Vec::new() })
+            }
             (Some(token_id), _) => {
                 let mut rows = conn.query(LINE, &[&token_id])?;
                 let line = rows.iter_mut().map(FromRow::from_row);

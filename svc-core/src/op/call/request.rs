@@ -54,7 +54,7 @@ impl Input {
 }
 
 /// The view of an input that guards, the audit trail and the queues have.
-pub(in crate::op) trait Shown {
+pub(in crate::op) trait InputView {
     /// Returns its string fields whose names end in `_id`, and nothing else.
     fn ids(&self) -> Map<String, Value>;
 
@@ -76,7 +76,7 @@ impl Input {
     }
 }
 
-impl Shown for Input {
+impl InputView for Input {
     fn ids(&self) -> Map<String, Value> {
         // Only ids become values: the values of a large body would take many times its length.
         let body: BTreeMap<String, &RawValue> = serde_json::from_slice(&self.body).unwrap_or_default();
@@ -93,9 +93,9 @@ impl Shown for Input {
 }
 
 /// An input of the operation's type.
-pub(in crate::op) struct Typed<'a, I>(pub &'a I);
+pub(in crate::op) struct TypedInput<'a, I>(pub &'a I);
 
-impl<I: Serialize> Shown for Typed<'_, I> {
+impl<I: Serialize> InputView for TypedInput<'_, I> {
     fn ids(&self) -> Map<String, Value> {
         match serde_json::to_value(self.0) {
             Ok(Value::Object(members)) => ids_among(members.into_iter()),
@@ -104,7 +104,7 @@ impl<I: Serialize> Shown for Typed<'_, I> {
     }
 
     fn bytes(&self) -> usize {
-        let mut counted = Counted(0);
+        let mut counted = ByteCounter(0);
         // An input that cannot be encoded is counted up to the error, which the next encoder reports.
         let _ = serde_json::to_writer(&mut counted, self.0);
         counted.0
@@ -120,9 +120,9 @@ fn is_id(name: &str) -> bool {
 }
 
 /// Counts the bytes that are written to it.
-struct Counted(usize);
+struct ByteCounter(usize);
 
-impl io::Write for Counted {
+impl io::Write for ByteCounter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0 = self.0.saturating_add(bytes.len());
         Ok(bytes.len())
@@ -160,8 +160,8 @@ mod tests {
     fn a_typed_input_shows_what_its_json_does() {
         let fields = json!({"thread_id": "t", "parent_id": null, "lease_id": 7, "title": "x"});
         let encoded = Input::json(fields.to_string());
-        assert_eq!(Typed(&fields).ids(), encoded.ids());
+        assert_eq!(TypedInput(&fields).ids(), encoded.ids());
         assert_eq!(Value::Object(encoded.ids()), json!({"thread_id": "t"}));
-        assert_eq!(Typed(&fields).bytes(), encoded.bytes());
+        assert_eq!(TypedInput(&fields).bytes(), encoded.bytes());
     }
 }

@@ -7,9 +7,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Code, Error, Result};
-use crate::op::call::asks::Asks;
+use crate::op::call::answer_options::AnswerOptions;
 use crate::op::call::caller::Surface;
-use crate::op::call::input::{Listing, decode_listing};
+use crate::op::call::input::{ListOptions, decode_listing};
 use crate::op::call::request::Input;
 use crate::op::declare::job::{BoxedOutput, InputType, Output, OutputType};
 use crate::op::run::context::Read;
@@ -29,7 +29,7 @@ pub trait Answer<I>: Serialize + Sized {
     ///
     /// Fails with 404 `not-found` if the object is gone or hidden from the caller, with 409 `stale-claim` if
     /// it is a claim that has ended, and with 409 `idempotency-replayed` if the answer contained a secret.
-    fn again(cx: &Read<'_>, input: &I, kept: Self::Kept) -> Result<Self>;
+    fn answer_repeat(cx: &Read<'_>, input: &I, kept: Self::Kept) -> Result<Self>;
 }
 
 /// Returns the error for a repeat of a request whose answer contained a secret; `id` names the new object.
@@ -43,7 +43,7 @@ pub fn secret_was_told(id: impl Serialize) -> Error {
 /// It is an [`Answer`], or, on a route with special rules, an output whose requests have no keys.
 pub trait Returned<I>: OutputType {
     /// Returns how its requests are repeated, if they may have a key.
-    fn repeats() -> Option<Repeats>;
+    fn repeats() -> Option<RepeatPolicy>;
 }
 
 impl<I, O> Returned<I> for O
@@ -51,8 +51,8 @@ where
     I: Serialize + InputType,
     O: Answer<I> + OutputType,
 {
-    fn repeats() -> Option<Repeats> {
-        Some(Repeats::of::<I, O>())
+    fn repeats() -> Option<RepeatPolicy> {
+        Some(RepeatPolicy::of::<I, O>())
     }
 }
 
@@ -60,7 +60,7 @@ where
 macro_rules! without_keys {
     ($($input:ty => $output:ty),+ $(,)?) => {
         $(impl $crate::op::Returned<$input> for $output {
-            fn repeats() -> Option<$crate::op::Repeats> {
+            fn repeats() -> Option<$crate::op::RepeatPolicy> {
                 None
             }
         })+
@@ -70,18 +70,18 @@ pub(crate) use without_keys;
 
 /// How the requests of an operation are compared and repeated.
 #[derive(Clone, Copy)]
-pub struct Repeats {
+pub struct RepeatPolicy {
     /// The codes with which a repeat can fail, in addition to those of every operation.
     pub(in crate::op) refuses: &'static [Code],
     /// Returns the decoded input of a request as bytes, equal for equal inputs.
-    pub(in crate::op) request: fn(&Input, Asks) -> Result<Vec<u8>>,
+    pub(in crate::op) request: fn(&Input, AnswerOptions) -> Result<Vec<u8>>,
     /// Returns the stored part of an output, as JSON.
     pub(in crate::op) kept: fn(&dyn Output) -> Result<Option<String>>,
     /// Returns the answer to a repeat from the stored part.
-    pub(in crate::op) again: fn(&Read<'_>, &Input, Asks, &str) -> Result<BoxedOutput>,
+    pub(in crate::op) again: fn(&Read<'_>, &Input, AnswerOptions, &str) -> Result<BoxedOutput>,
 }
 
-impl Repeats {
+impl RepeatPolicy {
     fn of<I, O>() -> Self
     where
         I: Serialize + InputType,
@@ -99,13 +99,13 @@ impl Repeats {
             again: |cx, input, asks, kept| {
                 let input = decoded::<I>(input, asks)?;
                 let kept = serde_json::from_str(kept).map_err(Error::internal)?;
-                Ok(Box::new(<O as Answer<I>>::again(cx, &input, kept)?))
+                Ok(Box::new(<O as Answer<I>>::answer_repeat(cx, &input, kept)?))
             },
         }
     }
 }
 
 /// Decodes an input that may come with limits for its answer.
-fn decoded<I: InputType>(input: &Input, asks: Asks) -> Result<I> {
-    decode_listing(input, &mut Listing::of(Surface::Rest, asks))
+fn decoded<I: InputType>(input: &Input, asks: AnswerOptions) -> Result<I> {
+    decode_listing(input, &mut ListOptions::of(Surface::Rest, asks))
 }

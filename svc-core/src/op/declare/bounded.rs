@@ -4,14 +4,14 @@ use std::sync::OnceLock;
 
 use serde_json::{Value, json};
 
-use crate::op::call::asks::Asks;
+use crate::op::call::answer_options::AnswerOptions;
+use crate::op::declare::byte_limit::AnswerShape;
+use crate::op::declare::cut_notes;
 use crate::op::declare::effect::Effect;
-use crate::op::declare::fit::Shape;
 use crate::op::declare::frame::Frame;
 use crate::op::declare::job::TimedOut;
-use crate::op::declare::lean::Lean;
+use crate::op::declare::lean_answer::LeanForm;
 use crate::op::declare::operation::Operation;
-use crate::op::declare::told;
 use crate::schema;
 
 impl Operation {
@@ -53,14 +53,14 @@ impl Operation {
     }
 
     /// Returns the limits for its answer that a request may set.
-    pub(in crate::op) fn asks(&self) -> Asks {
+    pub(in crate::op) fn asks(&self) -> AnswerOptions {
         let has_max_bytes = || {
             self.is_cut()
                 && !self.run.bounds.short
                 && !self.http().rest_only
-                && told::may_be_long(&self.full_schema())
+                && cut_notes::may_be_long(&self.full_schema())
         };
-        Asks {
+        AnswerOptions {
             detail: self.is_detailed(),
             max_bytes: *self.run.bounds.has_max_bytes.get_or_init(has_max_bytes),
             offset: self.run.bounds.reads_on.is_some(),
@@ -68,25 +68,25 @@ impl Operation {
     }
 
     /// Returns how its answers are cut.
-    pub(in crate::op) fn shape(&self) -> &Shape {
-        self.run.bounds.shape.get_or_init(|| Shape::of(&self.full_schema()))
+    pub(in crate::op) fn shape(&self) -> &AnswerShape {
+        self.run.bounds.shape.get_or_init(|| AnswerShape::of(&self.full_schema()))
     }
 
     /// Returns the maximum bytes of its answers by their schema, or `usize::MAX` if the schema does not limit
     /// them.
     pub fn longest_answer(&self) -> usize {
-        told::most("", &self.full_schema())
+        cut_notes::most("", &self.full_schema())
     }
 
     /// Returns the maximum bytes of its answers after they were cut as far as possible.
     pub fn shortest_answer(&self) -> usize {
-        told::least(&self.full_schema())
+        cut_notes::least(&self.full_schema())
     }
 
     /// Returns the unbounded parts of its answers: strings of unknown length, and objects with two texts to
     /// continue reading.
     pub fn unbounded_parts(&self) -> Vec<String> {
-        told::unbounded(&self.full_schema())
+        cut_notes::unbounded(&self.full_schema())
     }
 
     /// Returns whether callers may choose the level of detail of its answers.
@@ -95,8 +95,8 @@ impl Operation {
     }
 
     /// Returns how its answers become lean, if that is allowed.
-    pub(in crate::op) fn lean(&self) -> Option<&Lean> {
-        self.run.lean.as_ref().map(|lean| lean.get_or_init(|| Lean::of(&self.full_schema())))
+    pub(in crate::op) fn lean(&self) -> Option<&LeanForm> {
+        self.run.lean.as_ref().map(|lean| lean.get_or_init(|| LeanForm::of(&self.full_schema())))
     }
 
     /// Returns the JSON Schema (2020-12) of the output: one object, without references.
@@ -105,7 +105,7 @@ impl Operation {
     pub fn output_schema(&self) -> Value {
         let mut schema = self.full_schema();
         if self.is_cut() {
-            told::describe(&mut schema);
+            cut_notes::describe(&mut schema);
         }
         schema
     }

@@ -32,7 +32,7 @@ const CLOCKS_DIFFER: Duration = Duration::from_secs(1);
 
 /// The processes that run a chore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Who {
+pub enum ChoreProcesses {
     /// Every process, independently.
     EveryProcess,
     /// One process at a time: the holder of the chore's lease.
@@ -41,7 +41,7 @@ pub enum Who {
 
 /// The outcome of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum StepOutcome {
     /// There is nothing left to do for now.
     Done,
     /// There is more, to be continued soon.
@@ -49,7 +49,7 @@ pub enum Step {
 }
 
 /// One step of a chore.
-pub type ChoreFn = Box<dyn Fn(&Round<'_>) -> Result<Step> + Send + Sync>;
+pub type ChoreFn = Box<dyn Fn(&ChoreRound<'_>) -> Result<StepOutcome> + Send + Sync>;
 
 /// Work that is done periodically.
 pub struct Chore {
@@ -60,18 +60,18 @@ pub struct Chore {
     /// How long its lease lasts without renewal; maximum 15 s.
     pub lease: Duration,
     /// The processes that run it.
-    pub who: Who,
+    pub who: ChoreProcesses,
     /// Runs one step, which takes no more than a second.
     pub run: ChoreFn,
 }
 
 /// The leases that a process holds, by name, each with its end.
-pub(crate) struct Leases {
+pub(crate) struct HeldLeases {
     holder: Uuid,
     held: Mutex<BTreeMap<&'static str, Monotonic>>,
 }
 
-impl Leases {
+impl HeldLeases {
     pub fn new(holder: Uuid) -> Self {
         Self { holder, held: Mutex::default() }
     }
@@ -91,27 +91,27 @@ impl Leases {
 }
 
 /// The context of a chore while it runs.
-pub struct Round<'a> {
+pub struct ChoreRound<'a> {
     dispatch: &'a Arc<Dispatch>,
     chore: &'a Chore,
-    leases: &'a Leases,
+    leases: &'a HeldLeases,
     /// The latest time until the lease of another process ends, if there is one.
     busy: Cell<Option<Duration>>,
 }
 
 /// The outcome of an attempt to take a lease.
-enum Taken {
+enum LeaseAttempt {
     Ours,
     /// Another process has it, for no longer than this.
     Busy(Duration),
 }
 
-impl<'a> Round<'a> {
-    pub(crate) fn new(dispatch: &'a Arc<Dispatch>, chore: &'a Chore, leases: &'a Leases) -> Self {
+impl<'a> ChoreRound<'a> {
+    pub(crate) fn new(dispatch: &'a Arc<Dispatch>, chore: &'a Chore, leases: &'a HeldLeases) -> Self {
         Self { dispatch, chore, leases, busy: Cell::new(None) }
     }
 
-    pub(crate) fn step(&self) -> Result<Step> {
+    pub(crate) fn step(&self) -> Result<StepOutcome> {
         (self.chore.run)(self)
     }
 
@@ -140,17 +140,17 @@ impl<'a> Round<'a> {
     /// Takes the right to do the work, or returns `None` if another process has it.
     ///
     /// Call it only once it is known that there is work, so that idle processes write nothing.
-    pub fn lead(&self) -> Result<Option<Lead<'_, 'a>>> {
-        if self.chore.who == Who::OneLeader
-            && let Taken::Busy(span) = self.take_lease()?
+    pub fn lead(&self) -> Result<Option<ChoreLease<'_, 'a>>> {
+        if self.chore.who == ChoreProcesses::OneLeader
+            && let LeaseAttempt::Busy(span) = self.take_lease()?
         {
             self.busy.set(Some(span));
             return Ok(None);
         }
-        Ok(Some(Lead { round: self }))
+        Ok(Some(ChoreLease { round: self }))
     }
 
-    fn take_lease(&self) -> Result<Taken> {
+    fn take_lease(&self) -> Result<LeaseAttempt> {
         let name = self.chore.name;
         let lease = self.chore.lease;
         let holder = self.leases.holder;
@@ -158,19 +158,19 @@ impl<'a> Round<'a> {
         let run = move |cx: &mut Write<'_>| take(cx, name, lease, holder);
         let taken = self.dispatch.as_instance(WorkspaceId::INSTANCE, Surface::System, run)?;
         match taken {
-            Taken::Ours => drop(lock(&self.leases.held).insert(name, began.plus(lease))),
-            Taken::Busy(_) => drop(lock(&self.leases.held).remove(name)),
+            LeaseAttempt::Ours => drop(lock(&self.leases.held).insert(name, began.plus(lease))),
+            LeaseAttempt::Busy(_) => drop(lock(&self.leases.held).remove(name)),
         }
         Ok(taken)
     }
 }
 
 /// The right to do a chore now.
-pub struct Lead<'r, 'a> {
-    round: &'r Round<'a>,
+pub struct ChoreLease<'r, 'a> {
+    round: &'r ChoreRound<'a>,
 }
 
-impl Lead<'_, '_> {
+impl ChoreLease<'_, '_> {
     /// Changes something in `workspace`, as the service itself.
     ///
     /// Renews the lease first if that is due, and fails with 503 `unavailable` if another process has taken
@@ -192,7 +192,7 @@ impl Lead<'_, '_> {
     fn renew(&self) -> Result<()> {
         let round = self.round;
         let chore = self.round.chore;
-        if chore.who == Who::EveryProcess {
+        if chore.who == ChoreProcesses::EveryProcess {
             return Ok(());
         }
         let until = lock(&round.leases.held).get(chore.name).copied().unwrap_or_default();
@@ -200,8 +200,8 @@ impl Lead<'_, '_> {
             return Ok(());
         }
         match round.take_lease()? {
-            Taken::Ours => Ok(()),
-            Taken::Busy(span) => {
+            LeaseAttempt::Ours => Ok(()),
+            LeaseAttempt::Busy(span) => {
                 round.busy.set(Some(span));
                 Err(Error::new(Code::Unavailable, "another process runs this chore now"))
             }
@@ -209,14 +209,14 @@ impl Lead<'_, '_> {
     }
 }
 
-fn take(cx: &mut Write<'_>, name: &'static str, lease: Duration, holder: Uuid) -> Result<Taken> {
+fn take(cx: &mut Write<'_>, name: &'static str, lease: Duration, holder: Uuid) -> Result<LeaseAttempt> {
     let now = cx.now();
     let too_late = now.plus(lease).plus(CLOCKS_DIFFER);
     if cx.change(TAKE, &[&name, &holder, &now.plus(lease), &now, &too_late])? == 1 {
-        return Ok(Taken::Ours);
+        return Ok(LeaseAttempt::Ours);
     }
     let until: Option<(Time,)> = cx.one(UNTIL, &[&name])?;
-    Ok(Taken::Busy(until.map_or(Duration::ZERO, |(until,)| until.since(now))))
+    Ok(LeaseAttempt::Busy(until.map_or(Duration::ZERO, |(until,)| until.since(now))))
 }
 
 /// Fails with 404 `not-found` if a workspace is not live. The instance always is.

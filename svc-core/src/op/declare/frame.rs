@@ -38,7 +38,7 @@ pub enum Frame {
 
 /// The credentials in the head of a request that count; others are ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Takes {
+pub enum AcceptedCredentials {
     /// No credential of the head: the credential, if there is one, is in the body.
     Nothing,
     /// The Authorization header, and no cookie.
@@ -58,17 +58,17 @@ const SCIM: &str = "application/scim+json";
 
 impl Frame {
     /// Returns which credentials of the head count.
-    pub fn takes(self) -> Takes {
+    pub fn takes(self) -> AcceptedCredentials {
         match self {
             Self::SignIn
             | Self::AppToken
             | Self::OidcLogin
             | Self::OidcCallback
             | Self::Unsubscribe
-            | Self::Board => Takes::Nothing,
-            Self::Share => Takes::Authorization,
-            Self::Session | Self::Approval | Self::Markdown => Takes::All,
-            Self::Scim => Takes::Authorization,
+            | Self::Board => AcceptedCredentials::Nothing,
+            Self::Share => AcceptedCredentials::Authorization,
+            Self::Session | Self::Approval | Self::Markdown => AcceptedCredentials::All,
+            Self::Scim => AcceptedCredentials::Authorization,
         }
     }
 
@@ -132,7 +132,7 @@ impl Frame {
     /// Returns the name in contracts for the credential of a row with these needs.
     pub fn credential(self, needs: Needs) -> String {
         match (self.takes(), needs) {
-            (Takes::Nothing, _) => "none".to_owned(),
+            (AcceptedCredentials::Nothing, _) => "none".to_owned(),
             (_, needs) => needs.expression(),
         }
     }

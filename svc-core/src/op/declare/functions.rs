@@ -15,14 +15,14 @@ use crate::error::{Error, Result};
 use crate::op::declare::answer::Returned;
 use crate::op::declare::effect::Effect;
 use crate::op::declare::job::{
-    BoxedOutput, Found, InputType, Job, LongJob, LongPoll, OutputType, Poll, Preflight, Progress, Refused,
-    WaitJob, WaitOutput, Wants, WriteJob,
+    BoxedOutput, InputType, Job, LongJob, LongPoll, OutputType, Poll, Preflight, PreflightResult, Progress,
+    RecordedRefusal, WaitJob, WaitOutput, WriteJob, WriteNeeds,
 };
-use crate::op::declare::operation::{FileOf, Key, Operation};
+use crate::op::declare::operation::{InputFile, Key, Operation};
 use crate::op::declare::typed::TypedOperation;
 use crate::op::run::context::{Read, Write};
-use crate::op::run::settings::Shared;
-use crate::spool::{Content, FILE_FIELD, Spooled, TakesFile};
+use crate::op::run::settings::SharedState;
+use crate::spool::{CompleteSpool, FILE_FIELD, FileContent, TakesFile};
 use crate::time::Time;
 
 /// Declares an operation that reads.
@@ -98,22 +98,22 @@ pub fn changing<I: InputType, O: 'static>(
 
 /// An operation while it is declared: its effect, and the steps before its function.
 ///
-/// `P` is the value that these steps prepare for the function: nothing, or `With` a value.
+/// `P` is the value that these steps prepare for the function: nothing, or an `ExtraValue`.
 #[must_use = "the function is missing"]
 pub struct Builder<E, I, O, P> {
     key: Key,
     effect: Effect,
     /// Returns where the input has its file, if it takes one.
-    file: Option<FileOf<I>>,
+    file: Option<InputFile<I>>,
     prepare: Prepare<I, P>,
-    wants: fn(&I) -> Wants,
+    wants: fn(&I) -> WriteNeeds,
     types: PhantomData<fn(E) -> O>,
 }
 
-type Prepare<I, P> = Box<dyn Fn(&mut I, &Shared, Time) -> Result<P> + Send + Sync>;
+type Prepare<I, P> = Box<dyn Fn(&mut I, &SharedState, Time) -> Result<P> + Send + Sync>;
 
 /// A value that the function receives in addition to its input.
-pub struct With<P>(P);
+pub struct ExtraValue<P>(P);
 
 /// The function of the operation reads.
 pub enum Reads {}
@@ -125,7 +125,7 @@ impl<E, I: InputType, O: 'static> Builder<E, I, O, ()> {
     fn new(operation: TypedOperation<I, O>, effect: Effect) -> Self {
         let prepare: Prepare<I, ()> = Box::new(|_, _, _| Ok(()));
         let types = PhantomData;
-        Self { key: operation.key(), effect, file: None, prepare, wants: |_| Wants::default(), types }
+        Self { key: operation.key(), effect, file: None, prepare, wants: |_| WriteNeeds::default(), types }
     }
 
     /// Does the part of the work that needs no database, once, before the call is queued.
@@ -133,8 +133,8 @@ impl<E, I: InputType, O: 'static> Builder<E, I, O, ()> {
     /// Every run of the function receives the result.
     pub fn prepare<P: 'static>(
         self,
-        prepare: fn(&I, &Shared, Time) -> Result<P>,
-    ) -> Builder<E, I, O, With<P>> {
+        prepare: fn(&I, &SharedState, Time) -> Result<P>,
+    ) -> Builder<E, I, O, ExtraValue<P>> {
         self.prepared(move |input, shared, now| prepare(input, shared, now))
     }
 
@@ -143,8 +143,8 @@ impl<E, I: InputType, O: 'static> Builder<E, I, O, ()> {
     /// Every run of the function receives the result.
     pub fn file<P: 'static>(
         mut self,
-        prepare: fn(&I, &Spooled, &Shared, Time) -> Result<P>,
-    ) -> Builder<E, I, O, With<P>>
+        prepare: fn(&I, &CompleteSpool, &SharedState, Time) -> Result<P>,
+    ) -> Builder<E, I, O, ExtraValue<P>>
     where
         I: TakesFile,
     {
@@ -157,11 +157,11 @@ impl<E, I: InputType, O: 'static> Builder<E, I, O, ()> {
 
     fn prepared<P: 'static>(
         self,
-        prepare: impl Fn(&mut I, &Shared, Time) -> Result<P> + Send + Sync + 'static,
-    ) -> Builder<E, I, O, With<P>> {
+        prepare: impl Fn(&mut I, &SharedState, Time) -> Result<P> + Send + Sync + 'static,
+    ) -> Builder<E, I, O, ExtraValue<P>> {
         let Self { key, effect, file, wants, types, .. } = self;
-        let prepare: Prepare<I, With<P>> =
-            Box::new(move |input, shared, now| prepare(input, shared, now).map(With));
+        let prepare: Prepare<I, ExtraValue<P>> =
+            Box::new(move |input, shared, now| prepare(input, shared, now).map(ExtraValue));
         Builder { key, effect, file, prepare, wants, types }
     }
 }
@@ -177,13 +177,13 @@ impl<E, I: InputType, O, P: 'static> Builder<E, I, O, P> {
     }
 }
 
-impl<I: InputType, O: Serialize + Send + 'static, P: Send + 'static> Builder<Reads, I, O, With<P>> {
+impl<I: InputType, O: Serialize + Send + 'static, P: Send + 'static> Builder<Reads, I, O, ExtraValue<P>> {
     /// Reads in one transaction.
     pub fn run(self, run: fn(&Read<'_>, &I, &P) -> Result<O>) -> Operation
     where
         O: JsonSchema,
     {
-        self.declare::<O>(move |input, With(prepared)| {
+        self.declare::<O>(move |input, ExtraValue(prepared)| {
             Job::Read(Box::new(move |cx| Ok(Box::new(run(cx, &input, &prepared)?))))
         })
     }
@@ -217,7 +217,7 @@ impl<I: InputType, O: Serialize + Send + 'static, P: Send + 'static> Builder<Rea
         job: fn(LongJob) -> Job,
         page: fn(&Read<'_>, &I, &mut P) -> Result<Option<O>>,
     ) -> Operation {
-        self.declare::<S>(move |input, With(mut state)| {
+        self.declare::<S>(move |input, ExtraValue(mut state)| {
             job(Box::new(move |cx| {
                 let read = page(cx, &input, &mut state)?;
                 Ok(read.map(|output| -> BoxedOutput { Box::new(output) }))
@@ -226,14 +226,14 @@ impl<I: InputType, O: Serialize + Send + 'static, P: Send + 'static> Builder<Rea
     }
 }
 
-impl<I: InputType, P: Send + 'static> Builder<Reads, I, Content, With<P>> {
+impl<I: InputType, P: Send + 'static> Builder<Reads, I, FileContent, ExtraValue<P>> {
     /// Returns a file, which is written one page at a time, without a time limit. It holds an `S`.
     ///
     /// A workspace has one such file in progress at a time. A page that failed may be read again, so each
     /// begins where the previous one ended.
     pub fn download<S: JsonSchema>(
         self,
-        page: fn(&Read<'_>, &I, &mut P) -> Result<Option<Content>>,
+        page: fn(&Read<'_>, &I, &mut P) -> Result<Option<FileContent>>,
     ) -> Operation {
         let mut operation = self.pages::<S>(Job::Download, page);
         operation.http.returns_file = true;
@@ -243,7 +243,7 @@ impl<I: InputType, P: Send + 'static> Builder<Reads, I, Content, With<P>> {
 
 impl<I: InputType, O: Returned<I>, P: Send + 'static> Builder<Changes, I, O, P> {
     /// Declares what the input needs before the change is queued.
-    pub fn wants(mut self, wants: fn(&I) -> Wants) -> Self {
+    pub fn wants(mut self, wants: fn(&I) -> WriteNeeds) -> Self {
         self.wants = wants;
         self
     }
@@ -266,7 +266,7 @@ impl<I: InputType, O: Returned<I>> Builder<Changes, I, O, ()> {
     ///
     /// The read runs in a reader's transaction, before the change is queued. Only data that the function's
     /// transaction reads is authoritative, so the result contains keys to compare with it.
-    pub fn preflight<P: Found + Send + 'static>(
+    pub fn preflight<P: PreflightResult + Send + 'static>(
         self,
         read: fn(&Read<'_>, &I) -> Result<P>,
     ) -> AfterPreflight<I, O, P> {
@@ -304,24 +304,29 @@ impl<I: InputType, O: Returned<I>> Builder<Changes, I, O, ()> {
     }
 
     /// Changes something in one transaction; some of its refusals are recorded in the log.
-    pub fn records_refusals(self, run: fn(&mut Write<'_>, &I) -> Result<O, Refused>) -> Operation {
-        self.change(move |cx, input, ()| run(cx, input).map_or_else(Refused::progress, |it| Ok(done(it))))
+    pub fn records_refusals(self, run: fn(&mut Write<'_>, &I) -> Result<O, RecordedRefusal>) -> Operation {
+        self.change(move |cx, input, ()| {
+            run(cx, input).map_or_else(RecordedRefusal::progress, |it| Ok(done(it)))
+        })
     }
 }
 
 /// The same methods with the prepared value.
-impl<I: InputType, O: Returned<I>, P: Send + 'static> Builder<Changes, I, O, With<P>> {
+impl<I: InputType, O: Returned<I>, P: Send + 'static> Builder<Changes, I, O, ExtraValue<P>> {
     pub fn run(self, run: fn(&mut Write<'_>, &I, &P) -> Result<O>) -> Operation {
-        self.change(move |cx, input, With(prepared)| run(cx, input, prepared).map(done))
+        self.change(move |cx, input, ExtraValue(prepared)| run(cx, input, prepared).map(done))
     }
 
     pub fn in_steps(self, step: fn(&mut Write<'_>, &I, &mut P) -> Result<Option<O>>) -> Operation {
-        self.change(move |cx, input, With(prepared)| step(cx, input, prepared).map(progress))
+        self.change(move |cx, input, ExtraValue(prepared)| step(cx, input, prepared).map(progress))
     }
 
-    pub fn records_refusals(self, run: fn(&mut Write<'_>, &I, &P) -> Result<O, Refused>) -> Operation {
-        self.change(move |cx, input, With(prepared)| {
-            run(cx, input, prepared).map_or_else(Refused::progress, |it| Ok(done(it)))
+    pub fn records_refusals(
+        self,
+        run: fn(&mut Write<'_>, &I, &P) -> Result<O, RecordedRefusal>,
+    ) -> Operation {
+        self.change(move |cx, input, ExtraValue(prepared)| {
+            run(cx, input, prepared).map_or_else(RecordedRefusal::progress, |it| Ok(done(it)))
         })
     }
 }
@@ -333,7 +338,7 @@ pub struct AfterPreflight<I, O, P> {
     read: fn(&Read<'_>, &I) -> Result<P>,
 }
 
-impl<I: InputType, O: Returned<I>, P: Found + Send + 'static> AfterPreflight<I, O, P> {
+impl<I: InputType, O: Returned<I>, P: PreflightResult + Send + 'static> AfterPreflight<I, O, P> {
     /// Changes something in one transaction, based on the result of the read.
     ///
     /// If that is a workspace, the function acts there with [`Write::within`].

@@ -44,16 +44,16 @@ pub type Guard = fn(&Read<'_>, &Operation, &GuardedCall) -> Result<()>;
 ///
 /// It is called with events of the kinds it names and of one workspace, in the order of the log, and acts in
 /// that workspace. The events that it emits are projected in turn.
-pub type Project = fn(&mut Write<'_>, &[Recorded]) -> Result<()>;
+pub type ProjectEvents = fn(&mut Write<'_>, &[Recorded]) -> Result<()>;
 
 /// A projector and its kinds of events.
 pub(in crate::op) struct Projector {
     pub kinds: Vec<&'static str>,
-    pub run: Project,
+    pub run: ProjectEvents,
 }
 
 /// Ends some of what a deactivated member still holds. Returns whether there may be more.
-pub(crate) type EndSome = fn(&mut Write<'_>, MemberId) -> Result<bool>;
+pub(crate) type EndHeldObjects = fn(&mut Write<'_>, MemberId) -> Result<bool>;
 
 impl Write<'_> {
     /// Ends some of what a deactivated member still holds. Returns whether there may be more.
@@ -63,20 +63,20 @@ impl Write<'_> {
 }
 
 /// Keeps members online while they are connected to this process.
-pub(crate) type KeepOnline = fn(&mut Write<'_>, &[Uuid]) -> Result<()>;
+pub(crate) type KeepMembersOnline = fn(&mut Write<'_>, &[Uuid]) -> Result<()>;
 
 /// Removes the rows of a table about messages that are withdrawn, or purged, before the messages' rows.
-pub(crate) type Clean = fn(&mut Write<'_>, &DestroyPermit<'_>, &[MessageId]) -> Result<()>;
+pub(crate) type CleanRows = fn(&mut Write<'_>, &DestroyPermit<'_>, &[MessageId]) -> Result<()>;
 
 /// For a table whose rows outlive the content of a message.
-pub(crate) const KEEP: Clean = |_, _, _| Ok(());
+pub(crate) const KEEP: CleanRows = |_, _, _| Ok(());
 
 /// How the rows of a table that name a message are treated when it is withdrawn, and when it is purged.
-pub(in crate::op) struct Cleaner {
+pub(in crate::op) struct MessageCleaner {
     pub table: &'static str,
     /// `None` if they stay.
-    pub at_withdrawal: Option<Clean>,
-    pub at_purge: Clean,
+    pub at_withdrawal: Option<CleanRows>,
+    pub at_purge: CleanRows,
 }
 
 /// A requirement before a thread may make a move.
@@ -87,12 +87,12 @@ pub struct Condition {
     /// The name of the move's action, such as `close`.
     pub action: &'static str,
     /// Returns the unmet requirements of this thread; empty if it may move.
-    pub unmet: fn(&Read<'_>, ThreadId) -> Result<Vec<Unmet>>,
+    pub unmet: fn(&Read<'_>, ThreadId) -> Result<Vec<UnmetRequirement>>,
 }
 
 /// One unmet requirement of a thread's move.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unmet {
+pub struct UnmetRequirement {
     /// The requirement, for people.
     pub detail: String,
     /// The ids of the objects that it concerns, such as child threads; may be empty.

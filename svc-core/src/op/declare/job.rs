@@ -83,7 +83,7 @@ pub(crate) struct Preflight {
 }
 
 /// The result of a read for a change, kept while the change is queued.
-pub trait Found {
+pub trait PreflightResult {
     /// Returns its approximate size in bytes.
     fn bytes(&self) -> usize {
         0
@@ -95,19 +95,19 @@ pub trait Found {
     }
 }
 
-impl Found for WorkspaceId {
+impl PreflightResult for WorkspaceId {
     fn home(&self) -> Option<WorkspaceId> {
         Some(*self)
     }
 }
 
-impl<T: Found> Found for Option<T> {
+impl<T: PreflightResult> PreflightResult for Option<T> {
     fn bytes(&self) -> usize {
-        self.as_ref().map_or(0, Found::bytes)
+        self.as_ref().map_or(0, PreflightResult::bytes)
     }
 
     fn home(&self) -> Option<WorkspaceId> {
-        self.as_ref().and_then(Found::home)
+        self.as_ref().and_then(PreflightResult::home)
     }
 }
 
@@ -125,12 +125,12 @@ pub(crate) enum Progress {
 }
 
 /// A refusal by a function that may leave an event.
-pub struct Refused {
+pub struct RecordedRefusal {
     error: Error,
     recorded: bool,
 }
 
-impl Refused {
+impl RecordedRefusal {
     /// Creates a refusal whose events and notes are committed.
     ///
     /// The function has changed nothing else.
@@ -145,7 +145,7 @@ impl Refused {
 }
 
 /// Any other refusal leaves no trace.
-impl From<Error> for Refused {
+impl From<Error> for RecordedRefusal {
     fn from(error: Error) -> Self {
         Self { error, recorded: false }
     }
@@ -162,7 +162,7 @@ pub(crate) enum Job {
     Download(LongJob),
     Write {
         job: WriteJob,
-        wants: Wants,
+        wants: WriteNeeds,
     },
     /// A change with a read before it.
     Preflight(ReadingJob<Preflight>),
@@ -170,7 +170,7 @@ pub(crate) enum Job {
         job: WaitJob,
         filter: EventFilter,
         timeout: Duration,
-        supply: Option<Supply>,
+        supply: Option<CountAvailable>,
         timed_out: fn() -> BoxedOutput,
     },
 }
@@ -179,7 +179,7 @@ pub(crate) enum Job {
 ///
 /// They are derived from the input alone, before the caller is authenticated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wants {
+pub struct WriteNeeds {
     /// The workspaces whose logs it writes, in addition to the caller's workspace.
     ///
     /// Their heads are locked together with that one's, in the order of ids.
@@ -191,7 +191,7 @@ pub struct Wants {
     pub if_present: Option<Code>,
 }
 
-impl Wants {
+impl WriteNeeds {
     /// Returns the need for the log of one more workspace.
     pub fn workspace(id: WorkspaceId) -> Self {
         Self { workspaces: vec![id], ..Self::default() }
@@ -219,7 +219,7 @@ pub enum Poll<T> {
 /// Counts the objects that an event at this subject added and that are still available.
 ///
 /// For operations whose waits compete for them.
-pub type Supply = fn(&Read<'_>, &Subject) -> Result<usize>;
+pub type CountAvailable = fn(&Read<'_>, &Subject) -> Result<usize>;
 
 /// The input of a wait: which events may change its output, and how long it may take.
 pub trait LongPoll {
@@ -232,7 +232,7 @@ pub trait LongPoll {
     ///
     /// That many of the waits are woken, in the order in which they began; a second later others are, as long
     /// as objects are still available.
-    fn supply(&self) -> Option<Supply> {
+    fn supply(&self) -> Option<CountAvailable> {
         None
     }
 }

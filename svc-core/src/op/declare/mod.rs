@@ -3,16 +3,16 @@
 //! The table holds those of all features. Nothing here runs; signatures of functions name the contexts of
 //! `run`.
 
-pub(super) mod part;
+pub(super) mod health_check;
 pub(super) mod chore;
-pub(super) mod due;
+pub(super) mod due_objects;
 pub(super) mod job;
 pub(super) mod sample;
 pub(super) mod frame;
 pub(super) mod http;
-pub(super) mod lean;
-pub(super) mod told;
-pub(super) mod fit;
+pub(super) mod lean_answer;
+pub(super) mod cut_notes;
+pub(super) mod byte_limit;
 pub(super) mod answer;
 pub(super) mod effect;
 pub(super) mod docs;
@@ -22,7 +22,7 @@ pub(super) mod hooks;
 pub(super) mod class;
 pub(super) mod records;
 mod proof;
-pub(super) mod way;
+pub(super) mod delivery_channel;
 pub(super) mod table;
 pub(super) mod typed;
 pub(super) mod functions;

@@ -13,30 +13,30 @@ use serde_json::Value;
 
 use crate::capability::{Needs, Right};
 use crate::error::{Code, Error, Result};
-use crate::op::call::caller::Sight;
-use crate::op::call::input::{self, Listing};
+use crate::op::call::caller::Visibility;
+use crate::op::call::input::{self, ListOptions};
 use crate::op::call::request::Input;
-use crate::op::declare::answer::Repeats;
+use crate::op::declare::answer::RepeatPolicy;
+use crate::op::declare::byte_limit::ByteLimit;
 use crate::op::declare::docs::Docs;
 use crate::op::declare::effect::Effect;
-use crate::op::declare::fit::Bounded;
 use crate::op::declare::frame::Frame;
 use crate::op::declare::http::{Http, Method, Success};
 use crate::op::declare::job::{BeforeFile, FirstSteps, InputType, Job};
-use crate::op::declare::lean::Lean;
+use crate::op::declare::lean_answer::LeanForm;
 use crate::op::declare::sample::Fixture;
-use crate::op::run::settings::Shared;
+use crate::op::run::settings::SharedState;
 use crate::schema;
 use crate::spool::Upload;
 use crate::time::Time;
 
 /// Decodes the input of a request and prepares its job.
 ///
-/// Limits for the answer are decoded into the [`Listing`].
-type PrepareCall = Box<dyn Fn(&Input, &mut Listing, &Shared, Time) -> Result<Job> + Send + Sync>;
+/// Limits for the answer are decoded into the [`ListOptions`].
+type PrepareCall = Box<dyn Fn(&Input, &mut ListOptions, &SharedState, Time) -> Result<Job> + Send + Sync>;
 
 /// Prepares the job of a call with a decoded input.
-type PrepareTyped<I> = Box<dyn Fn(I, &Shared, Time) -> Result<Job> + Send + Sync>;
+type PrepareTyped<I> = Box<dyn Fn(I, &SharedState, Time) -> Result<Job> + Send + Sync>;
 
 /// One operation: its complete declaration.
 ///
@@ -46,7 +46,7 @@ pub struct Operation {
     name: &'static str,
     pub(super) http: Http,
     access: Access,
-    pub(crate) run: Run,
+    pub(crate) run: RunFunction,
     docs: Docs,
 }
 
@@ -59,10 +59,10 @@ pub struct Access {
     pub open_to_frozen: bool,
     /// The name of the audit row that it writes although it changes nothing.
     pub audited: Option<&'static str>,
-    pub(crate) sight_of_instance: Sight,
+    pub(crate) sight_of_instance: Visibility,
 }
 
-pub(crate) struct Run {
+pub(crate) struct RunFunction {
     pub effect: Effect,
     pub quick: bool,
     /// Preparing its calls takes long enough to occupy a thread.
@@ -76,11 +76,11 @@ pub(crate) struct Run {
     /// A further check before its file is received.
     pub before_file: Option<BeforeFile>,
     /// How its answers become lean, if a caller may request that.
-    pub lean: Option<OnceLock<Lean>>,
+    pub lean: Option<OnceLock<LeanForm>>,
     /// How its answers are cut to a number of bytes.
-    pub bounds: Bounded,
+    pub bounds: ByteLimit,
     /// How its requests are repeated, if they may have a key.
-    pub repeats: Option<Repeats>,
+    pub repeats: Option<RepeatPolicy>,
     pub prepare_call: PrepareCall,
     /// The [`PrepareTyped`] of its input type.
     prepare_typed: Arc<dyn Any + Send + Sync>,
@@ -92,14 +92,14 @@ pub(crate) struct Run {
 pub(super) type Key = (&'static str, TypeId);
 
 /// Returns the file in an input.
-pub(super) type FileOf<I> = fn(&mut I) -> &mut Option<Upload>;
+pub(super) type InputFile<I> = fn(&mut I) -> &mut Option<Upload>;
 
 impl Operation {
     pub(super) fn new<I: InputType, O: JsonSchema>(
         (name, called_by): Key,
         effect: Effect,
-        file: Option<FileOf<I>>,
-        prepare: impl Fn(I, &Shared, Time) -> Result<Job> + Send + Sync + 'static,
+        file: Option<InputFile<I>>,
+        prepare: impl Fn(I, &SharedState, Time) -> Result<Job> + Send + Sync + 'static,
     ) -> Self {
         let prepare_typed: Arc<PrepareTyped<I>> = Arc::new(Box::new(prepare));
         let prepare = Arc::clone(&prepare_typed);
@@ -121,9 +121,9 @@ impl Operation {
                 personal: false,
                 open_to_frozen: false,
                 audited: None,
-                sight_of_instance: Sight::Nothing,
+                sight_of_instance: Visibility::Nothing,
             },
-            run: Run {
+            run: RunFunction {
                 effect,
                 quick: false,
                 prepared_apart: false,
@@ -132,7 +132,7 @@ impl Operation {
                 first: None,
                 before_file: None,
                 lean: None,
-                bounds: Bounded::default(),
+                bounds: ByteLimit::default(),
                 repeats: None,
                 prepare_call: Box::new(move |raw, listing, shared, now| {
                     let Some(file) = file else {
@@ -302,7 +302,7 @@ impl Operation {
     ///
     /// By default they see none, whatever their rights.
     pub fn whole_for_instance(mut self) -> Self {
-        self.access.sight_of_instance = Sight::Whole;
+        self.access.sight_of_instance = Visibility::Whole;
         self
     }
 
@@ -339,7 +339,12 @@ impl Operation {
     }
 
     /// Prepares the job of a call with an input of the operation's type.
-    pub(in crate::op) fn prepare<I: 'static>(&self, input: I, shared: &Shared, now: Time) -> Result<Job> {
+    pub(in crate::op) fn prepare<I: 'static>(
+        &self,
+        input: I,
+        shared: &SharedState,
+        now: Time,
+    ) -> Result<Job> {
         let prepare = self.run.prepare_typed.downcast_ref::<PrepareTyped<I>>();
         let prepare = prepare.ok_or_else(|| Error::internal(format!("{self:?} takes another input")))?;
         prepare(input, shared, now)
@@ -416,7 +421,7 @@ impl Operation {
     }
 
     /// Returns whether its requests may have an idempotency key.
-    pub fn heeds_keys(&self) -> bool {
+    pub fn accepts_idempotency_keys(&self) -> bool {
         self.run.repeats.is_some()
     }
 }

@@ -30,7 +30,7 @@ pub(crate) enum Scope {
 
 /// The destinations to which the rows of a table may move with their workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Goes {
+pub(crate) enum ExportDestination {
     /// Any instance.
     Anywhere,
     /// An instance where the workspace is restored, but not a copy of it.
@@ -41,7 +41,7 @@ pub(crate) enum Goes {
 
 /// When the rows of a table are removed if their workspace is erased.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ends {
+enum ErasureStage {
     /// At once: they grant access.
     Access,
     /// Before all remaining others: they unseal content.
@@ -98,7 +98,7 @@ pub type DerivedIds = fn(WorkspaceId, &RowColumns<'_>) -> Result<Vec<Uuid>>;
 /// Purges the content of some rows of the caller's workspace, from a position up to another one.
 ///
 /// Returns how many rows had content, and the position that it has reached, or `None` if no row is left.
-pub(crate) type PurgeWords =
+pub(crate) type PurgeContent =
     fn(&mut Write<'_>, &DestroyPermit<'_>, (i64, i64), i64) -> Result<Option<(i64, i64)>>;
 
 /// Returns the result of a purge that finds the next rows by itself, after it has purged `rows` rows.
@@ -112,8 +112,8 @@ pub(crate) fn purged(rows: u64) -> Result<Option<(i64, i64)>> {
 pub struct Records {
     pub(crate) table: &'static str,
     pub(crate) scope: Scope,
-    pub(crate) goes: Goes,
-    ends: Ends,
+    pub(crate) goes: ExportDestination,
+    ends: ErasureStage,
     /// The columns that order the rows; no two rows have equal values in them.
     order: &'static str,
     after: Vec<&'static str>,
@@ -123,7 +123,7 @@ pub struct Records {
     /// The statement that inserts a row, after its first use.
     insert: OnceLock<&'static str>,
     pub(crate) derived_ids: Option<DerivedIds>,
-    purges: Option<PurgeWords>,
+    purges: Option<PurgeContent>,
     pub(crate) after_import: Option<fn(&mut Write<'_>, &RowColumns<'_>) -> Result<()>>,
     /// Columns that hold JSON, and its members that are ids.
     pub(crate) ids_within: Vec<(&'static str, &'static [&'static str])>,
@@ -151,8 +151,8 @@ impl Records {
         Self {
             table,
             scope: Scope::Instance,
-            goes: Goes::Nowhere,
-            ends: Ends::InTurn,
+            goes: ExportDestination::Nowhere,
+            ends: ErasureStage::InTurn,
             order: "",
             after: Vec::new(),
             columns: BTreeMap::new(),
@@ -168,7 +168,12 @@ impl Records {
 
     /// Declares a table whose rows name their workspace in `workspace_id`, ordered by these columns.
     pub fn table(table: &'static str, order: &'static str) -> Self {
-        Self { scope: Scope::Of("workspace_id"), goes: Goes::Anywhere, order, ..Self::of_instance(table) }
+        Self {
+            scope: Scope::Of("workspace_id"),
+            goes: ExportDestination::Anywhere,
+            order,
+            ..Self::of_instance(table)
+        }
     }
 
     /// Declares that the rows belong to the workspace of the row that their `column` names in `parent`.
@@ -195,34 +200,34 @@ impl Records {
     /// Declares that it is restored, but not copied.
     #[must_use]
     pub fn only_restored(mut self) -> Self {
-        self.goes = Goes::WhereRestored;
+        self.goes = ExportDestination::WhereRestored;
         self
     }
 
     /// Declares that it never leaves the instance.
     #[must_use]
     pub fn stays(mut self) -> Self {
-        self.goes = Goes::Nowhere;
+        self.goes = ExportDestination::Nowhere;
         self
     }
 
     /// Declares that its rows grant access: erasing a workspace removes them at once.
     #[must_use]
-    pub fn first_to_go(mut self) -> Self {
-        self.ends = Ends::Access;
+    pub fn erased_first(mut self) -> Self {
+        self.ends = ErasureStage::Access;
         self
     }
 
     /// Declares that its rows unseal content: erasing a workspace removes them before all remaining others.
     #[must_use]
     pub fn keys(mut self) -> Self {
-        self.ends = Ends::Keys;
+        self.ends = ErasureStage::Keys;
         self
     }
 
     /// Declares columns with content, and how they are purged.
     #[must_use]
-    pub(crate) fn words(mut self, names: &'static str, purge: PurgeWords) -> Self {
+    pub(crate) fn words(mut self, names: &'static str, purge: PurgeContent) -> Self {
         self.purges = Some(purge);
         self.with(Class::Words, names)
     }
@@ -317,28 +322,28 @@ impl Records {
     }
 
     /// Returns how content in its rows is purged, if they have any that is not content of messages.
-    pub(crate) fn purges(&self) -> Option<PurgeWords> {
+    pub(crate) fn purges(&self) -> Option<PurgeContent> {
         self.purges
     }
 
     /// Returns whether its rows are copied with their workspace.
     pub(crate) fn is_copied(&self) -> bool {
-        self.goes == Goes::Anywhere
+        self.goes == ExportDestination::Anywhere
     }
 
     /// Returns whether an export may contain its rows.
     pub fn leaves(&self) -> bool {
-        self.goes != Goes::Nowhere
+        self.goes != ExportDestination::Nowhere
     }
 
     /// Returns whether its rows grant access.
     pub(crate) fn is_of_access(&self) -> bool {
-        self.ends == Ends::Access
+        self.ends == ErasureStage::Access
     }
 
     /// Returns whether its rows unseal content.
     pub(crate) fn is_of_keys(&self) -> bool {
-        self.ends == Ends::Keys
+        self.ends == ErasureStage::Keys
     }
 
     /// Returns whether its rows belong to workspaces.

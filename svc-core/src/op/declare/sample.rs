@@ -24,7 +24,7 @@ const MISSING: &str = "no sample is named ";
 
 /// The member that makes a call of a sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Maker {
+pub enum SampleCaller {
     /// The human admin, who holds every capability.
     Admin,
     /// The agent, who holds a worker's capabilities.
@@ -45,7 +45,7 @@ pub struct SampleCall {
     /// The name of the operation.
     pub operation: &'static str,
     /// The caller.
-    pub by: Maker,
+    pub by: SampleCaller,
     /// Its input, from the existing samples. From the second call on the sample itself is one of them.
     pub input: fn(&Fixture) -> Value,
 }
@@ -59,13 +59,13 @@ impl Sample {
     /// Adds a call of the admin, after those before.
     #[must_use]
     pub fn then(mut self, operation: &'static str, input: fn(&Fixture) -> Value) -> Self {
-        self.calls.push(SampleCall { operation, by: Maker::Admin, input });
+        self.calls.push(SampleCall { operation, by: SampleCaller::Admin, input });
         self
     }
 
     /// Sets the caller of the last added call.
     #[must_use]
-    pub fn by(mut self, maker: Maker) -> Self {
+    pub fn by(mut self, maker: SampleCaller) -> Self {
         if let Some(call) = self.calls.last_mut() {
             call.by = maker;
         }

@@ -9,10 +9,12 @@ use crate::Result;
 use crate::error::{Code, Error};
 use crate::log::event::EventKind;
 use crate::op::declare::chore::{Chore, LEASE_MAX};
-use crate::op::declare::hooks::{Clean, Cleaner, Condition, EndSome, Guard, KeepOnline, Project, Projector};
-use crate::op::declare::lean::Lean;
+use crate::op::declare::health_check::HealthCheck;
+use crate::op::declare::hooks::{
+    CleanRows, Condition, EndHeldObjects, Guard, KeepMembersOnline, MessageCleaner, ProjectEvents, Projector,
+};
+use crate::op::declare::lean_answer::LeanForm;
 use crate::op::declare::operation::Operation;
-use crate::op::declare::part::Part;
 use crate::op::declare::records::{self, Records};
 use crate::op::declare::sample::{Fixture, Sample, missing_in};
 
@@ -24,12 +26,12 @@ pub struct Feature {
     guards: Vec<Guard>,
     projectors: Vec<Projector>,
     conditions: Vec<Condition>,
-    cleaners: Vec<Cleaner>,
-    ends_some: Option<EndSome>,
-    keeps_online: Option<KeepOnline>,
+    cleaners: Vec<MessageCleaner>,
+    ends_some: Option<EndHeldObjects>,
+    keeps_online: Option<KeepMembersOnline>,
     chores: Vec<Chore>,
     samples: Vec<Sample>,
-    parts: Vec<Part>,
+    parts: Vec<HealthCheck>,
     records: Vec<Records>,
 }
 
@@ -64,7 +66,7 @@ impl Feature {
     ///
     /// Each kind is named by its type's [`KIND`](crate::Event::KIND).
     #[must_use]
-    pub fn projector(mut self, kinds: &[&'static str], run: Project) -> Self {
+    pub fn projector(mut self, kinds: &[&'static str], run: ProjectEvents) -> Self {
         self.projectors.push(Projector { kinds: kinds.to_vec(), run });
         self
     }
@@ -85,35 +87,40 @@ impl Feature {
 
     /// Sets how a purge of messages treats the rows of a table that name them.
     #[must_use]
-    pub(crate) fn cleaner(mut self, table: &'static str, run: Clean) -> Self {
-        self.cleaners.push(Cleaner { table, at_withdrawal: None, at_purge: run });
+    pub(crate) fn cleaner(mut self, table: &'static str, run: CleanRows) -> Self {
+        self.cleaners.push(MessageCleaner { table, at_withdrawal: None, at_purge: run });
         self
     }
 
     /// Sets how a withdrawal or purge of messages treats the rows of a table that name them.
     #[must_use]
-    pub(crate) fn cleaner_at_withdrawal(self, table: &'static str, run: Clean) -> Self {
+    pub(crate) fn cleaner_at_withdrawal(self, table: &'static str, run: CleanRows) -> Self {
         self.cleaners(table, run, run)
     }
 
     /// Sets how the rows of a table that name messages are treated when these are withdrawn, and when they
     /// are purged.
     #[must_use]
-    pub(crate) fn cleaners(mut self, table: &'static str, at_withdrawal: Clean, at_purge: Clean) -> Self {
-        self.cleaners.push(Cleaner { table, at_withdrawal: Some(at_withdrawal), at_purge });
+    pub(crate) fn cleaners(
+        mut self,
+        table: &'static str,
+        at_withdrawal: CleanRows,
+        at_purge: CleanRows,
+    ) -> Self {
+        self.cleaners.push(MessageCleaner { table, at_withdrawal: Some(at_withdrawal), at_purge });
         self
     }
 
     /// Sets the function that ends some of what a member holds, before the member is deactivated.
     #[must_use]
-    pub(crate) fn ends_some(mut self, run: EndSome) -> Self {
+    pub(crate) fn ends_some(mut self, run: EndHeldObjects) -> Self {
         self.ends_some = Some(run);
         self
     }
 
     /// Sets the function that keeps members online while they are connected to the process.
     #[must_use]
-    pub(crate) fn keeps_online(mut self, run: KeepOnline) -> Self {
+    pub(crate) fn keeps_online(mut self, run: KeepMembersOnline) -> Self {
         self.keeps_online = Some(run);
         self
     }
@@ -136,7 +143,7 @@ impl Feature {
 
     /// Adds a health check, whose result and depth the operator sees.
     #[must_use]
-    pub fn part(mut self, part: Part) -> Self {
+    pub fn part(mut self, part: HealthCheck) -> Self {
         self.parts.push(part);
         self
     }
@@ -148,16 +155,16 @@ pub struct Table {
     operations: BTreeMap<&'static str, Arc<Operation>>,
     events: BTreeMap<&'static str, EventKind>,
     /// How the payloads of each kind of event become lean, computed on first use.
-    lean_payloads: BTreeMap<&'static str, OnceLock<Lean>>,
+    lean_payloads: BTreeMap<&'static str, OnceLock<LeanForm>>,
     guards: Vec<Guard>,
     projectors: Vec<Projector>,
     conditions: Vec<Condition>,
-    cleaners: Vec<Cleaner>,
-    ends_some: Option<EndSome>,
-    keeps_online: Option<KeepOnline>,
+    cleaners: Vec<MessageCleaner>,
+    ends_some: Option<EndHeldObjects>,
+    keeps_online: Option<KeepMembersOnline>,
     chores: Vec<Chore>,
     samples: Vec<Sample>,
-    parts: Vec<Part>,
+    parts: Vec<HealthCheck>,
     records: Vec<Records>,
     documented: Fixture,
 }
@@ -320,9 +327,9 @@ impl Table {
     }
 
     /// Returns how the payloads of a kind of event become lean.
-    pub(in crate::op) fn lean_payload(&self, kind: &str) -> Option<&Lean> {
+    pub(in crate::op) fn lean_payload(&self, kind: &str) -> Option<&LeanForm> {
         let (event, lean) = self.events.get(kind).zip(self.lean_payloads.get(kind))?;
-        Some(lean.get_or_init(|| Lean::of_payload(&event.schema())))
+        Some(lean.get_or_init(|| LeanForm::of_payload(&event.schema())))
     }
 
     pub(in crate::op) fn guards(&self) -> &[Guard] {
@@ -338,7 +345,7 @@ impl Table {
     }
 
     /// Returns the health checks that features have declared.
-    pub(crate) fn parts(&self) -> impl Iterator<Item = &Part> {
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &HealthCheck> {
         self.parts.iter()
     }
 
@@ -353,17 +360,17 @@ impl Table {
     }
 
     /// Returns how the rows that name messages are treated when these are withdrawn or purged.
-    pub(in crate::op) fn cleaners(&self) -> impl Iterator<Item = &Cleaner> {
+    pub(in crate::op) fn cleaners(&self) -> impl Iterator<Item = &MessageCleaner> {
         self.cleaners.iter()
     }
 
     /// Returns the function that ends some of what a member holds, before the member is deactivated.
-    pub(in crate::op) fn ends_some(&self) -> Option<EndSome> {
+    pub(in crate::op) fn ends_some(&self) -> Option<EndHeldObjects> {
         self.ends_some
     }
 
     /// Returns the function that keeps members online while they are connected to the process.
-    pub(in crate::op) fn keeps_online(&self) -> Option<KeepOnline> {
+    pub(in crate::op) fn keeps_online(&self) -> Option<KeepMembersOnline> {
         self.keeps_online
     }
 
@@ -431,7 +438,7 @@ mod tests {
 
     use super::*;
     use crate::op::declare::functions::read;
-    use crate::op::declare::part::Health;
+    use crate::op::declare::health_check::CheckMethod;
 
     /// Names a thread.
     #[derive(Serialize, Deserialize, JsonSchema)]
@@ -493,7 +500,7 @@ mod tests {
 
     #[test]
     fn two_parts_of_one_name_are_a_defect() {
-        let part = |name| Part { name, health: Health::Unchecked, status: None };
+        let part = |name| HealthCheck { name, health: CheckMethod::Unchecked, status: None };
         let build = |names: [&'static str; 2]| {
             let feature = names.into_iter().map(part).fold(Feature::new(), Feature::part);
             Table::build(vec![feature]).map_err(|error| error.cause().unwrap().to_string()).err()

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::call::{Call, OwnWork};
+use super::call::{Call, ServiceWork};
 use super::credentials::{CredentialLookup, Gate, KnownCredential};
 use super::{AdmittedBy, pipeline};
 use crate::error::{Code, Error, Result};
@@ -11,8 +11,8 @@ use crate::log::cache::ReaderCache;
 use crate::op::call::caller::{Caller, Surface};
 use crate::op::call::credential::CredentialKey;
 use crate::op::call::request::RequestHead;
-use crate::rate::{Charged, Client, Holder, Peer, Standing};
-use crate::store::executor::{ReadTask, Reader, Source, Task};
+use crate::rate::{ChargeResult, Client, Holder, LimitState, Peer};
+use crate::store::executor::{ReadTask, Reader, Task, TaskSource};
 use crate::time::Time;
 
 /// An admitted request: its credential was live and had the capability a moment ago, and the request has been
@@ -26,7 +26,7 @@ pub struct Admission {
     pub(super) surface: Surface,
     pub(super) path: String,
     pub(super) client: Option<Client>,
-    pub(super) standings: Arc<[Standing]>,
+    pub(super) standings: Arc<[LimitState]>,
     pub(super) is_follow_up: bool,
     /// Whether the request calls no operation, although one answers it.
     pub(super) asks_otherwise: bool,
@@ -44,7 +44,7 @@ impl Admission {
     }
 
     /// Returns the remaining quotas that the request counts against, if its caller is known.
-    pub fn standings(&self) -> &[Standing] {
+    pub fn standings(&self) -> &[LimitState] {
         &self.standings
     }
 
@@ -70,7 +70,7 @@ impl Admission {
     /// Returns the admission of an administrator of the machine, who acts as the instance on a workspace.
     pub(crate) fn of_instance(workspace: WorkspaceId, surface: Surface) -> Self {
         let head = RequestHead { surface, ..RequestHead::default() };
-        Self::new(head, AdmittedBy::Instance(OwnWork { workspace, charged_to: workspace }))
+        Self::new(head, AdmittedBy::Instance(ServiceWork { workspace, charged_to: workspace }))
     }
 
     pub(super) fn new(head: RequestHead, access: AdmittedBy) -> Self {
@@ -97,17 +97,17 @@ impl Admission {
 const PATH_MAX: usize = 1024;
 
 /// Receives an admission. Called on a core thread: it must only pass it on.
-pub(crate) type Admitted = Box<dyn FnOnce(std::result::Result<Admission, NotAdmitted>) + Send>;
+pub(crate) type AdmissionCallback = Box<dyn FnOnce(std::result::Result<Admission, AdmissionFailure>) + Send>;
 
 /// Why a request was not admitted, and the remaining quotas that it counted against.
 #[derive(Clone, Debug)]
-pub struct NotAdmitted {
+pub struct AdmissionFailure {
     error: Error,
-    standings: Arc<[Standing]>,
+    standings: Arc<[LimitState]>,
 }
 
-impl NotAdmitted {
-    pub(crate) fn new(error: Error, standings: Arc<[Standing]>) -> Self {
+impl AdmissionFailure {
+    pub(crate) fn new(error: Error, standings: Arc<[LimitState]>) -> Self {
         Self { error, standings }
     }
 
@@ -117,19 +117,19 @@ impl NotAdmitted {
     }
 
     /// Returns the remaining quotas that the request counts against, if its caller is known.
-    pub fn standings(&self) -> &[Standing] {
+    pub fn standings(&self) -> &[LimitState] {
         &self.standings
     }
 }
 
-impl From<Error> for NotAdmitted {
+impl From<Error> for AdmissionFailure {
     fn from(error: Error) -> Self {
         Self { error, standings: Arc::default() }
     }
 }
 
-impl From<NotAdmitted> for Error {
-    fn from(refused: NotAdmitted) -> Self {
+impl From<AdmissionFailure> for Error {
+    fn from(refused: AdmissionFailure) -> Self {
         refused.error
     }
 }
@@ -142,10 +142,10 @@ pub(super) struct AdmitCall {
     /// The flaw of its token, if its text cannot be a token.
     pub(super) flaw: Option<&'static str>,
     pub(super) peer: Option<Peer>,
-    pub(super) charged: Option<Charged>,
+    pub(super) charged: Option<ChargeResult>,
     pub(super) found: CredentialLookup,
     pub(super) admission: Admission,
-    pub(super) done: Admitted,
+    pub(super) done: AdmissionCallback,
 }
 
 impl AdmitCall {
@@ -162,7 +162,7 @@ impl AdmitCall {
 
     /// Returns the time of the transaction.
     fn now(&self) -> Time {
-        self.call.entered().map_or_else(|_| self.call.dispatch.clock.now(), |entered| entered.now)
+        self.call.verified_caller().map_or_else(|_| self.call.dispatch.clock.now(), |entered| entered.now)
     }
 }
 
@@ -179,7 +179,7 @@ impl ReadTask<ReaderCache> for AdmitCall {
             Err(error) => return Err(error),
         };
         let payer = caller.payer(&reader.conn)?;
-        self.call.entered = Some(self.call.entered_in(reader, caller.clone())?);
+        self.call.entered = Some(self.call.verified_caller_in(reader, caller.clone())?);
         let now = self.call.dispatch.clock.monotonic();
         self.found = CredentialLookup::Known(Arc::new(KnownCredential::new(self.key, caller, payer, now)));
         Ok(())
@@ -189,8 +189,8 @@ impl ReadTask<ReaderCache> for AdmitCall {
 impl Task for AdmitCall {
     /// It does not wait behind callers without a credential: only a few lookups are queued at a time, and
     /// addresses take turns before that.
-    fn source(&self) -> Source {
-        Source { workspace: None, client: self.peer.map(Client::Peer) }
+    fn source(&self) -> TaskSource {
+        TaskSource { workspace: None, client: self.peer.map(Client::Peer) }
     }
 
     fn bytes(&self) -> usize {

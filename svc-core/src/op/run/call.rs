@@ -6,21 +6,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::credentials::{KnownCredential, anonymous};
 use super::decision::Decision;
-use super::retry::Keyed;
-use super::{Dispatch, Done, Reply};
+use super::retry::KeyedRequest;
+use super::{Dispatch, Reply, ReplyCallback};
 use crate::capability::Needs;
 use crate::error::{Code, Error, Result};
 use crate::id::{MemberId, WorkspaceId};
 use crate::log::batch::Batch;
 use crate::log::cache::{Epochs, ReaderCache};
-use crate::op::call::caller::{Caller, Sight, Surface, Via, unauthenticated};
+use crate::op::call::caller::{Caller, CredentialKind, Surface, Visibility, unauthenticated};
 use crate::op::call::credential::CredentialKey;
 use crate::op::declare::hooks;
 use crate::op::declare::operation::Operation;
 use crate::op::run::audit::Origin;
 use crate::op::run::context::Write;
 use crate::rate::Client;
-use crate::store::executor::{Reader, Source};
+use crate::store::executor::{Reader, TaskSource};
 use crate::store::{Conn, Engine};
 use crate::time::{Clock, Time};
 
@@ -32,7 +32,7 @@ pub(crate) enum AdmittedBy {
     /// No credential.
     Nobody,
     /// The service itself, or an administrator of the machine, in a workspace.
-    Instance(OwnWork),
+    Instance(ServiceWork),
 }
 
 impl AdmittedBy {
@@ -57,13 +57,13 @@ impl AdmittedBy {
 
 /// Work of the service itself in a workspace, and the workspace that is charged for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct OwnWork {
+pub(crate) struct ServiceWork {
     pub workspace: WorkspaceId,
     /// The workspace that is charged for the work; the instance if the service does it for its own needs.
     pub charged_to: WorkspaceId,
 }
 
-impl OwnWork {
+impl ServiceWork {
     /// Work on the instance.
     pub const INSTANCE: Self = Self::on(WorkspaceId::INSTANCE);
 
@@ -93,7 +93,7 @@ pub(in crate::op) struct Call {
     /// The client that the request is charged to; `None` for the service itself.
     pub client: Option<Client>,
     pub needs: Needs,
-    pub work: Work,
+    pub work: RequestWork,
     pub origin: Origin,
     /// Approximate bytes that the request holds while it is in progress.
     pub bytes: usize,
@@ -106,15 +106,15 @@ pub(in crate::op) struct Call {
     /// The workspace that a preflight found, if no credential determines one.
     pub home: Option<WorkspaceId>,
     /// The caller as the last run found it, live or not.
-    pub entered: Option<Entered>,
+    pub entered: Option<VerifiedCaller>,
     /// The idempotency key, and the data to compare with its row.
-    pub keyed: Option<Keyed>,
+    pub keyed: Option<KeyedRequest>,
     /// The state that its committed steps share, as JSON.
     pub begun: Option<String>,
 }
 
 /// The work of a request.
-pub(in crate::op) enum Work {
+pub(in crate::op) enum RequestWork {
     /// An operation, and the part of the call that guards receive.
     Operation(Arc<Operation>, hooks::GuardedCall),
     /// Work of the service itself, which passes no guard.
@@ -125,7 +125,7 @@ pub(in crate::op) enum Work {
 
 /// A caller as found in a transaction.
 #[derive(Clone)]
-pub(in crate::op) struct Entered {
+pub(in crate::op) struct VerifiedCaller {
     pub caller: Caller,
     /// The position that the log of a member's workspace has reached there.
     pub lsn: Option<i64>,
@@ -136,13 +136,13 @@ pub(in crate::op) struct Entered {
 
 impl Call {
     /// Creates a call of the service itself.
-    pub fn instance(dispatch: &Arc<Dispatch>, own: OwnWork, surface: Surface) -> Self {
+    pub fn instance(dispatch: &Arc<Dispatch>, own: ServiceWork, surface: Surface) -> Self {
         Self {
             dispatch: Arc::clone(dispatch),
             access: AdmittedBy::Instance(own),
             client: None,
             needs: Needs::Nothing,
-            work: Work::Own,
+            work: RequestWork::Own,
             origin: Origin::system(surface),
             bytes: size_of::<Self>(),
             abandoned: Arc::default(),
@@ -170,10 +170,10 @@ impl Call {
     }
 
     /// Returns the source of the request in the queues of the executor.
-    pub fn source(&self) -> Source {
+    pub fn source(&self) -> TaskSource {
         match &self.access {
-            AdmittedBy::Instance(own) if own.charged_to == WorkspaceId::INSTANCE => Source::SERVICE,
-            access => Source { workspace: Some(access.charged_to()), client: self.client },
+            AdmittedBy::Instance(own) if own.charged_to == WorkspaceId::INSTANCE => TaskSource::SERVICE,
+            access => TaskSource { workspace: Some(access.charged_to()), client: self.client },
         }
     }
 
@@ -182,12 +182,12 @@ impl Call {
     }
 
     /// Returns the caller, once it has been found.
-    pub fn entered(&self) -> Result<&Entered> {
+    pub fn verified_caller(&self) -> Result<&VerifiedCaller> {
         self.entered.as_ref().ok_or_else(|| Error::internal("the caller has not been looked up yet"))
     }
 
     pub fn check_live(&self) -> Result<()> {
-        let Entered { caller, now, .. } = self.entered()?;
+        let VerifiedCaller { caller, now, .. } = self.verified_caller()?;
         caller.check_live(*now)?;
         if let AdmittedBy::Known(known) = &self.access {
             known.confirm(self.dispatch.clock.monotonic());
@@ -196,8 +196,8 @@ impl Call {
     }
 
     pub fn check_right(&self) -> Result<()> {
-        let caller = &self.entered()?.caller;
-        if let Work::Operation(operation, _) = &self.work
+        let caller = &self.verified_caller()?.caller;
+        if let RequestWork::Operation(operation, _) = &self.work
             && caller.is_anonymous()
             && !operation.is_open_to_anonymous()
         {
@@ -217,18 +217,18 @@ impl Call {
 
     /// Returns whether only the member itself may call the operation.
     pub fn is_personal(&self) -> bool {
-        matches!(&self.work, Work::Operation(operation, _) if operation.access().personal)
+        matches!(&self.work, RequestWork::Operation(operation, _) if operation.access().personal)
     }
 
     /// Rejects a caller that is not the member itself, if the operation requires that.
     ///
     /// An input that names another member is rejected whether that member exists or not.
     pub fn check_personal(&self) -> Result<()> {
-        let Work::Operation(_, named) = &self.work else { return Ok(()) };
+        let RequestWork::Operation(_, named) = &self.work else { return Ok(()) };
         if !self.is_personal() {
             return Ok(());
         }
-        let caller = &self.entered()?.caller;
+        let caller = &self.verified_caller()?.caller;
         caller.check_personal()?;
         match named.id::<MemberId>("member_id") {
             Some(member) if caller.member != Some(member) => {
@@ -244,7 +244,7 @@ impl Call {
     }
 
     /// Finds the caller in a reader's transaction, from the reader's cache if that is still valid.
-    pub fn find_reading(&self, reader: &Reader<ReaderCache>) -> Result<Entered> {
+    pub fn find_reading(&self, reader: &Reader<ReaderCache>) -> Result<VerifiedCaller> {
         let caller = match &self.access {
             AdmittedBy::Known(known) => {
                 let workspace = known.caller.workspace_id;
@@ -254,20 +254,20 @@ impl Call {
             }
             access => self.without_credential(access)?,
         };
-        self.entered_in(reader, caller)
+        self.verified_caller_in(reader, caller)
     }
 
     /// Returns the caller as of a reader's transaction.
-    pub fn entered_in(&self, reader: &Reader<ReaderCache>, caller: Caller) -> Result<Entered> {
+    pub fn verified_caller_in(&self, reader: &Reader<ReaderCache>, caller: Caller) -> Result<VerifiedCaller> {
         let clock = &self.dispatch.clock;
         let lsn = check_cache(reader, clock, caller.workspace_id)?;
         let epochs = reader.cache.borrow().entries.epochs(caller.workspace_id);
         let lsn = caller.is_member().then_some(lsn);
-        Ok(Entered { caller, lsn, epoch: epochs.access, now: clock.now() })
+        Ok(VerifiedCaller { caller, lsn, epoch: epochs.access, now: clock.now() })
     }
 
     /// Finds the caller in a writer's transaction, from the writer's cache if that is still valid.
-    pub fn find_changing(&self, conn: &Conn, batch: &RefCell<Batch>) -> Result<Entered> {
+    pub fn find_changing(&self, conn: &Conn, batch: &RefCell<Batch>) -> Result<VerifiedCaller> {
         let caller = match &self.access {
             AdmittedBy::Known(known) => {
                 let workspace = known.caller.workspace_id;
@@ -289,14 +289,15 @@ impl Call {
         let lsn = log_lsn(conn, batch, &caller)?;
         let batch = batch.borrow();
         let epochs = batch.cache.epochs(caller.workspace_id);
-        Ok(Entered { caller, lsn, epoch: epochs.access, now: batch.now() })
+        Ok(VerifiedCaller { caller, lsn, epoch: epochs.access, now: batch.now() })
     }
 
-    /// Returns the sight of the service itself: the operation's declaration, or nothing without an operation.
-    fn sight_of_instance(&self) -> Sight {
+    /// Returns the visibility of the service itself: the operation's declaration, or nothing without an
+    /// operation.
+    fn sight_of_instance(&self) -> Visibility {
         match &self.work {
-            Work::Operation(operation, _) => operation.access().sight_of_instance,
-            Work::Own | Work::Unknown => Sight::Nothing,
+            RequestWork::Operation(operation, _) => operation.access().sight_of_instance,
+            RequestWork::Own | RequestWork::Unknown => Visibility::Nothing,
         }
     }
 
@@ -329,7 +330,7 @@ impl Call {
     }
 
     /// Replies to a request that changed nothing. If it is delegated, its decision is recorded first.
-    pub fn finish(self, outcome: Result<Reply>, done: Done) {
+    pub fn finish(self, outcome: Result<Reply>, done: ReplyCallback) {
         match outcome {
             Ok(reply) => self.record(None, move |recorded| done(recorded.map(|()| reply))),
             Err(error) => self.refuse(error, move |error| done(Err(error))),
@@ -343,8 +344,8 @@ impl Call {
         }
         if error.code() == Code::ReadTooExpensive {
             let operation = match &self.work {
-                Work::Operation(operation, _) => operation.name(),
-                Work::Own | Work::Unknown => "none",
+                RequestWork::Operation(operation, _) => operation.name(),
+                RequestWork::Own | RequestWork::Unknown => "none",
             };
             let workspace = self.access.workspace();
             let cause = error.cause();
@@ -372,7 +373,7 @@ impl Call {
     /// nevertheless.
     fn record(&self, refused: Option<&'static str>, done: impl FnOnce(Result<()>) + Send + 'static) {
         let audited = match &self.work {
-            Work::Operation(row, _) if refused.is_none() => row.access().audited,
+            RequestWork::Operation(row, _) if refused.is_none() => row.access().audited,
             _ => None,
         };
         let is_delegated = self.known_caller().is_some_and(|caller| caller.grant.is_some());
@@ -412,7 +413,7 @@ fn load(reader: &Reader<ReaderCache>, workspace: WorkspaceId, key: &CredentialKe
 
 /// Returns the position that the log of the caller's workspace has reached, if the caller is a member.
 pub(super) fn log_lsn(conn: &Conn, batch: &RefCell<Batch>, caller: &Caller) -> Result<Option<i64>> {
-    if caller.workspace_id == WorkspaceId::INSTANCE && caller.via == Via::Anonymous {
+    if caller.workspace_id == WorkspaceId::INSTANCE && caller.via == CredentialKind::Anonymous {
         // It has no workspace, and only a writer of the instance's log locks its head.
         return Ok(None);
     }

@@ -17,14 +17,14 @@ use crate::log::batch::{AuditEntry, Batch, ImportedHead};
 use crate::log::cache::{Cache, CacheKey, Cached, ReaderCache};
 use crate::log::event::{Event, Invalidates, Recorded, Subject};
 use crate::log::seal::Sealer;
-use crate::op::call::caller::{Caller, Via};
+use crate::op::call::caller::{Caller, CredentialKind};
 use crate::op::call::credential::SessionKey;
+use crate::op::declare::health_check::{Gauges, HealthCheck};
 use crate::op::declare::hooks::Condition;
-use crate::op::declare::part::{Gauges, Part};
 use crate::op::declare::records::Records;
 use crate::op::declare::table::Table;
-use crate::op::run::settings::{Settings, Shared};
-use crate::page::{Horizon, Rows, ends_now};
+use crate::op::run::settings::{Settings, SharedState};
+use crate::page::{PageRows, ScanHorizon, ends_now};
 use crate::store::executor::Reader;
 use crate::store::{Conn, Engine, FromRow, NewRow, Scan, ToParam, Visitor};
 use crate::time::Time;
@@ -36,7 +36,7 @@ pub struct Read<'a> {
     caller: &'a Caller,
     charged_to: WorkspaceId,
     now: Time,
-    shared: &'a Shared,
+    shared: &'a SharedState,
     cache: CacheRef<'a>,
 }
 
@@ -60,7 +60,7 @@ impl<'a> Read<'a> {
         reader: &'a Reader<ReaderCache>,
         caller: &'a Caller,
         now: Time,
-        shared: &'a Shared,
+        shared: &'a SharedState,
     ) -> Self {
         let charged_to = caller.workspace_id;
         Self { conn: &reader.conn, caller, charged_to, now, shared, cache: CacheRef::Reader(&reader.cache) }
@@ -73,7 +73,7 @@ impl<'a> Read<'a> {
 
     /// Returns the workspace that a file is charged to, or `None` for an administrator of the machine.
     pub(crate) fn charged_to(&self) -> Option<WorkspaceId> {
-        (self.caller.via != Via::Instance).then_some(self.charged_to)
+        (self.caller.via != CredentialKind::Instance).then_some(self.charged_to)
     }
 
     /// Returns the acting identity.
@@ -112,8 +112,8 @@ impl<'a> Read<'a> {
     }
 
     /// Returns the first rows of a statement that lists something, as many as a page can hold.
-    pub fn rows<T: FromRow>(&self, sql: &'static str, params: &[&dyn ToParam]) -> Result<Rows<T>> {
-        Rows::read(self.conn, sql, params)
+    pub fn rows<T: FromRow>(&self, sql: &'static str, params: &[&dyn ToParam]) -> Result<PageRows<T>> {
+        PageRows::read(self.conn, sql, params)
     }
 
     /// Returns the first rows of a statement, as many as a page holds, for a response without pages.
@@ -153,7 +153,7 @@ impl<'a> Read<'a> {
     ///
     /// `sql` selects the position of the last row that the page may read. Its last two parameters are the
     /// position after which the page begins and the number of rows to skip; `list` are those before them.
-    pub fn horizon(&self, sql: &'static str, list: &[&dyn ToParam], after: i64) -> Result<Horizon> {
+    pub fn horizon(&self, sql: &'static str, list: &[&dyn ToParam], after: i64) -> Result<ScanHorizon> {
         self.horizon_within(sql, list, after, limits::PAGE_SCAN_MAX)
     }
 
@@ -164,12 +164,12 @@ impl<'a> Read<'a> {
         list: &[&dyn ToParam],
         after: i64,
         rows: i64,
-    ) -> Result<Horizon> {
+    ) -> Result<ScanHorizon> {
         let others = rows.saturating_sub(1);
         let params: Vec<&dyn ToParam> =
             list.iter().copied().chain([&after as &dyn ToParam, &others]).collect();
         let row = self.one::<(i64,)>(sql, &params)?;
-        Ok(Horizon(row.map(|(position,)| position)))
+        Ok(ScanHorizon(row.map(|(position,)| position)))
     }
 
     /// Returns the only row of a statement, if there is one. More than one is a defect.
@@ -256,7 +256,7 @@ impl<'a> Read<'a> {
     }
 
     /// Returns how many jobs of this batch take the next thread of a queue, for the first who asks.
-    pub(crate) fn take_takes(&self) -> usize {
+    pub(crate) fn take_claim_count(&self) -> usize {
         match &self.cache {
             CacheRef::Reader(_) => 0,
             CacheRef::Writer(batch) => std::mem::take(&mut batch.borrow_mut().takes),
@@ -293,7 +293,7 @@ impl<'a> Read<'a> {
     }
 
     /// Returns the health checks of the service.
-    pub(crate) fn parts(&self) -> impl Iterator<Item = &'a Part> {
+    pub(crate) fn parts(&self) -> impl Iterator<Item = &'a HealthCheck> {
         self.shared.table.parts()
     }
 
@@ -326,7 +326,7 @@ impl<'a> Write<'a> {
         conn: &'a Conn,
         caller: &'a Caller,
         now: Time,
-        shared: &'a Shared,
+        shared: &'a SharedState,
         batch: &'a RefCell<Batch>,
     ) -> Self {
         let cache = CacheRef::Writer(batch);

@@ -12,9 +12,9 @@ use std::time::Duration;
 use crate::capability::Needs;
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
-use crate::op::call::caller::{Caller, Via, unauthenticated};
+use crate::op::call::caller::{Caller, CredentialKind, unauthenticated};
 use crate::op::call::credential::CredentialKey;
-use crate::rate::{Charged, Client, Payer, Peer, RateLimits};
+use crate::rate::{ChargeResult, Client, Payer, Peer, RateLimits};
 use crate::time::{Monotonic, Time};
 
 /// Maximum cached credentials; a full cache is emptied.
@@ -65,7 +65,7 @@ impl KnownCredential {
     ///
     /// They do not for a share ticket: the quotas would show how busy the workspace is.
     pub(super) fn is_told(&self) -> bool {
-        !matches!(self.caller.via, Via::Ticket(_))
+        !matches!(self.caller.via, CredentialKind::Ticket(_))
     }
 
     /// Records that a transaction has found it live.
@@ -101,7 +101,7 @@ impl CredentialLookup {
 /// Returns the anonymous caller, if the operation needs no credential.
 pub(super) fn anonymous(needs: Needs) -> Result<Caller> {
     if needs == Needs::Nothing {
-        return Ok(Caller::nobody());
+        return Ok(Caller::anonymous());
     }
     Err(unauthenticated("the request has no token"))
 }
@@ -113,7 +113,7 @@ pub(super) struct Gate<'a> {
     pub peer: Option<Peer>,
     pub now: Time,
     /// The result of counting the request, after that.
-    pub charged: Option<Charged>,
+    pub charged: Option<ChargeResult>,
 }
 
 impl Gate<'_> {
@@ -125,7 +125,7 @@ impl Gate<'_> {
         if self.charged.is_some() {
             return Ok(());
         }
-        let charged = self.charged.insert(Charged::default());
+        let charged = self.charged.insert(ChargeResult::default());
         match found.live(self.now) {
             Some(known) => {
                 self.limits.charge_payer(&known.payer, self.peer, charged)?;

@@ -11,14 +11,14 @@ use crate::log::batch::Batch;
 use crate::op::call::caller::Caller;
 use crate::op::run::context::Write;
 use crate::store::Conn;
-use crate::store::executor::{Source, Task, WriteTask};
+use crate::store::executor::{Task, TaskSource, WriteTask};
 
 /// Writes the audit rows of a request that changed nothing.
 ///
 /// The reply is sent once the row is durable.
 pub(super) struct Decision {
     pub dispatch: Arc<Dispatch>,
-    pub source: Source,
+    pub source: TaskSource,
     pub caller: Caller,
     pub origin: Origin,
     pub bytes: usize,
@@ -50,7 +50,7 @@ impl WriteTask<Batch> for Decision {
 }
 
 impl Task for Decision {
-    fn source(&self) -> Source {
+    fn source(&self) -> TaskSource {
         self.source
     }
 

@@ -3,12 +3,12 @@
 //! The checks that query the database run in one transaction, the others do not depend on it.
 
 use crate::error::{Error, Result};
-use crate::op::declare::part::{Health, Part};
+use crate::op::declare::health_check::{CheckMethod, HealthCheck};
 use crate::op::run::context::Read;
 
 /// The result of a health check.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PartHealth {
+pub struct HealthResult {
     /// Its name in readiness.
     pub name: &'static str,
     /// The problem, if there is one.
@@ -17,14 +17,14 @@ pub struct PartHealth {
     pub remark: Option<String>,
 }
 
-impl PartHealth {
+impl HealthResult {
     /// Returns the result of a check with this fault, if it has one.
     pub fn new(name: &'static str, fault: Option<String>) -> Self {
         Self { name, fault, remark: None }
     }
 
     /// Describes the result: `ok`, or the fault or remark.
-    pub fn said(self) -> String {
+    pub fn describe(self) -> String {
         self.fault.or(self.remark).unwrap_or_else(|| "ok".to_owned())
     }
 }
@@ -33,35 +33,37 @@ impl PartHealth {
 pub(crate) const DATABASE: &str = "database";
 
 /// Returns the results of those checks among `parts` that need no database.
-pub(crate) fn health_of_process<'a>(parts: impl Iterator<Item = &'a Part>) -> Vec<PartHealth> {
+pub(crate) fn health_of_process<'a>(parts: impl Iterator<Item = &'a HealthCheck>) -> Vec<HealthResult> {
     let checked = parts.filter_map(|part| match &part.health {
-        Health::InProcess(check) => Some(PartHealth::new(part.name, check())),
-        Health::Remarkable(check) => Some(PartHealth { remark: check(), ..PartHealth::new(part.name, None) }),
-        Health::InDatabase(_) | Health::Unchecked => None,
+        CheckMethod::InProcess(check) => Some(HealthResult::new(part.name, check())),
+        CheckMethod::Remarkable(check) => {
+            Some(HealthResult { remark: check(), ..HealthResult::new(part.name, None) })
+        }
+        CheckMethod::InDatabase(_) | CheckMethod::Unchecked => None,
     });
     checked.collect()
 }
 
 /// Returns the results of the checks that query the database.
-pub(crate) fn health_in_database(cx: &Read<'_>) -> Result<Vec<PartHealth>> {
+pub(crate) fn health_in_database(cx: &Read<'_>) -> Result<Vec<HealthResult>> {
     let checked = cx.parts().filter_map(|part| match &part.health {
-        Health::InDatabase(check) => Some(check(cx).map(|fault| PartHealth::new(part.name, fault))),
-        Health::InProcess(_) | Health::Remarkable(_) | Health::Unchecked => None,
+        CheckMethod::InDatabase(check) => Some(check(cx).map(|fault| HealthResult::new(part.name, fault))),
+        CheckMethod::InProcess(_) | CheckMethod::Remarkable(_) | CheckMethod::Unchecked => None,
     });
     checked.collect()
 }
 
 /// Returns the results of the same checks if the database does not respond, because of `error`.
 pub(crate) fn health_without_database<'a>(
-    parts: impl Iterator<Item = &'a Part>,
+    parts: impl Iterator<Item = &'a HealthCheck>,
     error: &Error,
-) -> Vec<PartHealth> {
-    let asking = parts.filter(|part| matches!(part.health, Health::InDatabase(_)));
+) -> Vec<HealthResult> {
+    let asking = parts.filter(|part| matches!(part.health, CheckMethod::InDatabase(_)));
     let fault = |name| match name {
         DATABASE => error.detail(),
         _ => "not known, since the database does not respond",
     };
-    asking.map(|part| PartHealth::new(part.name, Some(fault(part.name).to_owned()))).collect()
+    asking.map(|part| HealthResult::new(part.name, Some(fault(part.name).to_owned()))).collect()
 }
 
 #[cfg(test)]
@@ -71,10 +73,11 @@ mod tests {
 
     #[test]
     fn without_the_database_only_what_it_tells_is_not_known() {
-        let here = || Health::InProcess(Box::new(|| Some("it is cold".to_owned())));
-        let asks = || Health::InDatabase(|_| Ok(None));
-        let parts = [(DATABASE, asks()), ("oven", here()), ("keys", asks()), ("bread", Health::Unchecked)];
-        let parts = parts.map(|(name, health)| Part { name, health, status: None });
+        let here = || CheckMethod::InProcess(Box::new(|| Some("it is cold".to_owned())));
+        let asks = || CheckMethod::InDatabase(|_| Ok(None));
+        let parts =
+            [(DATABASE, asks()), ("oven", here()), ("keys", asks()), ("bread", CheckMethod::Unchecked)];
+        let parts = parts.map(|(name, health)| HealthCheck { name, health, status: None });
         let error = Error::new(Code::Unavailable, "the database is away");
         let mut found = health_without_database(parts.iter(), &error);
         found.extend(health_of_process(parts.iter()));

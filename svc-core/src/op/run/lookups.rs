@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use crate::error::{Code, Error};
 use crate::limits::{LOOKUPS_MAX, LOOKUPS_QUEUED_MAX, LOOKUPS_QUEUED_OF_ADDRESS_MAX};
 use crate::rate::Client;
-use crate::share::Scope;
+use crate::share::CeilingScope;
 use crate::sync::lock;
 
 /// The source of lookups: an address, or `None` if it is not known.
@@ -48,11 +48,11 @@ impl<T> Lookups<T> {
     pub fn begin(&self, source: Source, lookup: T) -> LookupStart<T> {
         let mut queues = lock(&self.0);
         if queues.count >= LOOKUPS_QUEUED_MAX {
-            return LookupStart::Rejected(lookup, too_many(Scope::Server));
+            return LookupStart::Rejected(lookup, too_many(CeilingScope::Server));
         }
         let queue = queues.waiting.entry(source).or_default();
         if queue.len() >= LOOKUPS_QUEUED_OF_ADDRESS_MAX {
-            return LookupStart::Rejected(lookup, too_many(Scope::Client));
+            return LookupStart::Rejected(lookup, too_many(CeilingScope::Client));
         }
         queue.push_back(lookup);
         if queue.len() == 1 {
@@ -103,7 +103,7 @@ impl<T> Queues<T> {
     }
 }
 
-fn too_many(scope: Scope) -> Error {
+fn too_many(scope: CeilingScope) -> Error {
     Error::new(Code::Overloaded, "too many credential lookups are in progress").with("scope", scope.name())
 }
 

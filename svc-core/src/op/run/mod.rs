@@ -21,9 +21,9 @@ mod reading;
 mod refusal;
 mod tasks;
 mod preflight;
-mod long;
-mod own;
-mod follow;
+mod long_reads;
+mod service_work;
+mod outside_reads;
 pub(super) mod presence;
 pub(super) mod wait;
 
@@ -42,42 +42,42 @@ use crate::log::bus::Bus;
 use crate::log::cache::ReaderCache;
 use crate::op::call::caller::Surface;
 use crate::op::call::credential::CredentialKey;
-use crate::op::call::input::Listing;
-use crate::op::call::request::{Input, RequestHead, Shown, Typed};
+use crate::op::call::input::ListOptions;
+use crate::op::call::request::{Input, InputView, RequestHead, TypedInput};
 use crate::op::declare::hooks;
 use crate::op::declare::job::{Job, after_first};
 use crate::op::declare::operation::Operation;
 use crate::op::declare::table::Table;
 use crate::op::run::audit::Origin;
-use crate::op::run::presence::Presence;
-use crate::op::run::settings::Shared;
-use crate::op::run::wait::{Parked, PendingPoll, Rounds};
+use crate::op::run::presence::ConnectedMembers;
+use crate::op::run::settings::SharedState;
+use crate::op::run::wait::{ParkedWait, PendingPoll, PollRounds};
 use crate::page::Detail;
-use crate::rate::{Charged, Client, RateLimits, Standing};
-use crate::store::executor::{Executor, ReadTask, Turn};
+use crate::rate::{ChargeResult, Client, LimitState, RateLimits};
+use crate::store::executor::{BatchRole, Executor, ReadTask};
 use crate::time::Clock;
 use crate::timers::Timers;
+pub(crate) use admit::AdmissionCallback;
 use admit::AdmitCall;
-pub(crate) use admit::Admitted;
-pub use admit::{Admission, NotAdmitted};
-pub(crate) use call::OwnWork;
+pub use admit::{Admission, AdmissionFailure};
+pub(crate) use call::ServiceWork;
 pub(super) use call::{AdmittedBy, Call};
-use call::{COPIES, Work};
+use call::{COPIES, RequestWork};
 use credentials::{CredentialLookup, Credentials, Gate, KnownCredential};
-use long::LongCall;
+use long_reads::LongCall;
 use lookups::{LookupStart, Lookups};
 pub(super) use pipeline::Prepared;
 pub(super) use pipeline::run;
 use preflight::PreflightCall;
 use reading::ReadCall;
-pub(super) use reading::Reading;
-use reply::Asked;
+pub(super) use reading::ReadTransaction;
+use reply::BodyForm;
 pub use reply::Reply;
-use retry::Keyed;
+use retry::KeyedRequest;
 use tasks::WriteCall;
 
 /// Receives a reply. Called on a core thread: it must only pass the reply on.
-pub(crate) type Done = Box<dyn FnOnce(Result<Reply>) + Send>;
+pub(crate) type ReplyCallback = Box<dyn FnOnce(Result<Reply>) + Send>;
 
 /// A handle to a request in progress.
 ///
@@ -85,34 +85,34 @@ pub(crate) type Done = Box<dyn FnOnce(Result<Reply>) + Send>;
 /// begun run to completion.
 #[must_use = "dropping the ticket abandons the request"]
 #[derive(Default)]
-pub struct Ticket {
-    parked: Option<Arc<Parked>>,
-    flushes: Option<Flush>,
+pub struct RequestHandle {
+    parked: Option<Arc<ParkedWait>>,
+    flushes: Option<PendingFlush>,
     abandoned: Arc<AtomicBool>,
 }
 
 /// Batched reads that the holder of a ticket must run.
-struct Flush {
+struct PendingFlush {
     dispatch: Arc<Dispatch>,
     /// Whether other callers may first add theirs.
     after_others: bool,
 }
 
-impl Ticket {
-    /// Returns whether other callers should have their turn before [`Ticket::flush`].
+impl RequestHandle {
+    /// Returns whether other callers should have their turn before [`RequestHandle::flush`].
     pub(crate) fn flushes_after_others(&self) -> bool {
         self.flushes.as_ref().is_some_and(|flush| flush.after_others)
     }
 
     /// Runs the batched reads, if its holder must.
     pub(crate) fn flush(&mut self) {
-        if let Some(Flush { dispatch, .. }) = self.flushes.take() {
+        if let Some(PendingFlush { dispatch, .. }) = self.flushes.take() {
             dispatch.executor.flush_batched();
         }
     }
 }
 
-impl Drop for Ticket {
+impl Drop for RequestHandle {
     fn drop(&mut self) {
         // Other requests of the batch rely on it, however this one ended.
         self.flush();
@@ -139,14 +139,14 @@ pub(crate) enum RunOn {
 /// The shared state that requests run with.
 pub struct Dispatch {
     pub(crate) table: Arc<Table>,
-    pub(crate) shared: Shared,
+    pub(crate) shared: SharedState,
     pub(crate) clock: Clock,
     pub(crate) executor: Executor<Batch>,
     pub(crate) bus: Arc<Bus>,
     pub(crate) timers: Timers,
-    pub(crate) rounds: Rounds,
+    pub(crate) rounds: PollRounds,
     pub(crate) limits: RateLimits,
-    pub(crate) presence: Arc<Presence>,
+    pub(crate) presence: Arc<ConnectedMembers>,
     credentials: Credentials,
     lookups: Lookups<Box<AdmitCall>>,
     /// The workspaces with a long read in progress.
@@ -158,7 +158,7 @@ pub struct Dispatch {
 impl Dispatch {
     /// Builds the shared state, without requests in progress.
     pub(crate) fn new(
-        shared: Shared,
+        shared: SharedState,
         limits: RateLimits,
         clock: Clock,
         executor: Executor<Batch>,
@@ -170,7 +170,7 @@ impl Dispatch {
             executor,
             bus,
             timers: Timers::new(&clock),
-            rounds: Rounds::default(),
+            rounds: PollRounds::default(),
             presence: Arc::default(),
             limits,
             clock,
@@ -190,8 +190,8 @@ impl Dispatch {
         operation: Option<&Operation>,
         head: RequestHead,
         on: RunOn,
-        done: Admitted,
-    ) -> Ticket {
+        done: AdmissionCallback,
+    ) -> RequestHandle {
         let needs = operation.map_or(Needs::AnyCredential, |operation| operation.access().needs);
         let mut gate =
             Gate { limits: &self.limits, needs, peer: head.peer, now: self.clock.now(), charged: None };
@@ -199,19 +199,19 @@ impl Dispatch {
             let outcome = pipeline::admit(&mut gate, &CredentialLookup::Nothing);
             let admission = outcome.map(|()| Admission::new(head, AdmittedBy::Nobody));
             self.settle(gate.charged, false, admission, done);
-            return Ticket::default();
+            return RequestHandle::default();
         };
         if let Some((known, outcome)) = self.admit_cached(&mut gate, &key) {
             let is_told = known.is_told();
             let admission = outcome.map(|()| Admission::new(head, AdmittedBy::Known(known)));
             self.settle(gate.charged, is_told, admission, done);
-            return Ticket::default();
+            return RequestHandle::default();
         }
         let Gate { peer, charged, .. } = gate;
-        let flaw = head.credential.flaw();
+        let flaw = head.credential.token_mistake();
         let admission = Admission::new(head, AdmittedBy::Nobody);
         let origin = Origin::of(operation, admission.surface, &admission.path, None);
-        let call = Call { needs, origin, ..Call::instance(self, OwnWork::INSTANCE, admission.surface) };
+        let call = Call { needs, origin, ..Call::instance(self, ServiceWork::INSTANCE, admission.surface) };
         let abandoned = Arc::clone(&call.abandoned);
         let found = CredentialLookup::Nothing;
         let task = AdmitCall { call, key, flaw, peer, charged, found, admission, done };
@@ -223,7 +223,7 @@ impl Dispatch {
                 None
             }
         };
-        Ticket { flushes, parked: None, abandoned }
+        RequestHandle { flushes, parked: None, abandoned }
     }
 
     /// Reports to other servers the limits of which a request has used up a share, and then ends its
@@ -231,13 +231,19 @@ impl Dispatch {
     ///
     /// `is_told` says whether the response reports what remains of them, admitted or not. Callers that
     /// are not authenticated never receive it.
-    fn settle(&self, charged: Option<Charged>, is_told: bool, outcome: Result<Admission>, done: Admitted) {
-        let Charged { standings, due } = charged.unwrap_or_default();
-        let standings: Arc<[Standing]> = if is_told { standings.into() } else { Arc::default() };
+    fn settle(
+        &self,
+        charged: Option<ChargeResult>,
+        is_told: bool,
+        outcome: Result<Admission>,
+        done: AdmissionCallback,
+    ) {
+        let ChargeResult { standings, due } = charged.unwrap_or_default();
+        let standings: Arc<[LimitState]> = if is_told { standings.into() } else { Arc::default() };
         let end = move |outcome: Result<Admission>| match outcome {
             Ok(admission) => done(Ok(Admission { standings, ..admission })),
             Err(error) if error.code() == Code::Unauthenticated => done(Err(error.into())),
-            Err(error) => done(Err(NotAdmitted::new(error, standings))),
+            Err(error) => done(Err(AdmissionFailure::new(error, standings))),
         };
         if due.is_empty() {
             return end(outcome);
@@ -267,21 +273,21 @@ impl Dispatch {
         admission: Admission,
         input: &Input,
         on: RunOn,
-        done: Done,
-    ) -> Ticket {
-        let mut listing = Listing::of(admission.surface, operation.asks());
+        done: ReplyCallback,
+    ) -> RequestHandle {
+        let mut listing = ListOptions::of(admission.surface, operation.asks());
         let mut call = self.call(Some(operation), admission, input);
         let job = (operation.run.prepare_call)(input, &mut listing, &self.shared, self.clock.now());
         let job = job.and_then(|job| {
-            call.keyed = Keyed::of(operation, input, &self.shared)?;
+            call.keyed = KeyedRequest::of(operation, input, &self.shared)?;
             Ok(job)
         });
         let named = (listing.detail == Detail::Lean).then(|| input.ids());
         let operation_of_answer = Arc::clone(operation);
         let table = Arc::clone(&self.table);
-        let asked = Asked { operation: operation_of_answer, table, named, bounds: listing.bounds };
+        let asked = BodyForm { operation: operation_of_answer, table, named, bounds: listing.bounds };
         let max_bytes = listing.bounds.max_bytes;
-        let done: Done = Box::new(move |outcome| {
+        let done: ReplyCallback = Box::new(move |outcome| {
             let outcome = outcome.map(|reply| reply.asked_for(asked));
             done(outcome.map_err(|mut error| {
                 error.max_bytes = u32::try_from(max_bytes).ok().and_then(NonZeroU32::new);
@@ -299,9 +305,9 @@ impl Dispatch {
         admission: Admission,
         input: I,
         on: RunOn,
-        done: Done,
-    ) -> Ticket {
-        let call = self.call(Some(operation), admission, &Typed(&input));
+        done: ReplyCallback,
+    ) -> RequestHandle {
+        let call = self.call(Some(operation), admission, &TypedInput(&input));
         let job = operation.prepare(input, &self.shared, self.clock.now());
         self.start_job(operation, call, job, None, on, done)
     }
@@ -314,10 +320,10 @@ impl Dispatch {
         job: Result<Job>,
         thread: Option<ThreadId>,
         on: RunOn,
-        done: Done,
-    ) -> Ticket {
+        done: ReplyCallback,
+    ) -> RequestHandle {
         let abandoned = Arc::clone(&call.abandoned);
-        let mut ticket = Ticket { parked: None, flushes: None, abandoned };
+        let mut ticket = RequestHandle { parked: None, flushes: None, abandoned };
         match job {
             Ok(Job::Read(job)) => {
                 let task = ReadCall::new(call, Prepared::Ready(job), done);
@@ -332,7 +338,7 @@ impl Dispatch {
             Ok(Job::Download(job)) => LongCall::download(call, Prepared::Ready(job), done).queue(),
             Ok(Job::Wait { job, filter, timeout, supply, timed_out }) => {
                 let poll = PendingPoll { name: operation.name(), job, filter, timeout, supply, timed_out };
-                ticket.parked = Parked::start(call, poll, done);
+                ticket.parked = ParkedWait::start(call, poll, done);
             }
             Ok(Job::Preflight(read)) => {
                 let status = operation.http().success.status();
@@ -359,19 +365,19 @@ impl Dispatch {
         admission: Admission,
         refusal: Error,
         on: RunOn,
-        done: Done,
-    ) -> Ticket {
+        done: ReplyCallback,
+    ) -> RequestHandle {
         let call = self.call(operation, admission, &Input::default());
         let abandoned = Arc::clone(&call.abandoned);
         let task = ReadCall::new(call, Prepared::Rejected(refusal), done);
-        Ticket { flushes: self.read_quick(Box::new(task), on), parked: None, abandoned }
+        RequestHandle { flushes: self.read_quick(Box::new(task), on), parked: None, abandoned }
     }
 
     fn call(
         self: &Arc<Self>,
         operation: Option<&Arc<Operation>>,
         admission: Admission,
-        input: &dyn Shown,
+        input: &dyn InputView,
     ) -> Call {
         let Admission { access, surface, path, client, is_follow_up, asks_otherwise, .. } = admission;
         let asked = operation.map(Arc::as_ref).filter(|_| !asks_otherwise);
@@ -387,9 +393,9 @@ impl Dispatch {
             access,
             client,
             needs: operation.map_or(Needs::AnyCredential, |operation| operation.access().needs),
-            work: operation.map_or(Work::Unknown, |operation| {
+            work: operation.map_or(RequestWork::Unknown, |operation| {
                 let guarded = self.guarded(surface, input, operation.access().personal);
-                Work::Operation(Arc::clone(operation), guarded)
+                RequestWork::Operation(Arc::clone(operation), guarded)
             }),
             origin: Origin::of(asked, surface, &path, ids),
             bytes: input.bytes().saturating_mul(COPIES).saturating_add(size_of::<Call>()),
@@ -403,7 +409,7 @@ impl Dispatch {
     }
 
     /// Returns the part of a call that guards receive, which is empty if there is no reader for it.
-    fn guarded(&self, surface: Surface, input: &dyn Shown, is_personal: bool) -> hooks::GuardedCall {
+    fn guarded(&self, surface: Surface, input: &dyn InputView, is_personal: bool) -> hooks::GuardedCall {
         if self.table.guards().is_empty() && !is_personal {
             return hooks::GuardedCall::default();
         }
@@ -413,14 +419,14 @@ impl Dispatch {
     /// Submits a quick read, or runs it on this thread if that needs no network.
     ///
     /// Returns what the caller must do for the batched reads.
-    fn read_quick(self: &Arc<Self>, task: Box<dyn ReadTask<ReaderCache>>, on: RunOn) -> Option<Flush> {
+    fn read_quick(self: &Arc<Self>, task: Box<dyn ReadTask<ReaderCache>>, on: RunOn) -> Option<PendingFlush> {
         match on {
             RunOn::Batched if self.executor.reads_locally() => {
-                let flush = |after_others| Some(Flush { dispatch: Arc::clone(self), after_others });
+                let flush = |after_others| Some(PendingFlush { dispatch: Arc::clone(self), after_others });
                 return match self.executor.batch(task) {
-                    Turn::Others => None,
-                    Turn::Now => flush(false),
-                    Turn::AfterOthers => flush(true),
+                    BatchRole::Others => None,
+                    BatchRole::Now => flush(false),
+                    BatchRole::AfterOthers => flush(true),
                 };
             }
             RunOn::Pool if self.executor.reads_locally() => self.executor.read_inline(task),

@@ -4,7 +4,7 @@
 //! its function. Reads, waits, changes and the service's work all go through the pipeline, and these two
 //! functions contain every check that a request has to pass.
 
-use super::call::{Call, Entered};
+use super::call::{Call, VerifiedCaller};
 use super::credentials::{CredentialLookup, Gate};
 use crate::error::{Error, Result};
 
@@ -53,7 +53,7 @@ pub(in crate::op) trait Stage {
     type Output;
 
     /// Finds the caller by its credential, whatever its rights.
-    fn find(&self, call: &Call) -> Result<Entered>;
+    fn find(&self, call: &Call) -> Result<VerifiedCaller>;
 
     /// Rejects a change by a frozen member.
     fn check_not_frozen(&self, _call: &Call) -> Result<()> {

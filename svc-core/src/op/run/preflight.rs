@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use super::call::Call;
 use super::pipeline::{self, Prepared};
-use super::reading::Reading;
+use super::reading::ReadTransaction;
 use super::tasks::WriteCall;
-use super::{Dispatch, Done, RunOn};
+use super::{Dispatch, ReplyCallback, RunOn};
 use crate::error::{Error, Result};
 use crate::id::ThreadId;
 use crate::log::cache::ReaderCache;
-use crate::op::declare::job::{FirstSteps, Preflight, ReadingJob, Wants, after_first};
-use crate::store::executor::{ReadTask, Reader, Source, Task};
+use crate::op::declare::job::{FirstSteps, Preflight, ReadingJob, WriteNeeds, after_first};
+use crate::store::executor::{ReadTask, Reader, Task, TaskSource};
 
 /// The read before a change.
 pub(super) struct PreflightCall {
@@ -26,7 +26,7 @@ pub(super) struct PreflightCall {
     /// The thread that the change is about.
     pub thread: Option<ThreadId>,
     pub found: Option<Preflight>,
-    pub done: Done,
+    pub done: ReplyCallback,
 }
 
 impl Dispatch {
@@ -42,13 +42,13 @@ impl Dispatch {
 impl ReadTask<ReaderCache> for PreflightCall {
     fn run(&mut self, reader: &Reader<ReaderCache>) -> Result<()> {
         self.found = None;
-        self.found = Some(pipeline::run(&Reading::on(reader), &mut self.call, &mut self.read)?);
+        self.found = Some(pipeline::run(&ReadTransaction::on(reader), &mut self.call, &mut self.read)?);
         Ok(())
     }
 }
 
 impl Task for PreflightCall {
-    fn source(&self) -> Source {
+    fn source(&self) -> TaskSource {
         self.call.source()
     }
 
@@ -68,8 +68,14 @@ impl Task for PreflightCall {
             Ok(Preflight { home, job, bytes }) => {
                 let dispatch = Arc::clone(&call.dispatch);
                 (call.home, call.bytes) = (home, call.bytes.saturating_add(bytes));
-                let task =
-                    WriteCall::new(call, status, after_first(first, job), Wants::default(), thread, done);
+                let task = WriteCall::new(
+                    call,
+                    status,
+                    after_first(first, job),
+                    WriteNeeds::default(),
+                    thread,
+                    done,
+                );
                 dispatch.executor.write(Box::new(task));
             }
             Err(error) => call.finish(Err(error), done),

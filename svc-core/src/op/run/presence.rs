@@ -15,19 +15,19 @@ use super::context::Write;
 use crate::id::MemberId;
 use crate::limits::PRESENCE_BEAT;
 use crate::op::call::caller::Surface;
-use crate::op::run::OwnWork;
+use crate::op::run::ServiceWork;
 use crate::sync::lock;
 use crate::time::Monotonic;
 
 /// The connected members of one process.
 #[derive(Default)]
-pub(crate) struct Presence {
+pub(crate) struct ConnectedMembers {
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    members: HashMap<MemberId, Member>,
+    members: HashMap<MemberId, ConnectedMember>,
     /// Whether a statement is running.
     writing: bool,
     /// Whether the next beat is scheduled.
@@ -36,7 +36,7 @@ struct State {
 
 /// A member that is connected, or was recently.
 #[derive(Default)]
-struct Member {
+struct ConnectedMember {
     connections: usize,
     /// When the member was last reported as online.
     said: Option<Monotonic>,
@@ -44,12 +44,12 @@ struct Member {
 
 /// A connection of a member, which ends when this is dropped.
 #[must_use = "dropping it ends the connection"]
-pub(crate) struct Connection {
-    presence: Arc<Presence>,
+pub(crate) struct MemberConnection {
+    presence: Arc<ConnectedMembers>,
     member: MemberId,
 }
 
-impl Drop for Connection {
+impl Drop for MemberConnection {
     fn drop(&mut self) {
         if let Some(member) = lock(&self.presence.state).members.get_mut(&self.member) {
             member.connections = member.connections.saturating_sub(1);
@@ -57,9 +57,9 @@ impl Drop for Connection {
     }
 }
 
-impl Presence {
+impl ConnectedMembers {
     /// Begins a connection of a member, which keeps it online.
-    pub fn connect(dispatch: &Arc<Dispatch>, member: MemberId) -> Connection {
+    pub fn connect(dispatch: &Arc<Dispatch>, member: MemberId) -> MemberConnection {
         let presence = Arc::clone(&dispatch.presence);
         let mut state = lock(&presence.state);
         let known = state.members.entry(member).or_default();
@@ -67,10 +67,10 @@ impl Presence {
         let begins = !std::mem::replace(&mut state.beating, true);
         drop(state);
         if begins {
-            beat_later(dispatch);
+            schedule_beat(dispatch);
         }
-        say(dispatch, false);
-        Connection { presence, member }
+        report_online(dispatch, false);
+        MemberConnection { presence, member }
     }
 }
 
@@ -94,7 +94,7 @@ impl State {
     }
 }
 
-impl Member {
+impl ConnectedMember {
     /// Returns whether a beat has passed since the member was last reported as online.
     fn is_silent(&self, now: Monotonic) -> bool {
         self.said.is_none_or(|said| said.plus(PRESENCE_BEAT) <= now)
@@ -102,7 +102,7 @@ impl Member {
 }
 
 /// Reports members as online.
-fn say(dispatch: &Arc<Dispatch>, all: bool) {
+fn report_online(dispatch: &Arc<Dispatch>, all: bool) {
     let now = dispatch.clock.monotonic();
     let members = lock(&dispatch.presence.state).take_due(now, all);
     if members.is_empty() {
@@ -111,19 +111,19 @@ fn say(dispatch: &Arc<Dispatch>, all: bool) {
     let weak = Arc::downgrade(dispatch);
     let keep = dispatch.table.keeps_online();
     let run = move |cx: &mut Write<'_>| keep.map_or(Ok(()), |keep| keep(cx, &members));
-    dispatch.submit_change_as_instance(OwnWork::INSTANCE, Surface::System, run, move |outcome| {
+    dispatch.submit_change_as_instance(ServiceWork::INSTANCE, Surface::System, run, move |outcome| {
         if let Err(error) = outcome {
             tracing::warn!(%error, cause = ?error.cause(), "presence was not written");
         }
         let Some(dispatch) = weak.upgrade() else { return };
         lock(&dispatch.presence.state).writing = false;
         // Reports members that connected while the statement ran.
-        say(&dispatch, false);
+        report_online(&dispatch, false);
     });
 }
 
 /// Waits for a beat, and then reports all members that are still connected as online.
-fn beat_later(dispatch: &Arc<Dispatch>) {
+fn schedule_beat(dispatch: &Arc<Dispatch>) {
     let weak = Arc::downgrade(dispatch);
     dispatch.timers.after(PRESENCE_BEAT, move || {
         let Some(dispatch) = weak.upgrade() else { return };
@@ -134,8 +134,8 @@ fn beat_later(dispatch: &Arc<Dispatch>) {
         let goes_on = state.beating;
         drop(state);
         if goes_on {
-            beat_later(&dispatch);
-            say(&dispatch, true);
+            schedule_beat(&dispatch);
+            report_online(&dispatch, true);
         }
     });
 }

@@ -5,37 +5,37 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use super::call::{Call, Entered};
+use super::call::{Call, VerifiedCaller};
 use super::pipeline::{self, Prepared, Stage};
-use super::{Done, Reply};
+use super::{Reply, ReplyCallback};
 use crate::error::{Error, Result};
 use crate::log::cache::ReaderCache;
 use crate::op::declare::job::{BoxedOutput, ReadJob, ReadingJob};
 use crate::op::run::context::Read;
-use crate::store::executor::{ReadTask, Reader, Source, Task};
+use crate::store::executor::{ReadTask, Reader, Task, TaskSource};
 
 /// A reader's transaction, for functions that return a `T`.
-pub(in crate::op) struct Reading<'r, T> {
+pub(in crate::op) struct ReadTransaction<'r, T> {
     reader: &'r Reader<ReaderCache>,
     returns: PhantomData<fn() -> T>,
 }
 
-impl<'r, T> Reading<'r, T> {
+impl<'r, T> ReadTransaction<'r, T> {
     pub fn on(reader: &'r Reader<ReaderCache>) -> Self {
         Self { reader, returns: PhantomData }
     }
 }
 
-impl<T> Stage for Reading<'_, T> {
+impl<T> Stage for ReadTransaction<'_, T> {
     type Job = ReadingJob<T>;
     type Output = T;
 
-    fn find(&self, call: &Call) -> Result<Entered> {
+    fn find(&self, call: &Call) -> Result<VerifiedCaller> {
         call.find_reading(self.reader)
     }
 
     fn perform(&self, call: &Call, job: &mut ReadingJob<T>) -> Result<T> {
-        let Entered { caller, now, .. } = call.entered()?;
+        let VerifiedCaller { caller, now, .. } = call.verified_caller()?;
         let cx = Read::new(self.reader, caller, *now, &call.dispatch.shared);
         job(&cx.charging(call.access.charged_to()))
     }
@@ -45,12 +45,12 @@ impl<T> Stage for Reading<'_, T> {
 pub(super) struct ReadCall {
     call: Call,
     job: Prepared<ReadJob>,
-    done: Done,
+    done: ReplyCallback,
     output: Option<BoxedOutput>,
 }
 
 impl ReadCall {
-    pub fn new(call: Call, job: Prepared<ReadJob>, done: Done) -> Self {
+    pub fn new(call: Call, job: Prepared<ReadJob>, done: ReplyCallback) -> Self {
         Self { call, job, done, output: None }
     }
 }
@@ -58,13 +58,13 @@ impl ReadCall {
 impl ReadTask<ReaderCache> for ReadCall {
     fn run(&mut self, reader: &Reader<ReaderCache>) -> Result<()> {
         self.output = None;
-        self.output = Some(pipeline::run(&Reading::on(reader), &mut self.call, &mut self.job)?);
+        self.output = Some(pipeline::run(&ReadTransaction::on(reader), &mut self.call, &mut self.job)?);
         Ok(())
     }
 }
 
 impl Task for ReadCall {
-    fn source(&self) -> Source {
+    fn source(&self) -> TaskSource {
         self.call.source()
     }
 
@@ -86,9 +86,11 @@ impl Task for ReadCall {
 }
 
 /// Answers the repeat of a change by a read.
-pub(super) fn answer_again(mut call: Call, status: u16, kept: String, done: Done) {
+pub(super) fn answer_again(mut call: Call, status: u16, kept: String, done: ReplyCallback) {
     let Some(keyed) = call.keyed.take() else { return done(Err(Error::internal("a repeat has no key"))) };
-    let done: Done = Box::new(move |outcome| done(outcome.map(|reply| reply.repeated(status))));
+    let done: ReplyCallback = Box::new(move |outcome| done(outcome.map(|reply| reply.repeated(status))));
     let dispatch = Arc::clone(&call.dispatch);
-    dispatch.executor.read(Box::new(ReadCall::new(call, Prepared::Ready(keyed.again(kept)), done)), false);
+    dispatch
+        .executor
+        .read(Box::new(ReadCall::new(call, Prepared::Ready(keyed.answer_repeat(kept)), done)), false);
 }

@@ -3,16 +3,16 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use super::Done;
+use super::ReplyCallback;
 use super::call::Call;
 use super::reading::answer_again;
-use super::retry::{Found, Outcome};
+use super::retry::{AnswerOutcome, StoredProgress};
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
 use crate::log::batch::Batch;
 use crate::op::run::context::Write;
 use crate::store::Conn;
-use crate::store::executor::{Source, Task, WriteTask};
+use crate::store::executor::{Task, TaskSource, WriteTask};
 
 /// Stores a refusal, after the changes of the function were rolled back.
 ///
@@ -25,7 +25,7 @@ pub(super) struct Refusal {
     has_begun: bool,
     /// The stored answer of another request with the same key.
     found: Option<Result<String>>,
-    done: Done,
+    done: ReplyCallback,
 }
 
 impl Refusal {
@@ -33,7 +33,7 @@ impl Refusal {
     ///
     /// `status` is the status of its success; the boolean beside the error says whether steps of it were
     /// committed.
-    pub fn tell(call: Call, status: u16, (error, has_begun): (Error, bool), done: Done) {
+    pub fn tell(call: Call, status: u16, (error, has_begun): (Error, bool), done: ReplyCallback) {
         if !call.keyed.as_ref().is_some_and(|keyed| keyed.keeps(error.code())) {
             return call.finish(Err(error), done);
         }
@@ -53,15 +53,17 @@ impl WriteTask<Batch> for Refusal {
 
     fn run(&mut self, conn: &Conn, batch: &RefCell<Batch>) -> Result<()> {
         self.found = None;
-        let (entered, Some(keyed)) = (self.call.entered()?, &self.call.keyed) else { return Ok(()) };
+        let (entered, Some(keyed)) = (self.call.verified_caller()?, &self.call.keyed) else { return Ok(()) };
         let now = batch.borrow().now();
         let shared = &self.call.dispatch.shared;
         let mut cx = Write::new(conn, &entered.caller, now, shared, batch);
         match keyed.found(&cx) {
             // Only the other call may end its steps.
-            Ok(Some(Found::Begun(_))) if !self.has_begun => {}
-            Ok(None | Some(Found::Begun(_))) => keyed.keep(&mut cx, &Outcome::Refused(self.error.code()))?,
-            Ok(Some(Found::Answered(kept))) => self.found = Some(Ok(kept)),
+            Ok(Some(StoredProgress::Begun(_))) if !self.has_begun => {}
+            Ok(None | Some(StoredProgress::Begun(_))) => {
+                keyed.keep(&mut cx, &AnswerOutcome::Refused(self.error.code()))?
+            }
+            Ok(Some(StoredProgress::Answered(kept))) => self.found = Some(Ok(kept)),
             Err(other) if other.code().status() < 500 => self.found = Some(Err(other)),
             Err(failure) => return Err(failure),
         }
@@ -70,7 +72,7 @@ impl WriteTask<Batch> for Refusal {
 }
 
 impl Task for Refusal {
-    fn source(&self) -> Source {
+    fn source(&self) -> TaskSource {
         self.call.source()
     }
 

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::error::{Error, Result};
-use crate::op::declare::fit::read_on;
+use crate::op::declare::byte_limit::read_on;
 use crate::op::declare::job::{BoxedOutput, Output};
-use crate::op::declare::lean;
+use crate::op::declare::lean_answer;
 use crate::op::declare::operation::Operation;
 use crate::op::declare::table::Table;
-use crate::page::{Bounds, with_cursors};
-use crate::spool::Content;
+use crate::page::{AnswerBounds, with_cursors};
+use crate::spool::FileContent;
 
 /// The reply that a shell sends back.
 pub struct Reply {
@@ -22,19 +22,19 @@ pub struct Reply {
     /// Whether this answers a repeat of a request that was answered before.
     pub is_repeated: bool,
     output: BoxedOutput,
-    asked: Option<Asked>,
+    asked: Option<BodyForm>,
 }
 
 /// The requested form of a reply's body.
-pub(super) struct Asked {
+pub(super) struct BodyForm {
     pub operation: Arc<Operation>,
     pub table: Arc<Table>,
     /// The ids that the request names, if the answer is to be lean.
     pub named: Option<Map<String, Value>>,
-    pub bounds: Bounds,
+    pub bounds: AnswerBounds,
 }
 
-impl Asked {
+impl BodyForm {
     /// Returns the body of an output: lean if that was requested, and within its bounds.
     fn answer(&self, output: &dyn Output) -> Result<Vec<u8>> {
         let answer = self.begun(output.encode()?)?;
@@ -48,7 +48,9 @@ impl Asked {
     fn begun(&self, full: Vec<u8>) -> Result<Vec<u8>> {
         let payload_of = |kind: &str| self.table.lean_payload(kind);
         let answer = match self.named.as_ref().zip(self.operation.lean()) {
-            Some((named, lean)) => lean.answer(&full, &lean::Asked { named, payload_of: &payload_of })?,
+            Some((named, lean)) => {
+                lean.answer(&full, &lean_answer::LeanRequest { named, payload_of: &payload_of })?
+            }
             None => full,
         };
         match self.operation.text_read_on() {
@@ -64,7 +66,7 @@ impl Reply {
     }
 
     /// Sets the requested form of its body.
-    pub(super) fn asked_for(self, asked: Asked) -> Self {
+    pub(super) fn asked_for(self, asked: BodyForm) -> Self {
         Self { asked: Some(asked), ..self }
     }
 
@@ -87,7 +89,7 @@ impl Reply {
     }
 
     /// Returns the file in the body, if it is one.
-    pub fn content(&self) -> Option<&Content> {
+    pub fn content(&self) -> Option<&FileContent> {
         self.output_as()
     }
 

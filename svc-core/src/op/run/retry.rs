@@ -13,14 +13,14 @@ use sha2::Sha256;
 use zeroize::Zeroizing;
 
 use super::context::Write;
-use super::settings::Shared;
+use super::settings::SharedState;
 use crate::error::{Code, Error, Result};
 use crate::id::MemberId;
-use crate::op::call::asks::Asks;
+use crate::op::call::answer_options::AnswerOptions;
 use crate::op::call::caller::Caller;
 use crate::op::call::key::IdempotencyKey;
 use crate::op::call::request::Input;
-use crate::op::declare::answer::Repeats;
+use crate::op::declare::answer::RepeatPolicy;
 use crate::op::declare::job::{Output, ReadJob};
 use crate::op::declare::operation::Operation;
 
@@ -35,21 +35,21 @@ const LABEL: &str = "svc idempotency keys 1";
 
 /// A request with a key.
 #[derive(Clone)]
-pub(in crate::op) struct Keyed {
+pub(in crate::op) struct KeyedRequest {
     input: Input,
-    asks: Asks,
+    asks: AnswerOptions,
     status: u16,
-    repeats: Repeats,
+    repeats: RepeatPolicy,
     key: IdempotencyKey,
     /// The digest of the request, and the key for the digest of its idempotency key: under the current
     /// key-encryption key, and then under retired ones.
-    marks: Vec<Mark>,
+    marks: Vec<RequestDigests>,
     /// Whether the function has run, so that a refusal comes from it.
     pub has_run: bool,
 }
 
 #[derive(Clone)]
-struct Mark {
+struct RequestDigests {
     derived: Zeroizing<[u8; 32]>,
     request: Digest,
 }
@@ -57,7 +57,7 @@ struct Mark {
 /// An HMAC-SHA256, cut to half its length, which is enough to distinguish requests.
 type Digest = [u8; 16];
 
-impl Mark {
+impl RequestDigests {
     /// Returns the key of a caller's row, or `None` for a caller that is not a member.
     fn of(&self, key: &IdempotencyKey, caller: &Caller) -> Result<Option<(MemberId, Digest)>> {
         let Some(member) = caller.member else { return Ok(None) };
@@ -69,7 +69,7 @@ impl Mark {
 }
 
 /// The stored state of a request with the same key.
-pub(in crate::op) enum Found {
+pub(in crate::op) enum StoredProgress {
     /// Some of its steps were committed; contains the state that they share, as JSON.
     Begun(String),
     /// It was answered; contains the stored part of its answer.
@@ -77,20 +77,20 @@ pub(in crate::op) enum Found {
 }
 
 /// How a request was answered.
-pub(in crate::op) enum Outcome<'o> {
+pub(in crate::op) enum AnswerOutcome<'o> {
     Done(&'o dyn Output),
     Refused(Code),
 }
 
-impl Keyed {
+impl KeyedRequest {
     /// Returns the request, if it has a key and its operation accepts keys.
-    pub fn of(operation: &Operation, input: &Input, shared: &Shared) -> Result<Option<Self>> {
+    pub fn of(operation: &Operation, input: &Input, shared: &SharedState) -> Result<Option<Self>> {
         let (Some(key), Some(repeats)) = (&input.key, operation.run.repeats) else { return Ok(None) };
         let asks = operation.asks();
         let request = (repeats.request)(input, asks)?;
         let marks = shared.sealer.derived(LABEL)?.into_iter().map(|derived| {
             let parts = [operation.name().as_bytes(), &request];
-            Ok(Mark { request: digest(derived.as_slice(), "request", &parts)?, derived })
+            Ok(RequestDigests { request: digest(derived.as_slice(), "request", &parts)?, derived })
         });
         Ok(Some(Self {
             input: input.clone(),
@@ -107,7 +107,7 @@ impl Keyed {
     ///
     /// Fails with the refusal of the first request if that was refused, and with 422 `idempotency-mismatch`
     /// if the key came with another request.
-    pub fn found(&self, cx: &Write<'_>) -> Result<Option<Found>> {
+    pub fn found(&self, cx: &Write<'_>) -> Result<Option<StoredProgress>> {
         let mut begun = None;
         for mark in &self.marks {
             let Some((_, key)) = mark.of(&self.key, cx.caller())? else { return Ok(None) };
@@ -121,10 +121,10 @@ impl Keyed {
                 (Some(code), _) => Err(refused_again(&code, status)),
                 // It may have been answered under another key-encryption key.
                 (None, Some(state)) if status == BEGUN => {
-                    begun = begun.or(Some(Found::Begun(state)));
+                    begun = begun.or(Some(StoredProgress::Begun(state)));
                     continue;
                 }
-                (None, Some(kept)) => Ok(Some(Found::Answered(kept))),
+                (None, Some(kept)) => Ok(Some(StoredProgress::Answered(kept))),
                 (None, None) => Err(Error::internal("the row of a key has no answer")),
             };
         }
@@ -132,7 +132,7 @@ impl Keyed {
     }
 
     /// Returns the read that answers a repeat from the stored part.
-    pub fn again(self, kept: String) -> ReadJob {
+    pub fn answer_repeat(self, kept: String) -> ReadJob {
         Box::new(move |cx| {
             let again = (self.repeats.again)(cx, &self.input, self.asks, &kept);
             again.map_err(|error| if error.code().status() < 500 { error.repeated() } else { error })
@@ -145,16 +145,16 @@ impl Keyed {
     }
 
     /// Stores the answer of a request for its repeats, if it has a stored part.
-    pub fn keep(&self, cx: &mut Write<'_>, outcome: &Outcome<'_>) -> Result<()> {
+    pub fn keep(&self, cx: &mut Write<'_>, outcome: &AnswerOutcome<'_>) -> Result<()> {
         match outcome {
-            Outcome::Done(output) => match (self.repeats.kept)(*output)? {
+            AnswerOutcome::Done(output) => match (self.repeats.kept)(*output)? {
                 Some(kept) => self.save(cx, self.status.into(), None, Some(&kept)),
                 None => Ok(()),
             },
-            Outcome::Refused(code) if is_kept(*code) => {
+            AnswerOutcome::Refused(code) if is_kept(*code) => {
                 self.save(cx, code.status().into(), Some(code.name()), None)
             }
-            Outcome::Refused(_) => Ok(()),
+            AnswerOutcome::Refused(_) => Ok(()),
         }
     }
 

@@ -7,16 +7,16 @@ use std::time::Duration;
 use crate::config::{Config, Kept};
 use crate::egress::Egress;
 use crate::entropy::Entropy;
-use crate::log::note::{NoteSigner, PublicKey};
 use crate::log::seal::Sealer;
+use crate::log::signed_note::{NoteSigner, PublicKey};
 use crate::op::call::credential::SessionKey;
-use crate::op::declare::part::Gauges;
+use crate::op::declare::health_check::Gauges;
 use crate::op::declare::table::Table;
-use crate::spool::{SpoolLimits, Spools};
+use crate::spool::{SpoolFolder, SpoolLimits};
 use crate::{limits, spool};
 
 /// State that does not change while the service runs.
-pub struct Shared {
+pub struct SharedState {
     /// The source of ids and secrets.
     pub entropy: Entropy,
     /// Seals and opens the text of messages.
@@ -81,7 +81,7 @@ pub struct Settings {
     /// Maximum workspaces that a workspace and its copies import in a day; `None` means no limit.
     pub import_workspaces: Option<NonZeroU32>,
     /// The directories of files that are too large for memory, and their budget of the disk.
-    pub spools: Spools,
+    pub spools: SpoolFolder,
     /// Maximum retention times.
     pub kept: Kept,
     /// The time between rounds of pruning; `None` leaves pruning to other processes.
@@ -113,7 +113,7 @@ impl Default for Settings {
             known_keys: Vec::new(),
             import_max_bytes: limits::IMPORT_MAX_BYTES.unsigned_abs(),
             import_workspaces: u32::try_from(limits::IMPORT_WORKSPACES_MAX).ok().and_then(NonZeroU32::new),
-            spools: Spools::new(spool::default_folder(), SpoolLimits::default()),
+            spools: SpoolFolder::new(spool::default_folder(), SpoolLimits::default()),
             kept: Kept::default(),
             retention_tick: Some(Duration::from_secs(limits::RETENTION_TICK_SECS.unsigned_abs())),
             public_url: None,

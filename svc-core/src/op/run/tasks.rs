@@ -5,51 +5,51 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use super::call::{Call, Entered, Work, log_lsn};
+use super::call::{Call, RequestWork, VerifiedCaller, log_lsn};
 use super::pipeline::{self, Prepared, Stage};
 use super::reading::answer_again;
 use super::refusal::Refusal;
-use super::retry::{Found, Outcome};
-use super::{Done, Reply};
+use super::retry::{AnswerOutcome, StoredProgress};
+use super::{Reply, ReplyCallback};
 use crate::error::{Error, Result};
 use crate::id::{ThreadId, WorkspaceId};
 use crate::log::batch::Batch;
 use crate::log::event::Invalidates;
 use crate::op::declare::hooks;
-use crate::op::declare::job::{Progress, Wants, WriteJob};
+use crate::op::declare::job::{Progress, WriteJob, WriteNeeds};
 use crate::op::run::context::Write;
-use crate::store::executor::{Source, Task, WriteTask};
+use crate::store::executor::{Task, TaskSource, WriteTask};
 use crate::store::{Conn, is_duplicate};
 
 /// A writer's transaction, and the state of its batch.
-struct Changing<'c> {
+struct WriteTransaction<'c> {
     conn: &'c Conn,
     batch: &'c RefCell<Batch>,
 }
 
-impl Changing<'_> {
+impl WriteTransaction<'_> {
     fn context<'a>(&'a self, call: &'a Call) -> Result<Write<'a>> {
-        let Entered { caller, now, .. } = call.entered()?;
+        let VerifiedCaller { caller, now, .. } = call.verified_caller()?;
         let cx = Write::new(self.conn, caller, *now, &call.dispatch.shared, self.batch);
         Ok(cx.after(call.begun.as_deref()))
     }
 }
 
-impl Stage for Changing<'_> {
+impl Stage for WriteTransaction<'_> {
     type Job = WriteJob;
     type Output = Progress;
 
-    fn find(&self, call: &Call) -> Result<Entered> {
+    fn find(&self, call: &Call) -> Result<VerifiedCaller> {
         call.find_changing(self.conn, self.batch)
     }
 
     fn check_not_frozen(&self, call: &Call) -> Result<()> {
-        let is_open = matches!(&call.work, Work::Operation(row, _) if row.access().open_to_frozen);
-        if is_open { Ok(()) } else { call.entered()?.caller.check_not_frozen() }
+        let is_open = matches!(&call.work, RequestWork::Operation(row, _) if row.access().open_to_frozen);
+        if is_open { Ok(()) } else { call.verified_caller()?.caller.check_not_frozen() }
     }
 
     fn guard(&self, call: &Call) -> Result<()> {
-        let Work::Operation(operation, shown) = &call.work else { return Ok(()) };
+        let RequestWork::Operation(operation, shown) = &call.work else { return Ok(()) };
         let cx = self.context(call)?;
         call.dispatch.table.guards().iter().try_for_each(|guard| guard(&cx, operation, shown))
     }
@@ -71,11 +71,11 @@ impl Stage for Changing<'_> {
                 call.begun = None;
                 Ok(None)
             }
-            Some(Found::Begun(state)) => {
+            Some(StoredProgress::Begun(state)) => {
                 call.begun = Some(state);
                 Ok(None)
             }
-            Some(Found::Answered(kept)) => Ok(Some(Progress::Repeated(kept))),
+            Some(StoredProgress::Answered(kept)) => Ok(Some(Progress::Repeated(kept))),
         }
     }
 
@@ -87,7 +87,7 @@ impl Stage for Changing<'_> {
     fn audit(&self, call: &Call, progress: &Progress) -> Result<()> {
         let mut cx = self.context(call)?;
         let (outcome, refused) = match progress {
-            Progress::Done(output) => (Outcome::Done(output.as_ref()), None),
+            Progress::Done(output) => (AnswerOutcome::Done(output.as_ref()), None),
             Progress::Again(state) => {
                 if let (Some(keyed), Some(state)) = (&call.keyed, state) {
                     keyed.begin(&mut cx, state)?;
@@ -95,7 +95,7 @@ impl Stage for Changing<'_> {
                 // It has changed rows without an event about them.
                 return cx.invalidate(Invalidates::Rules);
             }
-            Progress::Refused(error) => (Outcome::Refused(error.code()), Some(error.code().name())),
+            Progress::Refused(error) => (AnswerOutcome::Refused(error.code()), Some(error.code().name())),
             Progress::Repeated(_) => return Ok(()),
         };
         call.audit(&mut cx, self.batch, refused)?;
@@ -111,13 +111,13 @@ pub(super) struct WriteCall {
     call: Call,
     status: u16,
     job: Prepared<WriteJob>,
-    wants: Wants,
+    wants: WriteNeeds,
     /// The thread that it concerns.
     thread: Option<ThreadId>,
     progress: Progress,
     /// Whether one of its steps was committed.
     has_begun: bool,
-    done: Done,
+    done: ReplyCallback,
 }
 
 impl WriteCall {
@@ -126,9 +126,9 @@ impl WriteCall {
         call: Call,
         status: u16,
         job: WriteJob,
-        wants: Wants,
+        wants: WriteNeeds,
         thread: Option<ThreadId>,
-        done: Done,
+        done: ReplyCallback,
     ) -> Self {
         let job = Prepared::Ready(job);
         let progress = Progress::Again(None);
@@ -152,7 +152,7 @@ impl WriteTask<Batch> for WriteCall {
 
     fn run(&mut self, conn: &Conn, batch: &RefCell<Batch>) -> Result<()> {
         self.progress = Progress::Again(None);
-        self.progress = pipeline::run(&Changing { conn, batch }, &mut self.call, &mut self.job)?;
+        self.progress = pipeline::run(&WriteTransaction { conn, batch }, &mut self.call, &mut self.job)?;
         if let Some(entered) = &mut self.call.entered {
             entered.lsn = log_lsn(conn, batch, &entered.caller)?;
         }
@@ -161,7 +161,7 @@ impl WriteTask<Batch> for WriteCall {
 }
 
 impl Task for WriteCall {
-    fn source(&self) -> Source {
+    fn source(&self) -> TaskSource {
         self.call.source()
     }
 

@@ -11,13 +11,13 @@ use crate::error::{Code, Error, Problem};
 use crate::limits::ANSWER_MCP_BYTES;
 use crate::op::call::faults::ERRORS;
 use crate::op::call::key::IdempotencyKey;
+use crate::op::declare::byte_limit::AnswerShape;
 use crate::op::declare::effect::Effect;
-use crate::op::declare::fit::Shape;
-use crate::op::declare::lean::Lean;
+use crate::op::declare::lean_answer::LeanForm;
 use crate::op::declare::operation::Operation;
 use crate::op::declare::table::Table;
-use crate::op::show::terse;
-use crate::page::{Bounds, json_bytes};
+use crate::op::show::tool_text;
+use crate::page::{AnswerBounds, json_bytes};
 
 /// Returns the tools that a token with `held` can call, sorted by name.
 pub fn tools(table: &Table, held: Capabilities) -> impl Iterator<Item = &Arc<Operation>> {
@@ -28,12 +28,12 @@ pub fn tools(table: &Table, held: Capabilities) -> impl Iterator<Item = &Arc<Ope
 
 /// Returns a tool as `tools/list` shows it.
 pub fn tool(operation: &Operation) -> Value {
-    let (description, input) = terse::input(operation.docs(), operation.annotated_input_schema());
+    let (description, input) = tool_text::input(operation.docs(), operation.annotated_input_schema());
     let mut output = operation.output_schema();
     if operation.is_detailed() {
-        Lean::relax(&mut output);
+        LeanForm::relax(&mut output);
     }
-    terse::output(&mut output);
+    tool_text::output(&mut output);
     let run = &operation.run;
     let mut tool = json!({
         "name": operation.name(),
@@ -48,7 +48,7 @@ pub fn tool(operation: &Operation) -> Value {
             "openWorldHint": run.reaches_out,
         },
     });
-    if let (true, Some(members)) = (operation.heeds_keys(), tool.as_object_mut()) {
+    if let (true, Some(members)) = (operation.accepts_idempotency_keys(), tool.as_object_mut()) {
         let key = json!({"type": "string", "pattern": IdempotencyKey::PATTERN});
         members.insert("_meta".to_owned(), json!({IDEMPOTENCY_KEY: key}));
     }
@@ -101,17 +101,17 @@ pub fn problem(error: &Error) -> Problem {
     let words = json_bytes(&problem).unwrap_or_default().saturating_mul(2);
     let asked = error.max_bytes.and_then(|most| usize::try_from(most.get()).ok());
     let max_bytes = asked.unwrap_or(ANSWER_MCP_BYTES).saturating_sub(words);
-    problem.extra = short(&named, Bounds { max_bytes, offset: 0 }).unwrap_or(named);
+    problem.extra = short(&named, AnswerBounds { max_bytes, offset: 0 }).unwrap_or(named);
     problem
 }
 
 /// Returns members that are too long in a cut form, or `None` if they fit.
-fn short(named: &Map<String, Value>, bounds: Bounds) -> Option<Map<String, Value>> {
+fn short(named: &Map<String, Value>, bounds: AnswerBounds) -> Option<Map<String, Value>> {
     let full = serde_json::to_vec(named).ok()?;
     if full.len() <= bounds.max_bytes {
         return None;
     }
-    serde_json::from_slice(&Shape::unknown().fit(&full, bounds).ok()?).ok()
+    serde_json::from_slice(&AnswerShape::unknown().fit(&full, bounds).ok()?).ok()
 }
 
 /// Returns the text of an error for a model: what was rejected, why, and what to do.

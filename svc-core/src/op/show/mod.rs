@@ -2,7 +2,7 @@
 
 pub mod contract;
 pub mod routes;
-mod terse;
+mod tool_text;
 pub mod mcp;
 pub mod manual;
 pub mod openapi;

@@ -12,14 +12,14 @@ use crate::capability::{Needs, Right};
 use crate::error::{Code, Error, Problem, ProblemType};
 use crate::op::call::credential::SESSION_COOKIE;
 use crate::op::call::key::IdempotencyKey;
+use crate::op::declare::cut_notes;
 use crate::op::declare::effect::Effect;
-use crate::op::declare::frame::{Frame, HTML, JSON, Takes};
+use crate::op::declare::frame::{AcceptedCredentials, Frame, HTML, JSON};
 use crate::op::declare::http::{Method, Success};
 use crate::op::declare::job::TimedOut;
 use crate::op::declare::operation::Operation;
 use crate::op::declare::sample::Fixture;
 use crate::op::declare::table::{Table, path_variables};
-use crate::op::declare::told;
 use crate::schema::{self, Components};
 use crate::spool::FILE_FIELD;
 
@@ -81,10 +81,10 @@ pub fn document(table: &Table) -> Value {
 fn describe_cut(named: &mut Map<String, Value>, mut cut: Vec<Value>) {
     let mut reached = BTreeSet::new();
     while let Some(schema) = cut.pop() {
-        for name in told::parts_named(&schema) {
+        for name in cut_notes::parts_named(&schema) {
             if let Some(schema) = named.get_mut(&name).filter(|_| reached.insert(name.clone())) {
                 cut.push(schema.clone());
-                told::describe(schema);
+                cut_notes::describe(schema);
             }
         }
     }
@@ -106,7 +106,7 @@ fn output(operation: &Operation, components: &mut Components) -> Value {
 /// Returns references to the headers of an operation's success; each may be absent from a response.
 fn success_headers(operation: &Operation) -> Map<String, Value> {
     let mut names = vec!["Svc-Room-LSN", "RateLimit-Policy", "RateLimit"];
-    if operation.heeds_keys() {
+    if operation.accepts_idempotency_keys() {
         names.push(REPLAYED);
     }
     headers(&names)
@@ -180,7 +180,7 @@ fn describe(
     let schema = operation.input_schema();
     let description = schema.get("description").cloned().unwrap_or_default();
     let (mut parameters, body) = split_input(operation, path, &schema, documented, bodies);
-    if operation.heeds_keys() {
+    if operation.accepts_idempotency_keys() {
         parameters.push(json!({"$ref": format!("#/components/parameters/{IDEMPOTENCY_KEY}")}));
     }
     let status = operation.http().success.status().to_string();
@@ -256,13 +256,13 @@ const TICKET: &str = "shareTicket";
 /// Returns the schemes that authenticate a request; any one of them is enough.
 fn security(operation: &Operation) -> &'static [&'static str] {
     let needs = operation.access().needs;
-    let takes = operation.http().frame.map_or(Takes::All, Frame::takes);
+    let takes = operation.http().frame.map_or(AcceptedCredentials::All, Frame::takes);
     match (needs, takes) {
-        (Needs::Nothing, _) | (_, Takes::Nothing) => &[],
+        (Needs::Nothing, _) | (_, AcceptedCredentials::Nothing) => &[],
         (needs, _) if needs.names(Right::Ticket) => &[TICKET],
         (needs, _) if needs.names(Right::Session) => &[SESSION],
-        (_, Takes::Authorization) => &[BEARER],
-        (_, Takes::All) => &[BEARER, SESSION],
+        (_, AcceptedCredentials::Authorization) => &[BEARER],
+        (_, AcceptedCredentials::All) => &[BEARER, SESSION],
     }
 }
 

@@ -20,7 +20,7 @@ const MAIL_ITEMS_MAX: usize = 50;
 
 /// Kind of a letter, with its items.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum About {
+pub(super) enum LetterKind {
     /// The code for an address that is not confirmed.
     Code,
     /// The notice to the former address that another one was set.
@@ -33,7 +33,7 @@ pub(super) enum About {
 
 /// An email.
 pub struct Letter {
-    pub(super) about: About,
+    pub(super) about: LetterKind,
     to: MailAddress,
     subject: String,
     text: String,
@@ -81,7 +81,7 @@ impl Letter {
 }
 
 /// The recipient of letters, and the names that letters contain.
-pub(super) struct Receiver<'a> {
+pub(super) struct LetterRecipient<'a> {
     pub member: MemberId,
     pub handle: &'a str,
     pub workspace: &'a str,
@@ -91,23 +91,23 @@ pub(super) struct Receiver<'a> {
     pub unsubscribe: Option<String>,
 }
 
-impl Receiver<'_> {
+impl LetterRecipient<'_> {
     /// Composes the letter with a confirmation code.
     pub fn code(&self, to: MailAddress, code: &ConfirmationCode) -> Letter {
         let origin = self.origin;
-        let mut body = Body::default();
+        let mut body = LetterBody::default();
         body.line(&format!("{} is the code for this address.", code.digits()));
         body.line(&format!(
             "It confirms that {origin} may send notifications here, and is taken for 24 hours. If you have \
              not asked for it, do nothing: without the code nothing more is sent."
         ));
         let id = hash("code", self.member, &[code.digits().as_bytes()]);
-        self.letter(About::Code, to, "The code for your address".to_owned(), body, id, None)
+        self.letter(LetterKind::Code, to, "The code for your address".to_owned(), body, id, None)
     }
 
     /// Composes the letter to a former address that another one may replace.
     pub fn former(&self, to: MailAddress, now: Time) -> Letter {
-        let mut body = Body::default();
+        let mut body = LetterBody::default();
         body.line(&format!(
             "Somebody who acts as @{} in {} has set another address for its notifications.",
             self.handle, self.workspace
@@ -118,12 +118,12 @@ impl Receiver<'_> {
         );
         let id = hash("former", self.member, &[&now.micros().to_be_bytes()]);
         let subject = format!("[{}] Another address was set for your notifications", self.workspace);
-        self.letter(About::Former, to, subject, body, id, None)
+        self.letter(LetterKind::Former, to, subject, body, id, None)
     }
 
     /// Composes the letter about items of one place: a thread, or a channel itself.
     pub fn items(&self, to: MailAddress, place: Uuid, items: &[&OutgoingItem]) -> Letter {
-        let mut body = Body::default();
+        let mut body = LetterBody::default();
         let title = items.iter().find_map(|item| item.thread.as_deref());
         if let Some(item) = items.first() {
             self.heading(&mut body, item);
@@ -137,12 +137,12 @@ impl Receiver<'_> {
         let references = hash("thread", self.member, &[place.as_bytes()]);
         let id = hash("items", self.member, &[place.as_bytes(), &ends(&lsns)]);
         let subject = format!("[{}] {subject}", self.workspace);
-        self.letter(About::Items(lsns), to, subject, body, id, Some(references))
+        self.letter(LetterKind::Items(lsns), to, subject, body, id, Some(references))
     }
 
     /// Composes the letter about items of many places.
     pub fn digest(&self, to: MailAddress, places: &[(Uuid, Vec<&OutgoingItem>)]) -> Letter {
-        let mut body = Body::default();
+        let mut body = LetterBody::default();
         let mut left = MAIL_ITEMS_MAX;
         for (_, items) in places {
             let Some(item) = items.first().filter(|_| left > 0) else { break };
@@ -157,10 +157,10 @@ impl Receiver<'_> {
         self.footer(&mut body);
         let id = hash("digest", self.member, &[&ends(&lsns)]);
         let subject = format!("[{}] {}", self.workspace, unread(lsns.len()));
-        self.letter(About::Digest(lsns), to, subject, body, id, None)
+        self.letter(LetterKind::Digest(lsns), to, subject, body, id, None)
     }
 
-    fn footer(&self, body: &mut Body) {
+    fn footer(&self, body: &mut LetterBody) {
         let Self { handle, workspace, origin, .. } = self;
         body.line(&format!("You are @{handle} in {workspace} at {origin}."));
         body.link("Choose what you are mailed", &format!("{origin}/ui/settings"));
@@ -170,7 +170,7 @@ impl Receiver<'_> {
     }
 
     /// Adds the place of an item, with a link to its screen on the board.
-    fn heading(&self, body: &mut Body, item: &OutgoingItem) {
+    fn heading(&self, body: &mut LetterBody, item: &OutgoingItem) {
         let message = item.message_id.map(|message| format!("#m-{message}")).unwrap_or_default();
         let screen = match item.thread_id {
             Some(thread) => format!("t/{thread}{message}"),
@@ -181,17 +181,17 @@ impl Receiver<'_> {
 
     fn letter(
         &self,
-        about: About,
+        about: LetterKind,
         to: MailAddress,
         subject: String,
-        body: Body,
+        body: LetterBody,
         id: String,
         references: Option<String>,
     ) -> Letter {
         let subject = subject.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-        let Body { text, html } = body;
+        let LetterBody { text, html } = body;
         let html = format!("<!doctype html><html><body>{html}</body></html>\n");
-        let is_notice = matches!(about, About::Code | About::Former);
+        let is_notice = matches!(about, LetterKind::Code | LetterKind::Former);
         let unsubscribe = self.unsubscribe.clone().filter(|_| !is_notice);
         Letter { about, to, subject, text, html, id, references, unsubscribe }
     }
@@ -216,7 +216,7 @@ fn place_of(item: &OutgoingItem) -> String {
 }
 
 /// Returns a sentence about an item: who did what.
-fn said_of(item: &OutgoingItem) -> String {
+fn item_text(item: &OutgoingItem) -> String {
     let actor = item.actor.as_ref().map_or_else(|| "The service".to_owned(), |handle| format!("@{handle}"));
     let happened = match item.reasons.each().next() {
         Some(InboxReason::Mention) => "has mentioned you",
@@ -240,12 +240,12 @@ fn said_of(item: &OutgoingItem) -> String {
 
 /// Body of a letter, in both forms.
 #[derive(Default)]
-struct Body {
+struct LetterBody {
     text: String,
     html: String,
 }
 
-impl Body {
+impl LetterBody {
     fn line(&mut self, line: &str) {
         let _ = write!(self.text, "{line}\n\n");
         let _ = writeln!(self.html, "<p>{}</p>", escaped(line));
@@ -263,7 +263,7 @@ impl Body {
 
     fn items(&mut self, items: &[&OutgoingItem]) {
         for item in items.iter().take(MAIL_ITEMS_MAX) {
-            let said = said_of(item);
+            let said = item_text(item);
             let Some(preview) = &item.preview else {
                 self.line(&format!("{said}."));
                 continue;

@@ -14,22 +14,22 @@ use uuid::Uuid;
 
 use crate::Result;
 use crate::conversation::notifications::outgoing::{
-    Out, OutgoingItem, are_current, drop_due, oldest_due, postpone, set_due, take_due,
+    OutgoingChannel, OutgoingItem, are_current, drop_due, oldest_due, postpone, set_due, take_due,
 };
 use crate::id::MemberId;
-use crate::limits::PARCEL_LEASE;
+use crate::limits::DELIVERY_BATCH_LEASE;
 use crate::mailbox::MailAddress;
-use crate::op::{Arrival, MailSettings, Parcel, Read, Way, Write};
+use crate::op::{DeliveryBatch, DeliveryChannel, DeliveryResult, MailSettings, Read, Write};
 use crate::outreach::delivery_address::{
-    CODE_TTL, ConfirmationCode, DeliveryMode, Stored, keep, put_off_notices, stored,
+    CODE_TTL, ConfirmationCode, DeliveryMode, StoredDelivery, keep, postpone_notices, stored,
 };
 use crate::outreach::preferences::{self, Preferences};
-use crate::outreach::turns::workspaces_in_turn;
 use crate::outreach::unsubscribe;
+use crate::outreach::workspace_turns::workspaces_in_turn;
 use crate::store::columns;
 use crate::time::Time;
 pub use letter::Letter;
-use letter::{About, Receiver};
+use letter::{LetterKind, LetterRecipient};
 
 /// Maximum emails to a member within an hour; the rest is sent together.
 const MAILS_AN_HOUR_MAX: i64 = 20;
@@ -41,8 +41,15 @@ pub const MAIL_REFUSALS_MAX: i64 = 3;
 const MAIL_RETRY_MAX: Duration = Duration::from_secs(6 * 3600);
 
 /// Mail.
-pub static MAIL: Way<Letter> =
-    Way { name: "mail", workspaces: WORKSPACES, members: MEMBERS, take, put_off, is_current, settle };
+pub static MAIL: DeliveryChannel<Letter> = DeliveryChannel {
+    name: "mail",
+    workspaces: WORKSPACES,
+    members: MEMBERS,
+    take,
+    postpone: postpone_mail,
+    is_current,
+    settle,
+};
 
 /// Selects the next workspace in which an email or a letter about an address is due.
 macro_rules! next_workspace {
@@ -93,14 +100,14 @@ const MEMBERS: &str = "
     group by f.member_id order by min(f.due), f.member_id limit $3";
 
 /// The member's name and workspace, as letters show them.
-struct Named {
+struct RecipientName {
     handle: String,
     active: bool,
     workspace: String,
 }
 
 columns! {
-    named_columns: Named as m { handle, active = "m.deactivated_at is null", workspace = "w.name" }
+    named_columns: RecipientName as m { handle, active = "m.deactivated_at is null", workspace = "w.name" }
 }
 
 const NAMED: &str = concat!(
@@ -110,21 +117,21 @@ const NAMED: &str = concat!(
 );
 
 /// Takes the letters that are due to a member.
-fn take(cx: &mut Write<'_>, member: MemberId) -> Result<Option<Parcel<Letter>>> {
-    let named: Option<Named> = cx.one(NAMED, &[&member])?;
+fn take(cx: &mut Write<'_>, member: MemberId) -> Result<Option<DeliveryBatch<Letter>>> {
+    let named: Option<RecipientName> = cx.one(NAMED, &[&member])?;
     let (Some(mail), Some(named), Some(stored)) = (cx.settings().mail.clone(), named, stored(cx, member)?)
     else {
         return nothing(cx, member);
     };
     if !named.active {
-        keep(cx, member, &Stored { code_due: None, former_due: None, ..stored })?;
+        keep(cx, member, &StoredDelivery { code_due: None, former_due: None, ..stored })?;
         return nothing(cx, member);
     }
     let origin = &*mail.public_url;
     let of_address = |address: &MailAddress| unsubscribe::link(cx.sealer(), origin, member, address);
     let unsubscribe = stored.address.as_ref().map(of_address).transpose()?;
     let receiver =
-        Receiver { member, handle: &named.handle, workspace: &named.workspace, origin, unsubscribe };
+        LetterRecipient { member, handle: &named.handle, workspace: &named.workspace, origin, unsubscribe };
     let is_due = |due: Option<Time>| due.is_some_and(|due| due <= cx.now());
     let letters = if is_due(stored.code_due) || is_due(stored.former_due) {
         take_notices(cx, &receiver, stored)?
@@ -134,23 +141,27 @@ fn take(cx: &mut Write<'_>, member: MemberId) -> Result<Option<Parcel<Letter>>> 
     if letters.is_empty() {
         return Ok(None);
     }
-    Ok(Some(Parcel::new(&MAIL, cx.caller().workspace_id, member, letters)))
+    Ok(Some(DeliveryBatch::new(&MAIL, cx.caller().workspace_id, member, letters)))
 }
 
-fn nothing(cx: &mut Write<'_>, member: MemberId) -> Result<Option<Parcel<Letter>>> {
-    drop_due(cx, member, Out::Mail)?;
+fn nothing(cx: &mut Write<'_>, member: MemberId) -> Result<Option<DeliveryBatch<Letter>>> {
+    drop_due(cx, member, OutgoingChannel::Mail)?;
     Ok(None)
 }
 
-fn put_off(cx: &mut Write<'_>, member: MemberId, until: Time) -> Result<()> {
-    postpone(cx, member, Out::Mail, until)?;
-    put_off_notices(cx, member, until)
+fn postpone_mail(cx: &mut Write<'_>, member: MemberId, until: Time) -> Result<()> {
+    postpone(cx, member, OutgoingChannel::Mail, until)?;
+    postpone_notices(cx, member, until)
 }
 
 /// Takes the letters about the address itself.
-fn take_notices(cx: &mut Write<'_>, receiver: &Receiver<'_>, mut stored: Stored) -> Result<Vec<Letter>> {
+fn take_notices(
+    cx: &mut Write<'_>,
+    receiver: &LetterRecipient<'_>,
+    mut stored: StoredDelivery,
+) -> Result<Vec<Letter>> {
     let now = cx.now();
-    let lease = Some(now.plus(PARCEL_LEASE));
+    let lease = Some(now.plus(DELIVERY_BATCH_LEASE));
     let mut letters = Vec::new();
     if let Some(pending) = stored.pending.clone().filter(|_| stored.code_due.is_some_and(|due| due <= now)) {
         let code = ConfirmationCode::draw(cx)?;
@@ -172,22 +183,22 @@ fn take_notices(cx: &mut Write<'_>, receiver: &Receiver<'_>, mut stored: Stored)
 /// Takes the letters about items that a member has not read.
 fn take_items(
     cx: &mut Write<'_>,
-    receiver: &Receiver<'_>,
-    mut stored: Stored,
+    receiver: &LetterRecipient<'_>,
+    mut stored: StoredDelivery,
     mail: &MailSettings,
 ) -> Result<Vec<Letter>> {
     let member = receiver.member;
     let now = cx.now();
     let Some(address) = stored.reached().cloned() else {
-        drop_due(cx, member, Out::Mail)?;
+        drop_due(cx, member, OutgoingChannel::Mail)?;
         return Ok(Vec::new());
     };
     let preferences = preferences::kept(cx, member)?;
     if let Some(later) = later(cx, member, &stored, &preferences, mail)? {
-        postpone(cx, member, Out::Mail, later)?;
+        postpone(cx, member, OutgoingChannel::Mail, later)?;
         return Ok(Vec::new());
     }
-    let items = take_due(cx, member, Out::Mail, &preferences.on(Out::Mail))?;
+    let items = take_due(cx, member, OutgoingChannel::Mail, &preferences.on(OutgoingChannel::Mail))?;
     let mut places = by_place(&items);
     if places.is_empty() {
         return Ok(Vec::new());
@@ -202,7 +213,7 @@ fn take_items(
     if !too_many.is_empty() {
         let digest_at = preferences.next_digest(now);
         let lsns: Vec<i64> = too_many.iter().flat_map(|(_, items)| items).map(|item| item.lsn).collect();
-        set_due(cx, member, Out::Mail, &lsns, Some(digest_at))?;
+        set_due(cx, member, OutgoingChannel::Mail, &lsns, Some(digest_at))?;
         stored.digest_at = Some(digest_at);
     }
     // Count before sending: another delivery batch may be taken in the meantime.
@@ -215,13 +226,13 @@ fn take_items(
 fn later(
     cx: &Write<'_>,
     member: MemberId,
-    stored: &Stored,
+    stored: &StoredDelivery,
     preferences: &Preferences,
     mail: &MailSettings,
 ) -> Result<Option<Time>> {
     let now = cx.now();
     let retried = stored.retry_at.filter(|at| *at > now);
-    let digest = match (stored.mode, oldest_due(cx, member, Out::Mail)?) {
+    let digest = match (stored.mode, oldest_due(cx, member, OutgoingChannel::Mail)?) {
         // An item from just before a digest gets the same delay, so that the member can read it first.
         (DeliveryMode::Digest, Some(oldest)) => {
             Some(preferences.digest_from(oldest.plus(mail.delay))).filter(|at| *at > now)
@@ -244,7 +255,7 @@ fn by_place(items: &[OutgoingItem]) -> Vec<(Uuid, Vec<&OutgoingItem>)> {
     places
 }
 
-impl Stored {
+impl StoredDelivery {
     /// Returns how many emails were sent in the current hour.
     fn sent_within_hour(&self, now: Time) -> i64 {
         let is_over = self.sent_since.is_none_or(|since| since.plus(HOUR) <= now);
@@ -259,7 +270,7 @@ impl Stored {
     }
 
     /// Takes back the count of an email that was not accepted.
-    fn uncount(&mut self) {
+    fn remove_from_count(&mut self) {
         self.sent = self.sent.saturating_sub(1).max(0);
     }
 
@@ -295,26 +306,26 @@ fn pause(failures: i64, after: Option<Duration>) -> Duration {
 const HOUR: Duration = Duration::from_secs(3600);
 
 /// Returns whether all items of a letter are still due.
-fn is_current(cx: &Read<'_>, parcel: &Parcel<Letter>, place: usize) -> Result<bool> {
-    match parcel.pieces().get(place).map(|letter| &letter.about) {
-        Some(About::Items(lsns) | About::Digest(lsns)) => {
-            are_current(cx, parcel.member_id(), Out::Mail, lsns)
+fn is_current(cx: &Read<'_>, batch: &DeliveryBatch<Letter>, place: usize) -> Result<bool> {
+    match batch.notifications().get(place).map(|letter| &letter.about) {
+        Some(LetterKind::Items(lsns) | LetterKind::Digest(lsns)) => {
+            are_current(cx, batch.member_id(), OutgoingChannel::Mail, lsns)
         }
         about => Ok(about.is_some()),
     }
 }
 
 /// Records the delivery results of letters.
-fn settle(cx: &mut Write<'_>, parcel: &Parcel<Letter>, arrivals: &[Arrival]) -> Result<()> {
-    let member = parcel.member_id();
+fn settle(cx: &mut Write<'_>, batch: &DeliveryBatch<Letter>, results: &[DeliveryResult]) -> Result<()> {
+    let member = batch.member_id();
     // Without a row, the member was erased in the meantime.
     let Some(mut stored) = stored(cx, member)? else { return Ok(()) };
-    for (letter, arrival) in parcel.pieces().iter().zip(arrivals) {
+    for (letter, result) in batch.notifications().iter().zip(results) {
         match &letter.about {
-            About::Code | About::Former => settle_notice(&mut stored, letter, arrival, cx.now()),
-            About::Items(lsns) | About::Digest(lsns) => {
-                settle_items(cx, member, &mut stored, letter.to(), (lsns, arrival))?;
-                if matches!((&letter.about, arrival), (About::Digest(_), Arrival::Accepted)) {
+            LetterKind::Code | LetterKind::Former => settle_notice(&mut stored, letter, result, cx.now()),
+            LetterKind::Items(lsns) | LetterKind::Digest(lsns) => {
+                settle_items(cx, member, &mut stored, letter.to(), (lsns, result))?;
+                if matches!((&letter.about, result), (LetterKind::Digest(_), DeliveryResult::Accepted)) {
                     stored.digest_at = stored.digest_at.filter(|at| *at > cx.now());
                 }
             }
@@ -323,8 +334,8 @@ fn settle(cx: &mut Write<'_>, parcel: &Parcel<Letter>, arrivals: &[Arrival]) -> 
     keep(cx, member, &stored)
 }
 
-fn settle_notice(stored: &mut Stored, letter: &Letter, arrival: &Arrival, now: Time) {
-    let is_code = letter.about == About::Code;
+fn settle_notice(stored: &mut StoredDelivery, letter: &Letter, result: &DeliveryResult, now: Time) {
+    let is_code = letter.about == LetterKind::Code;
     let (awaited, due) = match is_code {
         true => (&mut stored.pending, &mut stored.code_due),
         false => (&mut stored.former, &mut stored.former_due),
@@ -333,25 +344,25 @@ fn settle_notice(stored: &mut Stored, letter: &Letter, arrival: &Arrival, now: T
     if awaited.as_ref() != Some(letter.to()) {
         return;
     }
-    match arrival {
-        Arrival::Accepted | Arrival::Dropped { .. } | Arrival::Refused { .. } => {
+    match result {
+        DeliveryResult::Accepted | DeliveryResult::Dropped { .. } | DeliveryResult::Refused { .. } => {
             *due = None;
             *awaited = awaited.take().filter(|_| is_code);
         }
-        Arrival::Later { after, .. } => {
+        DeliveryResult::Later { after, .. } => {
             *due = Some(now.plus(pause(stored.notice_failures, *after)));
             stored.notice_failures = stored.notice_failures.saturating_add(1);
         }
-        Arrival::NotTried => {}
+        DeliveryResult::NotTried => {}
     }
     // A failure of the former address does not concern the member, who gives it up.
     if is_code {
-        stored.last_error = match arrival {
-            Arrival::Dropped { detail } | Arrival::Refused { detail } | Arrival::Later { detail, .. } => {
-                Some(detail.clone())
-            }
-            Arrival::Accepted => None,
-            Arrival::NotTried => stored.last_error.take(),
+        stored.last_error = match result {
+            DeliveryResult::Dropped { detail }
+            | DeliveryResult::Refused { detail }
+            | DeliveryResult::Later { detail, .. } => Some(detail.clone()),
+            DeliveryResult::Accepted => None,
+            DeliveryResult::NotTried => stored.last_error.take(),
         };
     }
 }
@@ -359,35 +370,43 @@ fn settle_notice(stored: &mut Stored, letter: &Letter, arrival: &Arrival, now: T
 fn settle_items(
     cx: &mut Write<'_>,
     member: MemberId,
-    stored: &mut Stored,
+    stored: &mut StoredDelivery,
     to: &MailAddress,
-    (lsns, arrival): (&[i64], &Arrival),
+    (lsns, result): (&[i64], &DeliveryResult),
 ) -> Result<()> {
     let now = cx.now();
-    if *arrival != Arrival::Accepted {
-        stored.uncount();
+    if *result != DeliveryResult::Accepted {
+        stored.remove_from_count();
     }
-    let due = match arrival {
+    let due = match result {
         // It was already on its way when the last rejection was counted, so the suspension stays.
-        Arrival::Accepted if stored.suspended => None,
-        Arrival::Accepted => {
+        DeliveryResult::Accepted if stored.suspended => None,
+        DeliveryResult::Accepted => {
             stored.succeed();
             None
         }
-        Arrival::Later { detail, after } => Some(stored.fail(now, detail, *after)),
+        DeliveryResult::Later { detail, after } => Some(stored.fail(now, detail, *after)),
         // The address was replaced in the meantime.
-        Arrival::Dropped { .. } | Arrival::Refused { .. } if stored.address.as_ref() != Some(to) => Some(now),
-        Arrival::Dropped { detail } => {
+        DeliveryResult::Dropped { .. } | DeliveryResult::Refused { .. }
+            if stored.address.as_ref() != Some(to) =>
+        {
+            Some(now)
+        }
+        DeliveryResult::Dropped { detail } => {
             stored.refuse(detail);
             None
         }
-        Arrival::Refused { detail } => {
+        DeliveryResult::Refused { detail } => {
             (stored.suspended, stored.last_error) = (true, Some(detail.clone()));
             None
         }
-        Arrival::NotTried => Some(stored.retry_at.unwrap_or(now)),
+        DeliveryResult::NotTried => Some(stored.retry_at.unwrap_or(now)),
     };
-    if stored.suspended { drop_due(cx, member, Out::Mail) } else { set_due(cx, member, Out::Mail, lsns, due) }
+    if stored.suspended {
+        drop_due(cx, member, OutgoingChannel::Mail)
+    } else {
+        set_due(cx, member, OutgoingChannel::Mail, lsns, due)
+    }
 }
 
 #[cfg(test)]
@@ -407,7 +426,7 @@ mod tests {
 
     #[test]
     fn an_address_is_suspended_by_refusals_in_a_row() {
-        let mut stored = Stored::unset(DeliveryMode::Immediate);
+        let mut stored = StoredDelivery::unset(DeliveryMode::Immediate);
         let now = Time::from_micros(0);
         for _ in 0..3 {
             stored.refuse("554 5.7.1 no");
@@ -425,7 +444,7 @@ mod tests {
     #[test]
     fn mails_are_counted_by_the_hour() {
         let at = |minutes: u64| Time::from_micros(0).plus(Duration::from_secs(minutes * 60));
-        let mut stored = Stored::unset(DeliveryMode::Immediate);
+        let mut stored = StoredDelivery::unset(DeliveryMode::Immediate);
         (0..3).for_each(|minute| stored.count(at(minute)));
         assert_eq!(stored.sent_within_hour(at(59)), 3);
         assert_eq!(stored.sent_within_hour(at(60)), 0);

@@ -15,12 +15,12 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::form::{EVENTS, Header};
-use super::invalid::Invalid;
-use super::lines::{Keeps, Kept, LineWriter, Lines, columns_of};
-use super::row::{CONTENT_KEY, MESSAGES, Row, checked, push_event};
-use super::verify::Rows;
+use super::invalid::InvalidFile;
+use super::record_lines::{LineWriter, RecordLines, RecordStore, StoredRecords, columns_of};
+use super::row::{CONTENT_KEY, ExportRow, MESSAGES, checked, push_event};
+use super::verify::RecordReceiver;
 use crate::Result;
-use crate::conversation::messages::{is_kind_of_words, reseal};
+use crate::conversation::messages::{has_content, reseal};
 use crate::error::Error;
 use crate::hash::{hash_text, sha256};
 use crate::id::{MessageId, WorkspaceId};
@@ -28,8 +28,8 @@ use crate::log::canonical;
 use crate::log::chain::genesis;
 use crate::log::floor::EventsPruned;
 use crate::log::verify::EventColumns;
-use crate::op::{Class, Records, RowColumns, Shared};
-use crate::store::{Scratch, Value as Stored};
+use crate::op::{Class, Records, RowColumns, SharedState};
+use crate::store::{Scratch, Value as StoredValue};
 use ids::{EventIds, in_members};
 use renames::Renames;
 
@@ -40,7 +40,7 @@ const EDITS: &str = "message_edits";
 
 /// Collects the records of a file while it is verified, to copy it.
 pub(super) struct Collector<'s> {
-    shared: &'s Shared,
+    shared: &'s SharedState,
     payer: Option<WorkspaceId>,
     lines: LineWriter,
     renames: Renames,
@@ -53,14 +53,14 @@ pub(super) struct Collector<'s> {
 /// A copy of a file.
 pub(super) struct Copy {
     pub header: Header,
-    pub kept: Kept,
+    pub kept: StoredRecords,
     /// The event that declares the log's older events as missing, if they are.
     pub pruned: Option<EventsPruned>,
 }
 
 impl<'s> Collector<'s> {
     /// Creates a collector whose work files are charged to `payer`.
-    pub fn new(shared: &'s Shared, payer: Option<WorkspaceId>) -> Result<Self> {
+    pub fn new(shared: &'s SharedState, payer: Option<WorkspaceId>) -> Result<Self> {
         let spools = &shared.settings.spools;
         Ok(Self {
             shared,
@@ -85,7 +85,7 @@ impl<'s> Collector<'s> {
         Copier { shared, source: lines.finish()?.lines, renames, keys, words, events, out }.copy(header, new)
     }
 
-    fn take_row(&mut self, records: &Records, row: &Row) -> Result<()> {
+    fn take_row(&mut self, records: &Records, row: &ExportRow) -> Result<()> {
         let fields = RowColumns(&row.columns);
         for (name, class) in records.exported() {
             let id = fields.id(name).filter(|_| matches!(class, Class::Id | Class::LaterId));
@@ -104,22 +104,22 @@ impl<'s> Collector<'s> {
         }
     }
 
-    fn noted(&mut self, taken: Result<()>) -> Result<(), Invalid> {
+    fn noted(&mut self, taken: Result<()>) -> Result<(), InvalidFile> {
         taken.map_err(|error| {
             self.failed = Some(error);
-            Invalid::not_kept()
+            InvalidFile::not_kept()
         })
     }
 }
 
-impl Rows for Collector<'_> {
-    fn row(&mut self, records: &Records, row: &Row, record: &str) -> Result<(), Invalid> {
+impl RecordReceiver for Collector<'_> {
+    fn row(&mut self, records: &Records, row: &ExportRow, record: &str) -> Result<(), InvalidFile> {
         let taken = self.take_row(records, row);
         self.noted(taken)?;
         self.lines.row(records, row, record)
     }
 
-    fn event(&mut self, columns: &EventColumns, payload: &str, record: &str) -> Result<(), Invalid> {
+    fn event(&mut self, columns: &EventColumns, payload: &str, record: &str) -> Result<(), InvalidFile> {
         let ids = self.events.in_payload(payload);
         let taken = ids.into_iter().try_for_each(|id| self.renames.add_id(id));
         self.noted(taken)?;
@@ -127,15 +127,15 @@ impl Rows for Collector<'_> {
     }
 }
 
-impl Keeps for Collector<'_> {
+impl RecordStore for Collector<'_> {
     fn failed(&mut self) -> Option<Error> {
         self.failed.take().or_else(|| self.lines.failed())
     }
 }
 
 struct Copier<'s> {
-    shared: &'s Shared,
-    source: Lines,
+    shared: &'s SharedState,
+    source: RecordLines,
     renames: Renames,
     /// The old and the new key of each message that has one.
     keys: Scratch,
@@ -154,7 +154,7 @@ impl Copier<'_> {
         for payload in self.source.events() {
             let payload = payload?;
             let columns = columns_of(&payload)?;
-            while let Some(result) = results.next_if(|row| comes_by(row, columns.lsn)) {
+            while let Some(result) = results.next_if(|row| is_created_by(row, columns.lsn)) {
                 self.take_result(&result?)?;
             }
             if columns.lsn == source.pruned_at {
@@ -191,7 +191,7 @@ impl Copier<'_> {
 
     /// Writes the copy of an event that links to `prev_hash`, and returns its hash.
     fn copy_event(&mut self, columns: &EventColumns, payload: &str, prev_hash: [u8; 32]) -> Result<[u8; 32]> {
-        let sealed = if is_kind_of_words(&columns.kind) { self.sealed_in(payload)? } else { None };
+        let sealed = if has_content(&columns.kind) { self.sealed_in(payload)? } else { None };
         let renamed = self.renames.text(payload)?;
         let mut payload: Value = serde_json::from_str(&renamed).map_err(Error::internal)?;
         if let Some(link) = payload.pointer_mut("/$chain/prev_hash") {
@@ -283,7 +283,7 @@ impl Copier<'_> {
         for (name, digest_of) in &records.digests {
             let digest = digest_of(&RowColumns(&row.columns))?;
             record.insert((*name).to_owned(), json!(STANDARD.encode(digest)));
-            row.columns.insert(name, Stored::Bytes(digest.to_vec()));
+            row.columns.insert(name, StoredValue::Bytes(digest.to_vec()));
         }
         let line = canonical::of_object(&record)?;
         keep(&mut self.out, |out| out.row(records, &row, &line))
@@ -339,15 +339,18 @@ fn keep_event(writer: &mut LineWriter, payload: &str) -> Result<EventColumns> {
 }
 
 /// Writes a line.
-fn keep(writer: &mut LineWriter, write: impl FnOnce(&mut LineWriter) -> Result<(), Invalid>) -> Result<()> {
+fn keep(
+    writer: &mut LineWriter,
+    write: impl FnOnce(&mut LineWriter) -> Result<(), InvalidFile>,
+) -> Result<()> {
     write(writer).map_err(|invalid| writer.failed().unwrap_or_else(|| Error::internal(invalid.detail)))
 }
 
-fn read(records: &Records, record: &Map<String, Value>) -> Result<Row> {
+fn read(records: &Records, record: &Map<String, Value>) -> Result<ExportRow> {
     checked(records, record).map_err(|invalid| Error::internal(invalid.detail))
 }
 
 /// Returns whether a row has a position up to this one.
-fn comes_by(row: &Result<Map<String, Value>>, lsn: i64) -> bool {
+fn is_created_by(row: &Result<Map<String, Value>>, lsn: i64) -> bool {
     row.as_ref().map_or(true, |row| row.get("lsn").and_then(Value::as_i64).is_none_or(|at| at <= lsn))
 }

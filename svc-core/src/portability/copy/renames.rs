@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::Result;
 use crate::hash::{hash_text, parse_hash, sha256};
-use crate::spool::Spools;
+use crate::spool::SpoolFolder;
 use crate::store::Scratch;
 
 /// The ids and hashes of a file, each with its replacement in a copy.
@@ -26,7 +26,7 @@ const HASH_LEN: usize = 71;
 const HASH_BEGINS: &str = "sha256:";
 
 impl Renames {
-    pub fn new(spools: &Spools, seed: [u8; 32]) -> Result<Self> {
+    pub fn new(spools: &SpoolFolder, seed: [u8; 32]) -> Result<Self> {
         Ok(Self { known: Scratch::create(spools)?, seed })
     }
 
@@ -143,7 +143,7 @@ mod tests {
 
     fn renames() -> (tempfile::TempDir, Renames) {
         let folder = tempfile::tempdir().unwrap();
-        let spools = Spools::new(folder.path().to_owned(), SpoolLimits::default());
+        let spools = SpoolFolder::new(folder.path().to_owned(), SpoolLimits::default());
         let renames = Renames::new(&spools, [3; 32]).unwrap();
         (folder, renames)
     }

@@ -5,7 +5,7 @@
 
 use std::sync::Mutex;
 
-use super::queue::Capacity;
+use super::queue::BatchCapacity;
 use super::readers::ReadTask;
 use crate::limits::{BATCH_BYTES_MAX, READ_BATCH_MAX};
 use crate::sync::lock;
@@ -17,9 +17,9 @@ const LONE_MAX: u32 = 8;
 const PROBE_EVERY: u32 = 32;
 
 /// Reads that wait to run together.
-pub(super) struct BatchedReads<N>(Mutex<Batches<N>>);
+pub(super) struct BatchedReads<N>(Mutex<ReadBatches<N>>);
 
-struct Batches<N> {
+struct ReadBatches<N> {
     current: ReadBatch<N>,
     /// The number of single-read batches in a row.
     lone: u32,
@@ -27,24 +27,24 @@ struct Batches<N> {
 
 struct ReadBatch<N> {
     tasks: Vec<Box<dyn ReadTask<N>>>,
-    capacity: Capacity,
+    capacity: BatchCapacity,
 }
 
 impl<N> Default for ReadBatch<N> {
     fn default() -> Self {
-        Self { tasks: Vec::new(), capacity: Capacity::new(READ_BATCH_MAX, BATCH_BYTES_MAX) }
+        Self { tasks: Vec::new(), capacity: BatchCapacity::new(READ_BATCH_MAX, BATCH_BYTES_MAX) }
     }
 }
 
 impl<N> Default for BatchedReads<N> {
     fn default() -> Self {
-        Self(Mutex::new(Batches { current: ReadBatch::default(), lone: 0 }))
+        Self(Mutex::new(ReadBatches { current: ReadBatch::default(), lone: 0 }))
     }
 }
 
 /// The caller's part in running the batch to which it has added a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
+pub(crate) enum BatchRole {
     /// No part: another caller runs it.
     Others,
     /// Run it, at once.
@@ -54,26 +54,26 @@ pub(crate) enum Turn {
 }
 
 /// The result of adding a read.
-pub(super) struct Added<N> {
+pub(super) struct AddedRead<N> {
     /// A full batch, to be run now.
     pub full: Vec<Box<dyn ReadTask<N>>>,
-    pub turn: Turn,
+    pub turn: BatchRole,
 }
 
 impl<N> BatchedReads<N> {
     /// Adds a read to the current batch, or to a new one if that is full.
-    pub fn add(&self, task: Box<dyn ReadTask<N>>) -> Added<N> {
+    pub fn add(&self, task: Box<dyn ReadTask<N>>) -> AddedRead<N> {
         let mut batches = lock(&self.0);
         let full = if batches.current.capacity.is_any_left() { Vec::new() } else { batches.take() };
         let batch = &mut batches.current;
         batch.capacity.take(task.bytes());
         batch.tasks.push(task);
         let turn = match batch.tasks.len() {
-            1 if batches.is_lonely() => Turn::Now,
-            1 => Turn::AfterOthers,
-            _ => Turn::Others,
+            1 if batches.has_lone_reads() => BatchRole::Now,
+            1 => BatchRole::AfterOthers,
+            _ => BatchRole::Others,
         };
-        Added { full, turn }
+        AddedRead { full, turn }
     }
 
     /// Returns the current batch, and begins an empty one.
@@ -82,8 +82,8 @@ impl<N> BatchedReads<N> {
     }
 }
 
-impl<N> Batches<N> {
-    fn is_lonely(&self) -> bool {
+impl<N> ReadBatches<N> {
+    fn has_lone_reads(&self) -> bool {
         self.lone >= LONE_MAX && !self.lone.is_multiple_of(PROBE_EVERY)
     }
 

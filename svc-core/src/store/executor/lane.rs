@@ -12,25 +12,25 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use super::queue::{Capacity, Patience, Queue, Received};
-use super::task::Queued;
-use super::turns::Turns;
-use super::{BatchState, Held, WriteTask};
+use super::queue::{BatchCapacity, BatchDelay, ReceiveResult, WriterQueue};
+use super::task::QueuedTask;
+use super::turns::TaskTurns;
+use super::{BatchState, LockedWorkspaces, WriteTask};
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
 use crate::limits::{BATCH_BYTES_MAX, BATCH_MAX, LOCK_TIMEOUT, QUEUE_MAX};
 use crate::store::conn::Conn;
-use crate::store::disk::Disk;
-use crate::store::engine::{Engine, Failure, StatementCounts};
+use crate::store::disk::DiskState;
+use crate::store::engine::{Engine, StatementCounts, TransactionFailure};
 use crate::sync::lock;
 use crate::time::Clock;
 
-pub(super) struct Lane<S: BatchState> {
-    queue: Queue<dyn WriteTask<S>>,
+pub(super) struct WriterLane<S: BatchState> {
+    queue: WriterQueue<dyn WriteTask<S>>,
     writer: Mutex<Writer<S>>,
     /// How many callers wait for the writer; its thread lets them in between two batches.
     waiters: AtomicUsize,
-    disk: Disk,
+    disk: DiskState,
 }
 
 /// Pause after a commit while another process or caller waits to write to the same file.
@@ -55,16 +55,16 @@ const ASIDE_TICK: Duration = Duration::from_millis(2);
 /// workspace delay those of others by one of them, not by as many as fit into a batch.
 const BATCH_TIME: Duration = Duration::from_millis(50);
 
-impl<S: BatchState> Lane<S> {
+impl<S: BatchState> WriterLane<S> {
     pub fn new(conn: Conn, state: S, clock: Clock) -> Self {
-        let queue = Queue::new(clock.clone());
+        let queue = WriterQueue::new(clock.clone());
         let disk = conn.disk();
         let writer = Writer {
             conn,
             state: state.into(),
             clock,
             contended: 0,
-            aside: Turns::new(QUEUE_MAX),
+            aside: TaskTurns::new(QUEUE_MAX),
             skipped: false,
             again: Vec::new(),
             late: Vec::new(),
@@ -82,7 +82,7 @@ impl<S: BatchState> Lane<S> {
         let Some(mut writer) = writer.filter(|writer| writer.aside.len() == 0) else {
             return self.submit(task);
         };
-        let queued = Queued::in_order(task, &writer.clock);
+        let queued = QueuedTask::in_order(task, &writer.clock);
         writer.run(vec![queued]);
         // The caller must not wait for another server; the lane's own thread can.
         self.queue.put_first(writer.aside.drain().collect());
@@ -94,9 +94,9 @@ impl<S: BatchState> Lane<S> {
         let mut callers = 0;
         loop {
             let first = match self.queue.wait_for(tick) {
-                Received::Closed => return lock(&self.writer).fail_aside(),
-                Received::Task(first) => Some(first),
-                Received::Nothing => None,
+                ReceiveResult::Closed => return lock(&self.writer).reject_set_aside(),
+                ReceiveResult::Task(first) => Some(first),
+                ReceiveResult::Nothing => None,
             };
             let mut writer = lock(&self.writer);
             let batch = first.map(|first| self.queue.gather(first, capacity(), writer.patience(callers)));
@@ -158,20 +158,20 @@ struct Writer<S: BatchState> {
     /// Batches left to yield after, since another process was seen writing to the file.
     contended: u32,
     /// Tasks of workspaces that another server has locked.
-    aside: Turns<dyn WriteTask<S>>,
+    aside: TaskTurns<dyn WriteTask<S>>,
     /// The last batch left them out.
     skipped: bool,
     /// Tasks that were set aside before and have been again by the batch in progress.
-    again: Vec<Waiting<S>>,
+    again: Vec<BatchTask<S>>,
     /// Tasks that the batch in progress has not begun, because it took long.
-    late: Vec<Waiting<S>>,
+    late: Vec<BatchTask<S>>,
 }
 
 /// A task of a batch.
-type Waiting<S> = Queued<dyn WriteTask<S>>;
+type BatchTask<S> = QueuedTask<dyn WriteTask<S>>;
 
 /// How one attempt at a batch ended.
-enum Attempt {
+enum BatchOutcome {
     /// Committed, with each task's own outcome.
     Committed(Vec<Result<()>>),
     /// Nothing was begun, or the database did not respond: no task is to blame, and none is retried.
@@ -188,10 +188,10 @@ enum Attempt {
 
 impl<S: BatchState> Writer<S> {
     /// Returns how long to wait for a batch of `callers` tasks.
-    fn patience(&self, callers: usize) -> Patience {
+    fn patience(&self, callers: usize) -> BatchDelay {
         match self.conn.engine() {
-            Engine::Sqlite => Patience::NONE,
-            Engine::Postgres => Patience { tasks: callers.min(GATHERED), span: GATHERING },
+            Engine::Sqlite => BatchDelay::NONE,
+            Engine::Postgres => BatchDelay { tasks: callers.min(GATHERED), span: GATHERING },
         }
     }
 
@@ -201,11 +201,11 @@ impl<S: BatchState> Writer<S> {
     /// without waiting for the server that has locked their workspaces.
     ///
     /// Returns those that a batch which took long has not begun.
-    fn run(&mut self, mut batch: Vec<Waiting<S>>) -> Vec<Waiting<S>> {
+    fn run(&mut self, mut batch: Vec<BatchTask<S>>) -> Vec<BatchTask<S>> {
         let waiting = self.take_aside();
         if !waiting.is_empty() {
             self.skipped = !batch.is_empty() && !self.skipped;
-            let held = if self.skipped { Held::Skip } else { Held::Wait };
+            let held = if self.skipped { LockedWorkspaces::Skip } else { LockedWorkspaces::Wait };
             self.run_batch(waiting, held);
         }
         // All at once and the oldest first: the tasks of a workspace keep their order.
@@ -217,13 +217,13 @@ impl<S: BatchState> Writer<S> {
             self.aside.iter().flat_map(|waiting| waiting.task.workspaces()).collect();
         // A workspace's tasks keep their order.
         self.set_aside(&mut batch, &held);
-        self.run_batch(batch, Held::Skip);
+        self.run_batch(batch, LockedWorkspaces::Skip);
         self.aside.put_back(std::mem::take(&mut self.again));
         std::mem::take(&mut self.late)
     }
 
     /// Takes the tasks that were set aside and whose turn it is, up to the limits of a batch.
-    fn take_aside(&mut self) -> Vec<Waiting<S>> {
+    fn take_aside(&mut self) -> Vec<BatchTask<S>> {
         let mut capacity = capacity();
         let mut taken = Vec::new();
         while capacity.is_any_left()
@@ -235,24 +235,24 @@ impl<S: BatchState> Writer<S> {
         taken
     }
 
-    fn run_batch(&mut self, mut batch: Vec<Waiting<S>>, held: Held) {
+    fn run_batch(&mut self, mut batch: Vec<BatchTask<S>>, held: LockedWorkspaces) {
         if let Err(error) = self.conn.recover() {
             return fail_all(batch, &error);
         }
         let mut alone = Vec::new();
         let mut was_lost = false;
-        while self.keep_in_time(&mut batch) {
+        while self.reject_late(&mut batch) {
             match self.attempt(&mut batch, held) {
-                Attempt::Lost(_) if !std::mem::replace(&mut was_lost, true) => {}
-                Attempt::Committed(outcomes) => finish_all(batch.drain(..), outcomes),
-                Attempt::Failed(error) | Attempt::Unknown(error) | Attempt::Lost(error) => {
+                BatchOutcome::Lost(_) if !std::mem::replace(&mut was_lost, true) => {}
+                BatchOutcome::Committed(outcomes) => finish_all(batch.drain(..), outcomes),
+                BatchOutcome::Failed(error) | BatchOutcome::Unknown(error) | BatchOutcome::Lost(error) => {
                     fail_all(batch.drain(..), &error);
                 }
-                Attempt::Culprit(_, error) | Attempt::Unclear(error) if batch.len() == 1 => {
+                BatchOutcome::Culprit(_, error) | BatchOutcome::Unclear(error) if batch.len() == 1 => {
                     fail_all(batch.drain(..), &error);
                 }
-                Attempt::Culprit(place, _) => alone.push(batch.remove(place)),
-                Attempt::Unclear(_) => alone.append(&mut batch),
+                BatchOutcome::Culprit(place, _) => alone.push(batch.remove(place)),
+                BatchOutcome::Unclear(_) => alone.append(&mut batch),
             }
         }
         self.run_alone(alone, held);
@@ -260,11 +260,11 @@ impl<S: BatchState> Writer<S> {
 
     /// Runs each task in its own transaction. Once nothing can be begun, all remaining tasks fail; if that is
     /// because another server has the workspace locked, the others of it are set aside too.
-    fn run_alone(&mut self, alone: Vec<Waiting<S>>, held: Held) {
+    fn run_alone(&mut self, alone: Vec<BatchTask<S>>, held: LockedWorkspaces) {
         let mut alone = alone.into_iter();
         while let Some(waiting) = alone.next() {
             let mut single = vec![waiting];
-            if !self.keep_in_time(&mut single) {
+            if !self.reject_late(&mut single) {
                 continue;
             }
             // Where the disk was full, what the others of the batch have used is free again.
@@ -273,21 +273,21 @@ impl<S: BatchState> Writer<S> {
             }
             let workspaces = single.iter().flat_map(|waiting| waiting.task.workspaces()).collect();
             let mut attempt = self.attempt(&mut single, held);
-            if matches!(attempt, Attempt::Lost(_)) {
+            if matches!(attempt, BatchOutcome::Lost(_)) {
                 attempt = self.attempt(&mut single, held);
             }
             match attempt {
-                Attempt::Committed(outcomes) => finish_all(single, outcomes),
-                Attempt::Failed(_) if single.is_empty() => {
-                    let mut others: Vec<Waiting<S>> = alone.collect();
+                BatchOutcome::Committed(outcomes) => finish_all(single, outcomes),
+                BatchOutcome::Failed(_) if single.is_empty() => {
+                    let mut others: Vec<BatchTask<S>> = alone.collect();
                     self.set_aside(&mut others, &workspaces);
                     alone = others.into_iter();
                 }
-                Attempt::Failed(error) => return fail_all(single.into_iter().chain(alone), &error),
-                Attempt::Lost(error)
-                | Attempt::Culprit(_, error)
-                | Attempt::Unclear(error)
-                | Attempt::Unknown(error) => fail_all(single, &error),
+                BatchOutcome::Failed(error) => return fail_all(single.into_iter().chain(alone), &error),
+                BatchOutcome::Lost(error)
+                | BatchOutcome::Culprit(_, error)
+                | BatchOutcome::Unclear(error)
+                | BatchOutcome::Unknown(error) => fail_all(single, &error),
             }
         }
     }
@@ -295,14 +295,14 @@ impl<S: BatchState> Writer<S> {
     /// Rejects the tasks of a batch that were queued for too long.
     ///
     /// Each attempt may have waited for a lock. Returns whether any are left.
-    fn keep_in_time(&self, batch: &mut Vec<Waiting<S>>) -> bool {
+    fn reject_late(&self, batch: &mut Vec<BatchTask<S>>) -> bool {
         let now = self.clock.monotonic();
         *batch = std::mem::take(batch).into_iter().filter_map(|waiting| waiting.if_in_time(now)).collect();
         !batch.is_empty()
     }
 
     /// Attempts to run a batch. Tasks whose workspace is locked are removed from it and set aside.
-    fn attempt(&mut self, batch: &mut Vec<Waiting<S>>, held: Held) -> Attempt {
+    fn attempt(&mut self, batch: &mut Vec<BatchTask<S>>, held: LockedWorkspaces) -> BatchOutcome {
         let workspaces = batch.iter().flat_map(|waiting| waiting.task.workspaces()).collect();
         match self.begin(&workspaces, held) {
             Ok(busy) if busy.is_empty() => {}
@@ -311,18 +311,22 @@ impl<S: BatchState> Writer<S> {
                 let failure = self.conn.failure();
                 self.roll_back();
                 return match failure {
-                    Some(Failure::Broken | Failure::Conflict) => Attempt::Lost(error),
-                    Some(Failure::LockTimeout) => {
-                        self.set_aside(batch, &workspaces);
-                        Attempt::Failed(error)
+                    Some(TransactionFailure::Broken | TransactionFailure::Conflict) => {
+                        BatchOutcome::Lost(error)
                     }
-                    Some(Failure::Silent | Failure::Statement) | None => Attempt::Failed(error),
+                    Some(TransactionFailure::LockTimeout) => {
+                        self.set_aside(batch, &workspaces);
+                        BatchOutcome::Failed(error)
+                    }
+                    Some(TransactionFailure::Silent | TransactionFailure::Statement) | None => {
+                        BatchOutcome::Failed(error)
+                    }
                 };
             }
         }
         if batch.is_empty() {
             self.roll_back();
-            return Attempt::Committed(Vec::new());
+            return BatchOutcome::Committed(Vec::new());
         }
         batch.iter().for_each(|waiting| waiting.task.announce(self.state.get_mut()));
         let mut outcomes = Vec::with_capacity(batch.len());
@@ -333,19 +337,19 @@ impl<S: BatchState> Writer<S> {
             }
             match self.run_one(waiting.task.as_mut()) {
                 Ok(outcome) => outcomes.push(outcome),
-                Err(error) => return self.lost(|error| Attempt::Culprit(place, error), error),
+                Err(error) => return self.lost(|error| BatchOutcome::Culprit(place, error), error),
             }
         }
         // Before those that an earlier attempt has left: they are older.
         self.late.splice(..0, batch.drain(outcomes.len()..));
         if let Err(error) = self.flush() {
-            return self.lost(Attempt::Unclear, error);
+            return self.lost(BatchOutcome::Unclear, error);
         }
         let lsns = self.state.get_mut().committed_lsns();
         match self.conn.commit(&lsns) {
             Ok(()) => {
                 self.state.get_mut().committed();
-                Attempt::Committed(outcomes)
+                BatchOutcome::Committed(outcomes)
             }
             Err(error) if error.code() == Code::OutcomeUnknown => {
                 self.roll_back();
@@ -353,25 +357,29 @@ impl<S: BatchState> Writer<S> {
                     let cause = error.cause();
                     tracing::warn!(%error, ?cause, "a failed commit has not been overwritten yet");
                 }
-                Attempt::Unknown(error)
+                BatchOutcome::Unknown(error)
             }
-            Err(error) => self.lost(Attempt::Unclear, error),
+            Err(error) => self.lost(BatchOutcome::Unclear, error),
         }
     }
 
     /// Rolls back after an error: lost if the connection failed, otherwise what `blamed` returns.
-    fn lost(&mut self, blamed: impl FnOnce(Error) -> Attempt, error: Error) -> Attempt {
+    fn lost(&mut self, blamed: impl FnOnce(Error) -> BatchOutcome, error: Error) -> BatchOutcome {
         let failure = self.conn.failure();
         self.roll_back();
         match failure {
-            Some(Failure::Broken | Failure::Conflict) => Attempt::Lost(error),
+            Some(TransactionFailure::Broken | TransactionFailure::Conflict) => BatchOutcome::Lost(error),
             // A caller that has waited that long is not made to wait again.
-            Some(Failure::Silent) => Attempt::Failed(error),
-            Some(Failure::LockTimeout | Failure::Statement) | None => blamed(error),
+            Some(TransactionFailure::Silent) => BatchOutcome::Failed(error),
+            Some(TransactionFailure::LockTimeout | TransactionFailure::Statement) | None => blamed(error),
         }
     }
 
-    fn begin(&mut self, workspaces: &BTreeSet<WorkspaceId>, held: Held) -> Result<BTreeSet<WorkspaceId>> {
+    fn begin(
+        &mut self,
+        workspaces: &BTreeSet<WorkspaceId>,
+        held: LockedWorkspaces,
+    ) -> Result<BTreeSet<WorkspaceId>> {
         self.conn.begin_write()?;
         let others_wrote = self.conn.others_wrote()?;
         let contends = others_wrote && self.conn.engine() == Engine::Sqlite;
@@ -382,9 +390,9 @@ impl<S: BatchState> Writer<S> {
     /// Sets aside the tasks of `busy` workspaces; those that have been set aside for too long are rejected.
     ///
     /// A workspace may have as much aside as in the queue, whatever others have.
-    fn set_aside(&mut self, batch: &mut Vec<Waiting<S>>, busy: &BTreeSet<WorkspaceId>) {
+    fn set_aside(&mut self, batch: &mut Vec<BatchTask<S>>, busy: &BTreeSet<WorkspaceId>) {
         let now = self.clock.monotonic();
-        let waits = |waiting: &mut Waiting<S>| waiting.task.workspaces().iter().any(|id| busy.contains(id));
+        let waits = |waiting: &mut BatchTask<S>| waiting.task.workspaces().iter().any(|id| busy.contains(id));
         for mut waiting in batch.extract_if(.., waits) {
             let since = waiting.held_since.replace(waiting.held_since.unwrap_or(now));
             if since.is_some_and(|since| now.since(since) >= LOCK_TIMEOUT) {
@@ -398,7 +406,7 @@ impl<S: BatchState> Writer<S> {
     }
 
     /// Rejects the tasks that are set aside, on shutdown.
-    fn fail_aside(&mut self) {
+    fn reject_set_aside(&mut self) {
         fail_all(self.aside.drain(), &locked_elsewhere());
     }
 
@@ -440,19 +448,19 @@ impl<S: BatchState> Writer<S> {
     }
 }
 
-fn capacity() -> Capacity {
-    Capacity::new(BATCH_MAX, BATCH_BYTES_MAX)
+fn capacity() -> BatchCapacity {
+    BatchCapacity::new(BATCH_MAX, BATCH_BYTES_MAX)
 }
 
 fn locked_elsewhere() -> Error {
     Error::new(Code::Unavailable, "another server has locked the workspace; nothing was changed")
 }
 
-fn finish_all<S>(tasks: impl IntoIterator<Item = Waiting<S>>, outcomes: Vec<Result<()>>) {
+fn finish_all<S>(tasks: impl IntoIterator<Item = BatchTask<S>>, outcomes: Vec<Result<()>>) {
     tasks.into_iter().zip(outcomes).for_each(|(waiting, outcome)| waiting.task.finish(outcome));
 }
 
-fn fail_all<S>(tasks: impl IntoIterator<Item = Waiting<S>>, error: &Error) {
+fn fail_all<S>(tasks: impl IntoIterator<Item = BatchTask<S>>, error: &Error) {
     tasks.into_iter().for_each(|waiting| waiting.task.finish(Err(error.clone())));
 }
 
@@ -463,7 +471,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::store::executor::{Source, Tally, Task};
+    use crate::store::executor::{Tally, Task, TaskSource};
     use crate::store::sqlite::{Role, SqliteConn};
     use crate::time::Time;
 
@@ -483,8 +491,8 @@ mod tests {
     }
 
     impl Task for Change {
-        fn source(&self) -> Source {
-            Source { workspace: Some(self.0), client: None }
+        fn source(&self) -> TaskSource {
+            TaskSource { workspace: Some(self.0), client: None }
         }
         fn bytes(&self) -> usize {
             BATCH_BYTES_MAX / 4
@@ -504,12 +512,12 @@ mod tests {
         let conn = SqliteConn::open(&folder.path().join("t.db"), Role::Creator).unwrap();
         conn.batch("create table tally (total bigint); insert into tally values (0)").unwrap();
         let clock = Clock::mock(Time::from_micros(0));
-        let lane = Lane::new(Conn::Sqlite(conn), Tally::default(), clock.clone());
+        let lane = WriterLane::new(Conn::Sqlite(conn), Tally::default(), clock.clone());
         let [busy, other] = [1, 2].map(|id| WorkspaceId::from(Uuid::from_u128(id)));
         let (sender, done) = mpsc::channel();
         let change = |workspace, number| {
             let task: Box<dyn WriteTask<Tally>> = Box::new(Change(workspace, number, sender.clone()));
-            Queued::in_order(task, &clock)
+            QueuedTask::in_order(task, &clock)
         };
         let mut writer = lock(&lane.writer);
         writer.state.get_mut().locked = [busy, other].into();
@@ -553,7 +561,7 @@ mod tests {
     }
 
     impl Task for Loses {
-        fn source(&self) -> Source {
+        fn source(&self) -> TaskSource {
             self.0.source()
         }
         fn bytes(&self) -> usize {
@@ -581,7 +589,7 @@ mod tests {
     }
 
     impl Task for Small {
-        fn source(&self) -> Source {
+        fn source(&self) -> TaskSource {
             self.0.source()
         }
         fn bytes(&self) -> usize {
@@ -601,10 +609,10 @@ mod tests {
         let conn = SqliteConn::open(&folder.path().join("t.db"), Role::Creator).unwrap();
         conn.batch("create table tally (total bigint); insert into tally values (0)").unwrap();
         let clock = Clock::mock(Time::from_micros(0));
-        let lane = Lane::new(Conn::Sqlite(conn), Tally::default(), clock.clone());
+        let lane = WriterLane::new(Conn::Sqlite(conn), Tally::default(), clock.clone());
         let [bad, other] = [1, 2].map(|id| WorkspaceId::from(Uuid::from_u128(id)));
         let (sender, done) = mpsc::channel();
-        let queued = |task: Box<dyn WriteTask<Tally>>| Queued::in_order(task, &clock);
+        let queued = |task: Box<dyn WriteTask<Tally>>| QueuedTask::in_order(task, &clock);
         let mut writer = lock(&lane.writer);
         writer.state.get_mut().locked = [bad, other].into();
         let small = |number| queued(Box::new(Small(Change(other, number, sender.clone()))));

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::budget::Interrupt;
+use super::budget::ReadInterrupt;
 use super::conn::Conn;
 use super::engine::{Engine, StatementCounts, WalCut};
 use crate::error::{Error, Result};
@@ -30,14 +30,14 @@ use crate::id::WorkspaceId;
 use crate::limits::SCANNERS;
 use crate::sync::lock;
 use crate::time::Clock;
+pub(crate) use batched::BatchRole;
 use batched::BatchedReads;
-pub(crate) use batched::Turn;
-use lane::Lane;
+use lane::WriterLane;
 use readers::{PoolSettings, ReadPool};
 pub(crate) use readers::{ReadTask, Reader, ReaderState};
 #[cfg(test)]
 pub(super) use tally::Tally;
-pub(crate) use task::{Source, Task};
+pub(crate) use task::{Task, TaskSource};
 
 /// The shared state of the tasks in a writer's batch.
 pub(crate) trait BatchState: Send + 'static {
@@ -51,7 +51,7 @@ pub(crate) trait BatchState: Send + 'static {
         conn: &Conn,
         workspaces: &BTreeSet<WorkspaceId>,
         others_wrote: bool,
-        held: Held,
+        held: LockedWorkspaces,
     ) -> Result<BTreeSet<WorkspaceId>>;
     /// Called when a task begins.
     fn begin_job(&mut self);
@@ -69,7 +69,7 @@ pub(crate) trait BatchState: Send + 'static {
 
 /// The treatment of workspaces that another server's transaction has locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Held {
+pub(crate) enum LockedWorkspaces {
     /// Wait for them, but not for long.
     Wait,
     /// Omit them.
@@ -91,17 +91,17 @@ pub(crate) trait WriteTask<S>: Task {
 }
 
 /// Opens a connection for a core thread.
-pub(crate) type Open = Arc<dyn Fn() -> Result<Conn> + Send + Sync>;
+pub(crate) type Connect = Arc<dyn Fn() -> Result<Conn> + Send + Sync>;
 
 /// The core threads of a service.
 pub(crate) struct Executor<S: BatchState> {
-    lanes: Vec<Arc<Lane<S>>>,
+    lanes: Vec<Arc<WriterLane<S>>>,
     reads: Arc<ReadPool<S::ReaderState>>,
     long_reads: Arc<ReadPool<S::ReaderState>>,
     scans: Arc<ReadPool<S::ReaderState>>,
     /// The only reader for health checks, which do not wait for other reads.
     health: Arc<ReadPool<S::ReaderState>>,
-    interrupt: Interrupt,
+    interrupt: ReadInterrupt,
     batched: BatchedReads<S::ReaderState>,
     local: bool,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -109,7 +109,7 @@ pub(crate) struct Executor<S: BatchState> {
 
 /// The number of connections that read.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Readers {
+pub(crate) struct ReaderCounts {
     /// The readers of threads that share a queue.
     pub threads: usize,
     /// The readers for reads on callers' own threads.
@@ -119,30 +119,35 @@ pub(crate) struct Readers {
 }
 
 /// The functions that open the connections.
-pub(crate) struct Opens {
-    pub writer: Open,
-    pub reader: Open,
+pub(crate) struct ConnectionOpeners {
+    pub writer: Connect,
+    pub reader: Connect,
     /// Opens connections that read everything once.
-    pub scanner: Open,
+    pub scanner: Connect,
 }
 
 impl<S: BatchState> Executor<S> {
     /// Starts one writer thread per state, `readers.threads` threads that read, one for long reads, one for
     /// health checks, and those for scans.
-    pub fn start(states: Vec<S>, readers: Readers, clock: &Clock, opens: &Opens) -> Result<Self> {
+    pub fn start(
+        states: Vec<S>,
+        readers: ReaderCounts,
+        clock: &Clock,
+        opens: &ConnectionOpeners,
+    ) -> Result<Self> {
         let mut threads = Vec::new();
         let mut lanes = Vec::new();
         for (number, state) in states.into_iter().enumerate() {
-            let lane = Arc::new(Lane::new((opens.writer)()?, state, clock.clone()));
+            let lane = Arc::new(WriterLane::new((opens.writer)()?, state, clock.clone()));
             lanes.push(Arc::clone(&lane));
             threads.push(spawn(format!("svc-writer-{number}"), move || lane.serve())?);
         }
-        let interrupt = Interrupt::default();
-        let mut pool = |name, open, Readers { threads: size, inline, limit }| {
+        let interrupt = ReadInterrupt::default();
+        let mut pool = |name, open, ReaderCounts { threads: size, inline, limit }| {
             let settings = PoolSettings { name, threads: size, inline, limit };
             ReadPool::start(settings, clock, open, &interrupt, &mut threads)
         };
-        let own = |threads, limit| Readers { threads, inline: 0, limit };
+        let own = |threads, limit| ReaderCounts { threads, inline: 0, limit };
         let reads = pool("svc-reader", &opens.reader, readers)?;
         let long_reads = pool("svc-long-reader", &opens.reader, own(1, None))?;
         let scans = pool("svc-scanner", &opens.scanner, own(SCANNERS, None))?;
@@ -205,7 +210,7 @@ impl<S: BatchState> Executor<S> {
     /// Adds a read to the batch that will share one transaction.
     ///
     /// Returns whether the caller must run the batch, by [`Executor::flush_batched`], and when.
-    pub fn batch(&self, task: Box<dyn ReadTask<S::ReaderState>>) -> Turn {
+    pub fn batch(&self, task: Box<dyn ReadTask<S::ReaderState>>) -> BatchRole {
         let added = self.batched.add(task);
         self.reads.run_here(added.full);
         added.turn
@@ -268,7 +273,7 @@ impl<S: BatchState> Executor<S> {
         }
     }
 
-    fn lane(&self, workspace: WorkspaceId) -> Option<&Arc<Lane<S>>> {
+    fn lane(&self, workspace: WorkspaceId) -> Option<&Arc<WriterLane<S>>> {
         let lanes = u64::try_from(self.lanes.len()).ok()?;
         self.lanes.get(usize::try_from(spread(workspace).checked_rem(lanes)?).ok()?)
     }
@@ -298,7 +303,7 @@ mod tests {
     use super::*;
     use crate::error::Code;
     use crate::limits::{BATCH_BYTES_MAX, LOCK_TIMEOUT, QUEUED_BYTES_MAX, QUEUED_MAX, READ_BATCH_MAX};
-    use crate::store::hostile::HostileConn;
+    use crate::store::faulty_engine::HostileConn;
     use crate::store::sqlite::{Role, SqliteConn};
     use crate::time::{Monotonic, Time};
 
@@ -327,8 +332,8 @@ mod tests {
     }
 
     impl Task for Numbered {
-        fn source(&self) -> Source {
-            Source::SERVICE
+        fn source(&self) -> TaskSource {
+            TaskSource::SERVICE
         }
         fn bytes(&self) -> usize {
             8
@@ -358,8 +363,8 @@ mod tests {
     }
 
     impl Task for Count {
-        fn source(&self) -> Source {
-            Source::SERVICE
+        fn source(&self) -> TaskSource {
+            TaskSource::SERVICE
         }
         fn bytes(&self) -> usize {
             self.2
@@ -381,16 +386,22 @@ mod tests {
     }
 
     fn on_file_by(path: &std::path::Path, clock: &Clock) -> Executor<Tally> {
-        let open = |role| -> Open {
+        let open = |role| -> Connect {
             let path = path.to_owned();
             Arc::new(move || SqliteConn::open(&path, role).map(Conn::Sqlite))
         };
         open(Role::Creator)().unwrap().batch(SCHEMA).unwrap();
-        let readers = Readers { threads: 2, inline: 1, limit: None };
+        let readers = ReaderCounts { threads: 2, inline: 1, limit: None };
         let writer = open(Role::Writer);
         let reader = open(Role::Reader);
         let scanner = open(Role::Scanner);
-        Executor::start(vec![Tally::default()], readers, clock, &Opens { writer, reader, scanner }).unwrap()
+        Executor::start(
+            vec![Tally::default()],
+            readers,
+            clock,
+            &ConnectionOpeners { writer, reader, scanner },
+        )
+        .unwrap()
     }
 
     #[test]
@@ -407,8 +418,12 @@ mod tests {
         let (sender, receiver) = mpsc::channel();
         executor.read(Count::task(&sender, 8), false);
         assert_eq!(receiver.recv().unwrap(), [277, 277]);
-        let first: Vec<Turn> = (0..3).map(|_| executor.batch(Count::task(&sender, 8))).collect();
-        assert_eq!(first, [Turn::AfterOthers, Turn::Others, Turn::Others], "one of them runs all");
+        let first: Vec<BatchRole> = (0..3).map(|_| executor.batch(Count::task(&sender, 8))).collect();
+        assert_eq!(
+            first,
+            [BatchRole::AfterOthers, BatchRole::Others, BatchRole::Others],
+            "one of them runs all"
+        );
         assert!(receiver.try_recv().is_err(), "they wait");
         executor.flush_batched();
         drop(sender);
@@ -425,12 +440,12 @@ mod tests {
         let executor = on_file(&folder.path().join("t.db"));
         for (bytes, fitting) in [(BATCH_BYTES_MAX / 2, 2), (2 * BATCH_BYTES_MAX, 1), (8, READ_BATCH_MAX)] {
             let (sender, receiver) = mpsc::channel();
-            let batched: Vec<Turn> =
+            let batched: Vec<BatchRole> =
                 (0..fitting).map(|_| executor.batch(Count::task(&sender, bytes))).collect();
-            assert_eq!(batched[0], Turn::AfterOthers, "the first runs all");
-            assert!(batched[1..].iter().all(|turn| *turn == Turn::Others));
+            assert_eq!(batched[0], BatchRole::AfterOthers, "the first runs all");
+            assert!(batched[1..].iter().all(|turn| *turn == BatchRole::Others));
             let next = executor.batch(Count::task(&sender, bytes));
-            assert_eq!(next, Turn::AfterOthers, "it is the first of another batch");
+            assert_eq!(next, BatchRole::AfterOthers, "it is the first of another batch");
             (0..fitting).for_each(|_| drop(receiver.recv().unwrap()));
             assert!(receiver.try_recv().is_err(), "those before it were run");
             executor.flush_batched();
@@ -447,16 +462,16 @@ mod tests {
         let (sender, _receiver) = mpsc::channel();
         let batch = |reads: usize| {
             let first = executor.batch(Count::task(&sender, 8));
-            (1..reads).for_each(|_| assert_eq!(executor.batch(Count::task(&sender, 8)), Turn::Others));
+            (1..reads).for_each(|_| assert_eq!(executor.batch(Count::task(&sender, 8)), BatchRole::Others));
             executor.flush_batched();
             first
         };
-        let lone: Vec<Turn> = (0..100).map(|_| batch(1)).collect();
-        let waited = lone.iter().enumerate().filter(|(_, turn)| **turn == Turn::AfterOthers);
+        let lone: Vec<BatchRole> = (0..100).map(|_| batch(1)).collect();
+        let waited = lone.iter().enumerate().filter(|(_, turn)| **turn == BatchRole::AfterOthers);
         let waited: Vec<usize> = waited.map(|(number, _)| number).collect();
         assert_eq!(waited, [0, 1, 2, 3, 4, 5, 6, 7, 32, 64, 96]);
-        assert_eq!(batch(2), Turn::Now);
-        assert_eq!(batch(1), Turn::AfterOthers, "there are others again");
+        assert_eq!(batch(2), BatchRole::Now);
+        assert_eq!(batch(1), BatchRole::AfterOthers, "there are others again");
     }
 
     #[test]
@@ -504,8 +519,8 @@ mod tests {
     }
 
     impl Task for Holding {
-        fn source(&self) -> Source {
-            Source::SERVICE
+        fn source(&self) -> TaskSource {
+            TaskSource::SERVICE
         }
         fn bytes(&self) -> usize {
             QUEUED_BYTES_MAX - 20
@@ -590,8 +605,8 @@ mod tests {
     }
 
     impl Task for Message {
-        fn source(&self) -> Source {
-            Source { workspace: Some(self.home()), client: None }
+        fn source(&self) -> TaskSource {
+            TaskSource { workspace: Some(self.home()), client: None }
         }
         fn bytes(&self) -> usize {
             self.bytes
@@ -668,8 +683,8 @@ mod tests {
     }
 
     impl Task for Locked {
-        fn source(&self) -> Source {
-            Source::SERVICE
+        fn source(&self) -> TaskSource {
+            TaskSource::SERVICE
         }
         fn bytes(&self) -> usize {
             8
@@ -689,9 +704,9 @@ mod tests {
         let path = folder.path().join("t.db");
         SqliteConn::open(&path, Role::Creator).unwrap().batch(SCHEMA).unwrap();
         let clock = Clock::mock(Time::from_micros(0));
-        let open: Open = Arc::new(move || HostileConn::open(&path, 1, 0).map(Conn::Hostile));
-        let readers = Readers { threads: 1, inline: 0, limit: None };
-        let opens = Opens { writer: open.clone(), reader: open.clone(), scanner: open };
+        let open: Connect = Arc::new(move || HostileConn::open(&path, 1, 0).map(Conn::Hostile));
+        let readers = ReaderCounts { threads: 1, inline: 0, limit: None };
+        let opens = ConnectionOpeners { writer: open.clone(), reader: open.clone(), scanner: open };
         let executor = Executor::start(vec![Tally::default()], readers, &clock, &opens).unwrap();
         let (entered, enter) = mpsc::channel();
         let (release, released) = mpsc::channel();

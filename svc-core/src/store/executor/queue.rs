@@ -5,19 +5,19 @@
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::task::{Queued, Task};
-use super::turns::Turns;
+use super::task::{QueuedTask, Task};
+use super::turns::TaskTurns;
 use crate::limits::QUEUE_MAX;
 use crate::sync::lock;
 use crate::time::{Clock, Monotonic};
 
 /// The remaining capacity of a transaction. The last task may exceed it.
-pub(super) struct Capacity {
+pub(super) struct BatchCapacity {
     tasks: usize,
     bytes: usize,
 }
 
-impl Capacity {
+impl BatchCapacity {
     /// Creates a capacity for `tasks` tasks that hold `bytes` bytes together.
     pub fn new(tasks: usize, bytes: usize) -> Self {
         Self { tasks, bytes }
@@ -35,38 +35,38 @@ impl Capacity {
 
 /// The time for which a batch waits for tasks that are not queued yet.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Patience {
+pub(super) struct BatchDelay {
     /// The number of tasks at which it no longer waits.
     pub tasks: usize,
     pub span: Duration,
 }
 
-impl Patience {
+impl BatchDelay {
     pub const NONE: Self = Self { tasks: 0, span: Duration::ZERO };
 }
 
 /// A queue that a writer's thread takes from.
-pub(super) struct Queue<T: ?Sized> {
-    turns: Mutex<Turns<T>>,
+pub(super) struct WriterQueue<T: ?Sized> {
+    turns: Mutex<TaskTurns<T>>,
     arrived: Condvar,
     clock: Clock,
 }
 
 /// The result of waiting for a task.
-pub(super) enum Received<T: ?Sized> {
-    Task(Queued<T>),
+pub(super) enum ReceiveResult<T: ?Sized> {
+    Task(QueuedTask<T>),
     Nothing,
     Closed,
 }
 
-impl<T: Task + ?Sized> Queue<T> {
+impl<T: Task + ?Sized> WriterQueue<T> {
     pub fn new(clock: Clock) -> Self {
-        Self { turns: Mutex::new(Turns::new(QUEUE_MAX)), arrived: Condvar::new(), clock }
+        Self { turns: Mutex::new(TaskTurns::new(QUEUE_MAX)), arrived: Condvar::new(), clock }
     }
 
     /// Queues a task, or rejects it if its workspace has no place left or the queue is closed.
     pub fn push(&self, task: Box<T>) {
-        let rejected = lock(&self.turns).push(Queued::in_order(task, &self.clock));
+        let rejected = lock(&self.turns).push(QueuedTask::in_order(task, &self.clock));
         match rejected {
             Some(rejected) => rejected.finish(),
             None => self.arrived.notify_one(),
@@ -74,29 +74,29 @@ impl<T: Task + ?Sized> Queue<T> {
     }
 
     /// Puts back taken tasks, before all others.
-    pub fn put_first(&self, tasks: Vec<Queued<T>>) {
+    pub fn put_first(&self, tasks: Vec<QueuedTask<T>>) {
         lock(&self.turns).put_first(tasks);
         self.arrived.notify_one();
     }
 
     /// Waits for a task, for up to `span`.
-    pub fn wait_for(&self, span: Duration) -> Received<T> {
+    pub fn wait_for(&self, span: Duration) -> ReceiveResult<T> {
         let turns = lock(&self.turns);
-        let waits = |turns: &mut Turns<T>| turns.len() == 0 && !turns.is_closed();
+        let waits = |turns: &mut TaskTurns<T>| turns.len() == 0 && !turns.is_closed();
         let waited = self.arrived.wait_timeout_while(turns, span, waits);
         let (mut turns, _) = waited.unwrap_or_else(PoisonError::into_inner);
         let next = turns.pop(|_| true);
         let is_closed = turns.is_closed();
         drop(turns);
         match next {
-            Some(queued) => self.admit(queued).map_or(Received::Nothing, Received::Task),
-            None if is_closed => Received::Closed,
-            None => Received::Nothing,
+            Some(queued) => self.admit(queued).map_or(ReceiveResult::Nothing, ReceiveResult::Task),
+            None if is_closed => ReceiveResult::Closed,
+            None => ReceiveResult::Nothing,
         }
     }
 
     /// Returns the next task that is worth running, if one is queued now.
-    fn try_next(&self) -> Option<Queued<T>> {
+    fn try_next(&self) -> Option<QueuedTask<T>> {
         loop {
             let next = lock(&self.turns).pop(|_| true)?;
             if let Some(queued) = self.admit(next) {
@@ -108,7 +108,12 @@ impl<T: Task + ?Sized> Queue<T> {
     /// Returns a task together with those whose turns come next, up to the capacity.
     ///
     /// Waits for more as long as `patience` allows.
-    pub fn gather(&self, first: Queued<T>, mut capacity: Capacity, patience: Patience) -> Vec<Queued<T>> {
+    pub fn gather(
+        &self,
+        first: QueuedTask<T>,
+        mut capacity: BatchCapacity,
+        patience: BatchDelay,
+    ) -> Vec<QueuedTask<T>> {
         let mut tasks = Vec::new();
         let mut next = Some(first);
         let until = self.clock.monotonic().plus(patience.span);
@@ -123,15 +128,15 @@ impl<T: Task + ?Sized> Queue<T> {
         tasks
     }
 
-    fn next_until(&self, until: Monotonic) -> Option<Queued<T>> {
+    fn next_until(&self, until: Monotonic) -> Option<QueuedTask<T>> {
         match self.wait_for(until.since(self.clock.monotonic())) {
-            Received::Task(queued) => Some(queued),
-            Received::Nothing => self.try_next(),
-            Received::Closed => None,
+            ReceiveResult::Task(queued) => Some(queued),
+            ReceiveResult::Nothing => self.try_next(),
+            ReceiveResult::Closed => None,
         }
     }
 
-    fn admit(&self, queued: Queued<T>) -> Option<Queued<T>> {
+    fn admit(&self, queued: QueuedTask<T>) -> Option<QueuedTask<T>> {
         queued.if_in_time(self.clock.monotonic())
     }
 
@@ -155,13 +160,13 @@ mod tests {
     use super::*;
     use crate::error::Result;
     use crate::limits::QUEUED_MAX;
-    use crate::store::executor::Source;
+    use crate::store::executor::TaskSource;
 
     struct Idle;
 
     impl Task for Idle {
-        fn source(&self) -> Source {
-            Source::SERVICE
+        fn source(&self) -> TaskSource {
+            TaskSource::SERVICE
         }
         fn bytes(&self) -> usize {
             1
@@ -175,19 +180,19 @@ mod tests {
     #[test]
     fn a_batch_waits_for_as_many_tasks_as_it_is_told_to() {
         let clock = Clock::system();
-        let queue: Queue<dyn Task> = Queue::new(clock.clone());
-        let first = || Queued::new(Box::new(Idle) as Box<dyn Task>, &clock);
-        let patience = |tasks| Patience { tasks, span: QUEUED_MAX };
-        let gathered = |tasks| queue.gather(first(), Capacity::new(8, 8), patience(tasks)).len();
+        let queue: WriterQueue<dyn Task> = WriterQueue::new(clock.clone());
+        let first = || QueuedTask::new(Box::new(Idle) as Box<dyn Task>, &clock);
+        let patience = |tasks| BatchDelay { tasks, span: QUEUED_MAX };
+        let gathered = |tasks| queue.gather(first(), BatchCapacity::new(8, 8), patience(tasks)).len();
         assert_eq!(gathered(1), 1, "it has all that it waits for");
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| gathered(3));
             (0..2).for_each(|_| queue.push(Box::new(Idle)));
             assert_eq!(waiting.join().unwrap(), 3);
         });
-        let none = Patience { tasks: 3, span: Duration::ZERO };
-        assert_eq!(queue.gather(first(), Capacity::new(8, 8), none).len(), 1, "nobody comes");
+        let none = BatchDelay { tasks: 3, span: Duration::ZERO };
+        assert_eq!(queue.gather(first(), BatchCapacity::new(8, 8), none).len(), 1, "nobody comes");
         queue.push(Box::new(Idle));
-        assert_eq!(queue.gather(first(), Capacity::new(1, 8), patience(3)).len(), 1, "it is full");
+        assert_eq!(queue.gather(first(), BatchCapacity::new(1, 8), patience(3)).len(), 1, "it is full");
     }
 }

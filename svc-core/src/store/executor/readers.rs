@@ -12,16 +12,16 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::queue::Capacity;
-use super::task::{Queued, Source, Task};
-use super::turns::Turns;
-use super::{Open, spawn};
+use super::queue::BatchCapacity;
+use super::task::{QueuedTask, Task, TaskSource};
+use super::turns::TaskTurns;
+use super::{Connect, spawn};
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
 use crate::limits::{BATCH_BYTES_MAX, READ_BATCH_MAX, READS_QUEUED_MAX};
-use crate::store::budget::{Interrupt, interrupted};
+use crate::store::budget::{ReadInterrupt, interrupted};
 use crate::store::conn::Conn;
-use crate::store::engine::{Engine, Failure, StatementCounts};
+use crate::store::engine::{Engine, StatementCounts, TransactionFailure};
 use crate::sync::lock;
 use crate::time::Clock;
 
@@ -53,7 +53,7 @@ pub(crate) trait ReadTask<N>: Task {
     fn run(&mut self, reader: &Reader<N>) -> Result<()>;
 }
 
-type QueuedRead<N> = Queued<dyn ReadTask<N>>;
+type QueuedRead<N> = QueuedTask<dyn ReadTask<N>>;
 
 pub(super) struct ReadPool<N> {
     state: Mutex<State<N>>,
@@ -78,26 +78,26 @@ pub(super) struct PoolSettings {
 }
 
 struct State<N> {
-    turns: Turns<dyn ReadTask<N>>,
-    threads: Seats,
-    inline: Seats,
+    turns: TaskTurns<dyn ReadTask<N>>,
+    threads: ReaderOccupancy,
+    inline: ReaderOccupancy,
 }
 
 impl<N> State<N> {
-    fn seats(&mut self, inline: bool) -> &mut Seats {
+    fn seats(&mut self, inline: bool) -> &mut ReaderOccupancy {
         if inline { &mut self.inline } else { &mut self.threads }
     }
 }
 
 /// Which workspaces occupy readers of a kind.
 #[derive(Default)]
-struct Seats {
+struct ReaderOccupancy {
     all: usize,
     free: usize,
     taken: HashMap<Option<WorkspaceId>, usize>,
 }
 
-impl Seats {
+impl ReaderOccupancy {
     /// Returns whether a workspace may take a reader: up to half of them, and the last free one only if it
     /// has no other.
     fn may(&self, workspace: Option<WorkspaceId>) -> bool {
@@ -133,13 +133,13 @@ impl Seats {
 }
 
 /// A reader that is occupied until this is dropped.
-struct Seat<'p, N> {
+struct OccupiedReader<'p, N> {
     pool: &'p ReadPool<N>,
     inline: bool,
     workspaces: BTreeSet<Option<WorkspaceId>>,
 }
 
-impl<N> Drop for Seat<'_, N> {
+impl<N> Drop for OccupiedReader<'_, N> {
     fn drop(&mut self) {
         // No thread needs to be woken: a thread of the pool finds its next turn by itself, and queued tasks
         // do not wait for an inline reader.
@@ -151,16 +151,16 @@ impl<N: ReaderState> ReadPool<N> {
     pub fn start(
         settings: PoolSettings,
         clock: &Clock,
-        open: &Open,
-        interrupt: &Interrupt,
+        open: &Connect,
+        interrupt: &ReadInterrupt,
         threads: &mut Vec<JoinHandle<()>>,
     ) -> Result<Arc<Self>> {
         let PoolSettings { name, threads: size, inline, limit } = settings;
         let conn = || open()?.for_reads(interrupt, limit);
         let reader = || Ok(Mutex::new(Reader { conn: conn()?, cache: RefCell::default() }));
         let connect = |count: usize| (0..count).map(|_| reader()).collect::<Result<_>>();
-        let seats = |all| Seats { all, free: all, ..Seats::default() };
-        let turns = Turns::new(READS_QUEUED_MAX);
+        let seats = |all| ReaderOccupancy { all, free: all, ..ReaderOccupancy::default() };
+        let turns = TaskTurns::new(READS_QUEUED_MAX);
         let of_threads = seats(size);
         let of_callers = seats(inline);
         let pool = Arc::new(Self {
@@ -180,7 +180,7 @@ impl<N: ReaderState> ReadPool<N> {
     pub fn submit(&self, task: Box<dyn ReadTask<N>>) {
         let workspace = task.source().workspace;
         let mut state = lock(&self.state);
-        let rejected = state.turns.push(Queued::new(task, &self.clock));
+        let rejected = state.turns.push(QueuedTask::new(task, &self.clock));
         // Else it waits for a reader in use, whose thread finds it.
         let may_run = state.threads.may(workspace);
         drop(state);
@@ -213,9 +213,9 @@ impl<N: ReaderState> ReadPool<N> {
         }
         seats.take(&workspaces);
         drop(state);
-        let seat = Seat { pool: self, inline: true, workspaces };
+        let seat = OccupiedReader { pool: self, inline: true, workspaces };
         self.submit_all(queued);
-        let here = here.into_iter().map(|task| Queued::new(task, &self.clock)).collect();
+        let here = here.into_iter().map(|task| QueuedTask::new(task, &self.clock)).collect();
         let left = self.read(&reader, here);
         drop(reader);
         self.put_back(left);
@@ -258,14 +258,15 @@ impl<N: ReaderState> ReadPool<N> {
     /// It takes a fair part of what is queued of that workspace, before the transaction begins: later callers
     /// may know of a change that this transaction does not see. What has not begun after [`BATCH_TIME`] waits
     /// for the next turn.
-    fn next(&self) -> Option<(Vec<QueuedRead<N>>, Seat<'_, N>)> {
+    fn next(&self) -> Option<(Vec<QueuedRead<N>>, OccupiedReader<'_, N>)> {
         let mut state = lock(&self.state);
         loop {
             let State { turns, threads: seats, .. } = &mut *state;
             if let Some(first) = turns.pop(|workspace| seats.may(workspace)) {
                 let workspace = first.source.workspace;
                 let part = turns.len_of(workspace).checked_div(seats.most()).unwrap_or(0);
-                let mut capacity = Capacity::new(part.min(READ_BATCH_MAX).saturating_add(1), BATCH_BYTES_MAX);
+                let mut capacity =
+                    BatchCapacity::new(part.min(READ_BATCH_MAX).saturating_add(1), BATCH_BYTES_MAX);
                 capacity.take(first.bytes);
                 let mut tasks = vec![first];
                 while capacity.is_any_left()
@@ -281,7 +282,7 @@ impl<N: ReaderState> ReadPool<N> {
                 if turns.any(|workspace| seats.may(workspace)) {
                     self.changed.notify_one();
                 }
-                return Some((tasks, Seat { pool: self, inline: false, workspaces }));
+                return Some((tasks, OccupiedReader { pool: self, inline: false, workspaces }));
             }
             if turns.is_closed() && turns.len() == 0 {
                 return None;
@@ -327,11 +328,11 @@ impl<N: ReaderState> ReadPool<N> {
         let mut is_first = true;
         while is_first || self.clock.monotonic() < until {
             is_first = false;
-            let Some(Queued { mut task, .. }) = tasks.next() else { break };
+            let Some(QueuedTask { mut task, .. }) = tasks.next() else { break };
             let mut outcome = Self::attempt(reader, &begun, task.as_mut());
             if let Some(failure) = reader.conn.failure() {
                 begun = begin_again(reader);
-                if matches!(failure, Failure::Broken | Failure::Conflict) {
+                if matches!(failure, TransactionFailure::Broken | TransactionFailure::Conflict) {
                     outcome = Self::attempt(reader, &begun, task.as_mut());
                 }
             }
@@ -347,7 +348,7 @@ impl<N: ReaderState> ReadPool<N> {
     fn attempt(reader: &Reader<N>, begun: &Result<()>, task: &mut dyn ReadTask<N>) -> Result<()> {
         begun.clone()?;
         // The service's own reads have no budget: no caller has asked for too much.
-        if task.source() != Source::SERVICE {
+        if task.source() != TaskSource::SERVICE {
             reader.conn.begin_budget();
         }
         let outcome = catch_unwind(AssertUnwindSafe(|| task.run(reader)))
@@ -392,7 +393,7 @@ mod tests {
     /// A read that reports under its name.
     struct Probe {
         name: &'static str,
-        source: Source,
+        source: TaskSource,
         run: Run,
         ended: mpsc::Sender<(&'static str, Option<Code>)>,
     }
@@ -404,7 +405,7 @@ mod tests {
     }
 
     impl Task for Probe {
-        fn source(&self) -> Source {
+        fn source(&self) -> TaskSource {
             self.source
         }
         fn bytes(&self) -> usize {
@@ -421,7 +422,7 @@ mod tests {
     /// A pool on one of the engines, and what its reads report.
     struct Fixture {
         pool: Arc<ReadPool<()>>,
-        interrupt: Interrupt,
+        interrupt: ReadInterrupt,
         threads: Vec<JoinHandle<()>>,
         sender: mpsc::Sender<(&'static str, Option<Code>)>,
         ended: mpsc::Receiver<(&'static str, Option<Code>)>,
@@ -439,13 +440,13 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("t.db");
             SqliteConn::open(&path, Role::Creator).unwrap().batch("create table t (n bigint)").unwrap();
-            let sqlite: Open = Arc::new(move || SqliteConn::open(&path, Role::Reader).map(Conn::Sqlite));
+            let sqlite: Connect = Arc::new(move || SqliteConn::open(&path, Role::Reader).map(Conn::Sqlite));
             let endless =
                 "with recursive c (n) as (select 1 union all select n + 1 from c) select count(*) from c";
-            let server = crate::store::postgres::server_for_tests().map(|url| -> (Open, &'static str) {
+            let server = crate::store::postgres::server_for_tests().map(|url| -> (Connect, &'static str) {
                 let server = parse_url(&SecretString::from(url)).unwrap();
                 let pool = pool(&server, threads + inline).unwrap();
-                let open: Open = Arc::new(move || PgConn::of(&pool).map(Conn::Postgres));
+                let open: Connect = Arc::new(move || PgConn::of(&pool).map(Conn::Postgres));
                 (
                     open,
                     "select cast(count(*) as bigint) from generate_series(1, 100) where pg_sleep(1) is null",
@@ -455,7 +456,7 @@ mod tests {
             let mut folder = Some(folder);
             let both = [Some((sqlite, endless)), server];
             let fixtures = both.into_iter().flatten().map(|(open, endless)| {
-                let interrupt = Interrupt::default();
+                let interrupt = ReadInterrupt::default();
                 let mut threads = Vec::new();
                 let pool = ReadPool::start(settings, clock, &open, &interrupt, &mut threads).unwrap();
                 let (sender, ended) = mpsc::channel();
@@ -471,7 +472,7 @@ mod tests {
             workspace: u128,
             run: impl FnMut(&Reader<()>) -> Result<()> + Send + 'static,
         ) -> Box<Probe> {
-            let source = Source { workspace: Some(Uuid::from_u128(workspace).into()), client: None };
+            let source = TaskSource { workspace: Some(Uuid::from_u128(workspace).into()), client: None };
             Box::new(Probe { name, source, run: Box::new(run), ended: self.sender.clone() })
         }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use uuid::Uuid;
 
-use super::{BatchState, Held, ReaderState};
+use super::{BatchState, LockedWorkspaces, ReaderState};
 use crate::error::Result;
 use crate::id::WorkspaceId;
 use crate::store::conn::Conn;
@@ -39,7 +39,7 @@ impl BatchState for Tally {
         _: &Conn,
         workspaces: &BTreeSet<WorkspaceId>,
         _: bool,
-        _: Held,
+        _: LockedWorkspaces,
     ) -> Result<BTreeSet<WorkspaceId>> {
         self.batch = 0;
         Ok(workspaces & &self.locked)

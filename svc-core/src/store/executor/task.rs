@@ -8,14 +8,14 @@ use crate::time::{Clock, Monotonic};
 
 /// The workspace and the client that a task runs for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Source {
+pub(crate) struct TaskSource {
     /// The workspace that the work is charged to; `None` for the service itself.
     pub workspace: Option<WorkspaceId>,
     /// The client; `None` if a workspace's tasks keep their order.
     pub client: Option<Client>,
 }
 
-impl Source {
+impl TaskSource {
     /// The service itself.
     pub const SERVICE: Self = Self { workspace: None, client: None };
 
@@ -28,7 +28,7 @@ impl Source {
 /// The interface of every task.
 pub(crate) trait Task: Send {
     /// Returns the source of the task.
-    fn source(&self) -> Source;
+    fn source(&self) -> TaskSource;
     /// Returns about how many bytes it holds.
     fn bytes(&self) -> usize;
     /// Returns whether its caller no longer waits for it.
@@ -40,16 +40,16 @@ pub(crate) trait Task: Send {
 }
 
 /// A queued task, and when it was queued.
-pub(super) struct Queued<T: ?Sized> {
+pub(super) struct QueuedTask<T: ?Sized> {
     pub since: Monotonic,
     /// When another server was first found to have locked its workspace, if the task was set aside for that.
     pub held_since: Option<Monotonic>,
-    pub source: Source,
+    pub source: TaskSource,
     pub bytes: usize,
     pub task: Box<T>,
 }
 
-impl<T: Task + ?Sized> Queued<T> {
+impl<T: Task + ?Sized> QueuedTask<T> {
     /// Creates a task queued now.
     pub fn new(task: Box<T>, clock: &Clock) -> Self {
         let source = task.source();

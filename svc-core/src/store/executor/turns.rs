@@ -6,16 +6,16 @@
 
 use std::collections::VecDeque;
 
-use super::task::{Queued, Source, Task};
+use super::task::{QueuedTask, Task, TaskSource};
 use crate::error::{Code, Error};
 use crate::id::WorkspaceId;
 use crate::limits::{QUEUE_RETRY_SECS, QUEUED_BYTES_MAX};
 use crate::rate::Client;
-use crate::rota::Rota;
+use crate::round_robin::RoundRobin;
 
 /// The waiting tasks, in the order of their turns.
-pub(super) struct Turns<T: ?Sized> {
-    workspaces: Rota<Option<WorkspaceId>, Waiting<T>>,
+pub(super) struct TaskTurns<T: ?Sized> {
+    workspaces: RoundRobin<Option<WorkspaceId>, WorkspaceTasks<T>>,
     /// Maximum tasks of one workspace.
     most: usize,
     len: usize,
@@ -23,12 +23,12 @@ pub(super) struct Turns<T: ?Sized> {
 }
 
 /// A rejected task, and the reason.
-pub(super) struct Rejected<T: ?Sized> {
-    queued: Queued<T>,
+pub(super) struct RejectedTask<T: ?Sized> {
+    queued: QueuedTask<T>,
     error: Error,
 }
 
-impl<T: Task + ?Sized> Rejected<T> {
+impl<T: Task + ?Sized> RejectedTask<T> {
     /// Rejects the task with the error. Must be called without holding a lock.
     pub fn finish(self) {
         self.queued.task.finish(Err(self.error));
@@ -36,22 +36,22 @@ impl<T: Task + ?Sized> Rejected<T> {
 }
 
 /// The waiting tasks of one workspace.
-struct Waiting<T: ?Sized> {
-    clients: Rota<Option<Client>, VecDeque<Queued<T>>>,
+struct WorkspaceTasks<T: ?Sized> {
+    clients: RoundRobin<Option<Client>, VecDeque<QueuedTask<T>>>,
     len: usize,
     bytes: usize,
 }
 
-impl<T: ?Sized> Default for Waiting<T> {
+impl<T: ?Sized> Default for WorkspaceTasks<T> {
     fn default() -> Self {
-        Self { clients: Rota::default(), len: 0, bytes: 0 }
+        Self { clients: RoundRobin::default(), len: 0, bytes: 0 }
     }
 }
 
-impl<T: Task + ?Sized> Turns<T> {
+impl<T: Task + ?Sized> TaskTurns<T> {
     /// Creates an empty queue in which each workspace may have `most` tasks.
     pub fn new(most: usize) -> Self {
-        Self { workspaces: Rota::default(), most, len: 0, is_closed: false }
+        Self { workspaces: RoundRobin::default(), most, len: 0, is_closed: false }
     }
 
     pub fn len(&self) -> usize {
@@ -73,9 +73,9 @@ impl<T: Task + ?Sized> Turns<T> {
     }
 
     /// Adds a task behind those of its client, or returns it with the reason for its rejection.
-    pub fn push(&mut self, queued: Queued<T>) -> Option<Rejected<T>> {
+    pub fn push(&mut self, queued: QueuedTask<T>) -> Option<RejectedTask<T>> {
         if let Some(error) = self.rejection(&queued) {
-            return Some(Rejected { queued, error });
+            return Some(RejectedTask { queued, error });
         }
         self.add(queued, VecDeque::push_back);
         None
@@ -84,7 +84,7 @@ impl<T: Task + ?Sized> Turns<T> {
     /// Puts back tasks that were taken in turn and have not begun, in the order in which they were taken.
     ///
     /// They come before the others of their workspaces, whose turns have ended.
-    pub fn put_back(&mut self, tasks: Vec<Queued<T>>) {
+    pub fn put_back(&mut self, tasks: Vec<QueuedTask<T>>) {
         for queued in tasks.into_iter().rev() {
             let source = queued.source;
             self.add(queued, VecDeque::push_front);
@@ -95,14 +95,14 @@ impl<T: Task + ?Sized> Turns<T> {
     }
 
     /// Does the same for workspaces whose turns have not ended: their tasks come before all others.
-    pub fn put_first(&mut self, tasks: Vec<Queued<T>>) {
+    pub fn put_first(&mut self, tasks: Vec<QueuedTask<T>>) {
         let workspaces: Vec<_> = tasks.iter().map(|queued| queued.source.workspace).collect();
         self.put_back(tasks);
         workspaces.into_iter().rev().for_each(|workspace| self.workspaces.move_to_front(workspace));
     }
 
-    fn add(&mut self, queued: Queued<T>, place: fn(&mut VecDeque<Queued<T>>, Queued<T>)) {
-        let Source { workspace, client } = queued.source;
+    fn add(&mut self, queued: QueuedTask<T>, place: fn(&mut VecDeque<QueuedTask<T>>, QueuedTask<T>)) {
+        let TaskSource { workspace, client } = queued.source;
         let own = self.workspaces.entry(workspace);
         self.len = self.len.saturating_add(1);
         own.len = own.len.saturating_add(1);
@@ -112,7 +112,7 @@ impl<T: Task + ?Sized> Turns<T> {
 
     /// Returns the reason why a task cannot be added, if there is one. A task larger than the limit waits
     /// alone.
-    fn rejection(&self, queued: &Queued<T>) -> Option<Error> {
+    fn rejection(&self, queued: &QueuedTask<T>) -> Option<Error> {
         if self.is_closed {
             return Some(overloaded("server", "the server is closing its queue"));
         }
@@ -122,19 +122,19 @@ impl<T: Task + ?Sized> Turns<T> {
     }
 
     /// Takes the task of the next workspace for which `may` is true, and of the next client there.
-    pub fn pop(&mut self, may: impl Fn(Option<WorkspaceId>) -> bool) -> Option<Queued<T>> {
+    pub fn pop(&mut self, may: impl Fn(Option<WorkspaceId>) -> bool) -> Option<QueuedTask<T>> {
         let workspace = self.workspaces.keys().find(|workspace| may(*workspace))?;
         self.pop_of(workspace)
     }
 
     /// Returns the tasks in any order.
-    pub fn iter(&self) -> impl Iterator<Item = &Queued<T>> {
+    pub fn iter(&self) -> impl Iterator<Item = &QueuedTask<T>> {
         let clients = self.workspaces.iter().flat_map(|(_, own)| own.clients.iter());
         clients.flat_map(|(_, tasks)| tasks)
     }
 
     /// Takes all tasks.
-    pub fn drain(&mut self) -> impl Iterator<Item = Queued<T>> {
+    pub fn drain(&mut self) -> impl Iterator<Item = QueuedTask<T>> {
         std::iter::from_fn(|| self.pop(|_| true))
     }
 
@@ -144,7 +144,7 @@ impl<T: Task + ?Sized> Turns<T> {
     }
 
     /// Takes the next task of a workspace.
-    pub fn pop_of(&mut self, workspace: Option<WorkspaceId>) -> Option<Queued<T>> {
+    pub fn pop_of(&mut self, workspace: Option<WorkspaceId>) -> Option<QueuedTask<T>> {
         let own = self.workspaces.get_mut(workspace)?;
         let client = own.clients.keys().next()?;
         let queued = own.clients.pop(client)?;
@@ -179,10 +179,10 @@ mod tests {
     use crate::time::Clock;
 
     /// A task that is identified by its number.
-    struct Numbered(Source, usize, Arc<Mutex<Vec<Error>>>);
+    struct Numbered(TaskSource, usize, Arc<Mutex<Vec<Error>>>);
 
     impl Task for Numbered {
-        fn source(&self) -> Source {
+        fn source(&self) -> TaskSource {
             self.0
         }
         fn bytes(&self) -> usize {
@@ -196,22 +196,22 @@ mod tests {
         }
     }
 
-    fn source(workspace: u128, client: u128) -> Source {
+    fn source(workspace: u128, client: u128) -> TaskSource {
         let client = Some(Client::Token(TokenId::from(Uuid::from_u128(client))));
-        Source { workspace: Some(WorkspaceId::from(Uuid::from_u128(workspace))), client }
+        TaskSource { workspace: Some(WorkspaceId::from(Uuid::from_u128(workspace))), client }
     }
 
-    fn task(source: Source, bytes: usize) -> Queued<Numbered> {
-        Queued::new(Box::new(Numbered(source, bytes, Arc::default())), &Clock::system())
+    fn task(source: TaskSource, bytes: usize) -> QueuedTask<Numbered> {
+        QueuedTask::new(Box::new(Numbered(source, bytes, Arc::default())), &Clock::system())
     }
 
-    fn all(turns: &mut Turns<Numbered>) -> Vec<Source> {
+    fn all(turns: &mut TaskTurns<Numbered>) -> Vec<TaskSource> {
         turns.drain().map(|queued| queued.source).collect()
     }
 
     #[test]
     fn workspaces_take_turns_and_clients_within_them() {
-        let mut turns = Turns::new(100);
+        let mut turns = TaskTurns::new(100);
         let [a1, a2, b1] = [source(1, 1), source(1, 2), source(2, 1)];
         for source in [a1, a1, a1, a2, b1, b1] {
             assert!(turns.push(task(source, 1)).is_none());
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn what_has_not_had_its_turn_comes_first_and_in_its_order() {
-        let mut turns = Turns::new(100);
+        let mut turns = TaskTurns::new(100);
         let [a, b] = [source(1, 1), source(2, 1)];
         for (source, bytes) in [(a, 1), (b, 2), (a, 3), (b, 4), (a, 5)] {
             assert!(turns.push(task(source, bytes)).is_none());
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn what_is_left_of_a_turn_waits_for_the_next_one() {
-        let mut turns = Turns::new(100);
+        let mut turns = TaskTurns::new(100);
         let [a1, a2, a3, b] = [source(1, 1), source(1, 2), source(1, 3), source(2, 1)];
         for (source, bytes) in [(a1, 1), (a1, 2), (a1, 3), (a2, 4), (a3, 5), (b, 6)] {
             assert!(turns.push(task(source, bytes)).is_none());
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn a_full_workspace_alone_is_rejected() {
-        let mut turns = Turns::new(2);
+        let mut turns = TaskTurns::new(2);
         let [a, b] = [source(1, 1), source(2, 1)];
         assert!(turns.push(task(a, 1)).is_none() && turns.push(task(source(1, 9), 1)).is_none());
         let scope = |error: &Error| error.problem().extra.get("scope").cloned();
@@ -276,7 +276,7 @@ mod tests {
         fn nobody_runs_twice_while_another_waits(
             sources in prop::collection::vec((0_u128..4, 0_u128..3), 1..60),
         ) {
-            let mut turns = Turns::new(100);
+            let mut turns = TaskTurns::new(100);
             for (number, (workspace, client)) in sources.iter().enumerate() {
                 prop_assert!(turns.push(task(source(*workspace, *client), number)).is_none());
             }

@@ -5,14 +5,14 @@ use tokio_postgres::types::ToSql;
 use super::super::engine::check_rows;
 use super::super::value::Param;
 use super::PgConn;
-use super::errors::Failed;
-use super::values::Owned;
+use super::errors::PgFailure;
+use super::values::OwnedParam;
 use crate::Result;
 
 impl PgConn {
     pub fn defer(&self, rows: Option<u64>, sql: &'static str, params: &[Param<'_>]) -> Result<()> {
         self.wrote.set(true);
-        let owned: Vec<Owned> = params.iter().map(Owned::of).collect();
+        let owned: Vec<OwnedParam> = params.iter().map(OwnedParam::of).collect();
         self.push_change(rows, sql, owned)
     }
 
@@ -29,20 +29,26 @@ impl PgConn {
     }
 
     /// Defers a change; it must touch as many rows, if that is known.
-    pub(super) fn push_change(&self, rows: Option<u64>, sql: &'static str, params: Vec<Owned>) -> Result<()> {
+    pub(super) fn push_change(
+        &self,
+        rows: Option<u64>,
+        sql: &'static str,
+        params: Vec<OwnedParam>,
+    ) -> Result<()> {
         self.watch_statement(sql, &params)?;
         let (client, statement) = self.prepared(sql)?;
         self.deferred.borrow_mut().push(Box::pin(async move {
             let bound = params.iter().map(|param| param as &(dyn ToSql + Sync));
             let bound: Vec<&(dyn ToSql + Sync)> = bound.collect();
-            let touched = client.execute(&statement, &bound).await.map_err(|error| Failed::of(error, sql))?;
-            check_rows(rows, touched, sql).map_err(Failed::defect)
+            let touched =
+                client.execute(&statement, &bound).await.map_err(|error| PgFailure::of(error, sql))?;
+            check_rows(rows, touched, sql).map_err(PgFailure::defect)
         }));
         Ok(())
     }
 }
 
 /// Returns the values of a column.
-fn column(rows: &[Vec<Param<'_>>], place: usize) -> Owned {
-    Owned::List(rows.iter().filter_map(|row| row.get(place)).map(Owned::of).collect())
+fn column(rows: &[Vec<Param<'_>>], place: usize) -> OwnedParam {
+    OwnedParam::List(rows.iter().filter_map(|row| row.get(place)).map(OwnedParam::of).collect())
 }

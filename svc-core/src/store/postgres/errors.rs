@@ -3,29 +3,29 @@
 use tokio_postgres::error::{DbError, Severity, SqlState};
 
 use crate::error::{Code, Error};
-use crate::store::engine::{Duplicate, Failure};
+use crate::store::engine::{DuplicateKey, TransactionFailure};
 use crate::store::transaction::outcome_unknown;
 
 /// A failure, with the error for the caller.
-pub(super) struct Failed {
-    pub failure: Failure,
+pub(super) struct PgFailure {
+    pub failure: TransactionFailure,
     pub error: Error,
 }
 
 /// The result of waiting for the server.
-pub(super) type PgResult<T> = std::result::Result<T, Failed>;
+pub(super) type PgResult<T> = std::result::Result<T, PgFailure>;
 
-impl Failed {
+impl PgFailure {
     /// Creates the failure of a statement that was sent.
     pub fn of(error: tokio_postgres::Error, sql: &str) -> Self {
         let failure = failure_of(&error);
         let error = match error.as_db_error() {
             Some(db) if is_transient(db) => unavailable_for_now(format!("{} in: {sql}", describe(db))),
             Some(db) if *db.code() == SqlState::UNIQUE_VIOLATION => {
-                Error::internal(Duplicate(format!("{} in: {sql}", describe(db))))
+                Error::internal(DuplicateKey(format!("{} in: {sql}", describe(db))))
             }
             Some(db) => Error::internal(format!("{} in: {sql}", describe(db))),
-            None if failure == Failure::Broken => broken(error),
+            None if failure == TransactionFailure::Broken => broken(error),
             None => Error::internal(format!("{error:?} in: {sql}")),
         };
         Self { failure, error }
@@ -38,7 +38,7 @@ impl Failed {
     pub fn of_commit(error: tokio_postgres::Error) -> Self {
         match error.as_db_error() {
             Some(db) if !ends_session(db) => Self::of(error, "commit"),
-            _ => Self { failure: Failure::Broken, error: outcome_unknown(error) },
+            _ => Self { failure: TransactionFailure::Broken, error: outcome_unknown(error) },
         }
     }
 
@@ -46,35 +46,35 @@ impl Failed {
     ///
     /// The fate of the statement is not known, so the session is closed.
     pub fn silent() -> Self {
-        Self { failure: Failure::Silent, error: broken("the server did not respond in time") }
+        Self { failure: TransactionFailure::Silent, error: broken("the server did not respond in time") }
     }
 
     /// Creates the failure of a session that has ended before anything was sent.
     pub fn ended() -> Self {
-        Self { failure: Failure::Broken, error: broken("the session has ended") }
+        Self { failure: TransactionFailure::Broken, error: broken("the session has ended") }
     }
 
     /// Creates the failure of a defect that has nothing to do with the connection.
     pub fn defect(error: Error) -> Self {
-        Self { failure: Failure::Statement, error }
+        Self { failure: TransactionFailure::Statement, error }
     }
 }
 
-fn failure_of(error: &tokio_postgres::Error) -> Failure {
+fn failure_of(error: &tokio_postgres::Error) -> TransactionFailure {
     match error.as_db_error() {
-        None if is_local(error) => Failure::Statement,
-        None => Failure::Broken,
-        Some(db) if ends_session(db) => Failure::Broken,
+        None if is_local(error) => TransactionFailure::Statement,
+        None => TransactionFailure::Broken,
+        Some(db) if ends_session(db) => TransactionFailure::Broken,
         Some(db)
             if matches!(
                 *db.code(),
                 SqlState::T_R_SERIALIZATION_FAILURE | SqlState::T_R_DEADLOCK_DETECTED
             ) =>
         {
-            Failure::Conflict
+            TransactionFailure::Conflict
         }
-        Some(db) if *db.code() == SqlState::LOCK_NOT_AVAILABLE => Failure::LockTimeout,
-        Some(_) => Failure::Statement,
+        Some(db) if *db.code() == SqlState::LOCK_NOT_AVAILABLE => TransactionFailure::LockTimeout,
+        Some(_) => TransactionFailure::Statement,
     }
 }
 
@@ -130,21 +130,21 @@ mod tests {
     use super::*;
 
     /// The expected error code of an SQLSTATE, and its effect on the transaction.
-    const EXPECTED: [(&str, Code, Failure); 14] = [
-        ("08006", Code::Unavailable, Failure::Statement),
-        ("22012", Code::Internal, Failure::Statement),
-        ("23505", Code::Internal, Failure::Statement),
-        ("25006", Code::Unavailable, Failure::Statement),
-        ("25P03", Code::Unavailable, Failure::Statement),
-        ("40001", Code::Unavailable, Failure::Conflict),
-        ("40P01", Code::Unavailable, Failure::Conflict),
-        ("42501", Code::Internal, Failure::Statement),
-        ("42P01", Code::Internal, Failure::Statement),
-        ("53100", Code::Unavailable, Failure::Statement),
-        ("55P03", Code::Unavailable, Failure::LockTimeout),
-        ("57014", Code::Unavailable, Failure::Statement),
-        ("57P01", Code::Unavailable, Failure::Statement),
-        ("XX000", Code::Internal, Failure::Statement),
+    const EXPECTED: [(&str, Code, TransactionFailure); 14] = [
+        ("08006", Code::Unavailable, TransactionFailure::Statement),
+        ("22012", Code::Internal, TransactionFailure::Statement),
+        ("23505", Code::Internal, TransactionFailure::Statement),
+        ("25006", Code::Unavailable, TransactionFailure::Statement),
+        ("25P03", Code::Unavailable, TransactionFailure::Statement),
+        ("40001", Code::Unavailable, TransactionFailure::Conflict),
+        ("40P01", Code::Unavailable, TransactionFailure::Conflict),
+        ("42501", Code::Internal, TransactionFailure::Statement),
+        ("42P01", Code::Internal, TransactionFailure::Statement),
+        ("53100", Code::Unavailable, TransactionFailure::Statement),
+        ("55P03", Code::Unavailable, TransactionFailure::LockTimeout),
+        ("57014", Code::Unavailable, TransactionFailure::Statement),
+        ("57P01", Code::Unavailable, TransactionFailure::Statement),
+        ("XX000", Code::Internal, TransactionFailure::Statement),
     ];
 
     #[test]
@@ -160,7 +160,7 @@ mod tests {
         }
         conn.begin("begin").unwrap();
         let error = conn.batch("select pg_terminate_backend(pg_backend_pid())").unwrap_err();
-        assert_eq!((error.code(), conn.failure()), (Code::Unavailable, Some(Failure::Broken)));
+        assert_eq!((error.code(), conn.failure()), (Code::Unavailable, Some(TransactionFailure::Broken)));
         conn.rollback().unwrap();
         conn.batch("select 1").unwrap();
     }
@@ -179,9 +179,15 @@ mod tests {
             let unreadable = client.query_one("select 1 where false", &[]).await.unwrap_err();
             [unreadable, client.batch_execute("select 1 / 0").await.unwrap_err()]
         });
-        let unreadable = Failed::of_commit(unreadable);
-        let rejected = Failed::of_commit(rejected);
-        assert_eq!((unreadable.error.code(), unreadable.failure), (Code::OutcomeUnknown, Failure::Broken));
-        assert_eq!((rejected.error.code(), rejected.failure), (Code::Internal, Failure::Statement));
+        let unreadable = PgFailure::of_commit(unreadable);
+        let rejected = PgFailure::of_commit(rejected);
+        assert_eq!(
+            (unreadable.error.code(), unreadable.failure),
+            (Code::OutcomeUnknown, TransactionFailure::Broken)
+        );
+        assert_eq!(
+            (rejected.error.code(), rejected.failure),
+            (Code::Internal, TransactionFailure::Statement)
+        );
     }
 }

@@ -29,7 +29,7 @@ pub(crate) fn listen(server: &Server, bus: Arc<Bus>) -> Result<JoinHandle<()>> {
     let server = server.clone();
     let runtime = Builder::new_current_thread().enable_all().build().map_err(Error::internal)?;
     let (tried, first_try) = mpsc::channel();
-    let mut tried: Tried = Some(tried);
+    let mut tried: FirstAttempt = Some(tried);
     let body = move || {
         runtime.block_on(async {
             while !bus.is_closing() {
@@ -57,7 +57,7 @@ pub(crate) fn listen(server: &Server, bus: Arc<Bus>) -> Result<JoinHandle<()>> {
 }
 
 /// Dropped when the first attempt has finished.
-type Tried = Option<mpsc::Sender<Infallible>>;
+type FirstAttempt = Option<mpsc::Sender<Infallible>>;
 
 async fn closed(bus: &Bus) {
     while !bus.is_closing() {
@@ -68,7 +68,7 @@ async fn closed(bus: &Bus) {
 /// Receives notifications until the connection ends.
 ///
 /// Each reply may take as long as opening any other session.
-async fn receive(server: &Server, bus: &Bus, tried: &mut Tried) -> Result<()> {
+async fn receive(server: &Server, bus: &Bus, tried: &mut FirstAttempt) -> Result<()> {
     let limit = server.opening_limit();
     let connecting = timeout(limit, server.connect()).await.map_err(unreachable)?;
     let (client, mut connection) = connecting.map_err(unreachable)?;

@@ -31,21 +31,21 @@ use tokio_postgres::Statement;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::budget::Budget;
-use super::engine::Failure;
+use super::budget::ReadBudget;
+use super::engine::TransactionFailure;
 use super::row::{Row, Visitor};
 
 use super::scan::{FETCHED, Scan};
-use super::transaction::{Transaction, outcome_unknown};
+use super::transaction::{TransactionState, outcome_unknown};
 use super::value::{FromValue, Param};
 use super::watch::Watcher;
 use crate::error::{Error, Result};
 use crate::time::Clock;
-use errors::{Failed, PgResult, broken};
+use errors::{PgFailure, PgResult, broken};
 pub(crate) use listen::listen;
-use reads::Reads;
-use session::{Form, Taken, first_text};
+use reads::ReadLimits;
 pub(crate) use session::{Pool, pool};
+use session::{PooledSession, ResultForm, first_text};
 pub(crate) use settings::{Server, parse_url};
 use values::decode;
 
@@ -56,15 +56,15 @@ pub struct PgConn {
     pool: Pool,
     /// The session of the transaction. Outside of one, it is that of the last statements, until a transaction
     /// begins.
-    session: RefCell<Option<Taken>>,
+    session: RefCell<Option<PooledSession>>,
     /// The session at the last call of [`Self::others_wrote`].
     seen: Cell<Option<ObjectId>>,
-    transaction: Transaction,
+    transaction: TransactionState,
     deferred: RefCell<Vec<Deferred>>,
     wrote: Cell<bool>,
-    budget: Budget,
+    budget: ReadBudget,
     /// The limits of its reads; `None` if it does not only read.
-    reads: Option<Reads>,
+    reads: Option<ReadLimits>,
     watcher: Option<Watcher>,
 }
 
@@ -82,10 +82,10 @@ impl PgConn {
             pool: pool.clone(),
             session: RefCell::default(),
             seen: Cell::default(),
-            transaction: Transaction::new(Failure::Broken)?,
+            transaction: TransactionState::new(TransactionFailure::Broken)?,
             deferred: RefCell::default(),
             wrote: Cell::new(false),
-            budget: Budget::new(&Clock::system()),
+            budget: ReadBudget::new(&Clock::system()),
             reads: None,
             watcher: None,
         })
@@ -126,7 +126,7 @@ impl PgConn {
 
     /// Closes the session: the pool does not have it back.
     fn close(&self) {
-        drop(self.session.take().map(Taken::take));
+        drop(self.session.take().map(PooledSession::take));
     }
 
     /// Gives the session back to the pool, or closes one that is in a transaction.
@@ -141,7 +141,7 @@ impl PgConn {
     ///
     /// It may be at another server then, which has other rows and another clock.
     pub fn others_wrote(&self) -> bool {
-        let now = self.session.borrow().as_ref().map(Taken::id);
+        let now = self.session.borrow().as_ref().map(PooledSession::id);
         self.seen.replace(now) != now
     }
 
@@ -154,7 +154,7 @@ impl PgConn {
     fn wait_within<T>(&self, limit: Option<Duration>, work: impl Future<Output = PgResult<T>>) -> Result<T> {
         let outcome = match self.session.borrow().as_ref() {
             Some(session) => session.wait(limit, self.unless_interrupted(work)),
-            None => Err(Failed::ended()),
+            None => Err(PgFailure::ended()),
         };
         outcome.map_err(|failed| {
             self.record(failed.failure);
@@ -162,8 +162,8 @@ impl PgConn {
         })
     }
 
-    fn record(&self, failure: Failure) {
-        if matches!(failure, Failure::Broken | Failure::Silent) {
+    fn record(&self, failure: TransactionFailure) {
+        if matches!(failure, TransactionFailure::Broken | TransactionFailure::Silent) {
             self.close();
         }
         self.transaction.fail(failure);
@@ -175,7 +175,7 @@ impl PgConn {
     }
 
     /// Returns why the transaction that was begun cannot continue, if it cannot.
-    pub(crate) fn failure(&self) -> Option<Failure> {
+    pub(crate) fn failure(&self) -> Option<TransactionFailure> {
         self.transaction.failure(|| self.live_client().is_some())
     }
 
@@ -190,7 +190,7 @@ impl PgConn {
     }
 
     pub fn query(&self, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<Row>> {
-        self.fetch(Form::Whole, sql, params)?.iter().map(decode).collect()
+        self.fetch(ResultForm::Whole, sql, params)?.iter().map(decode).collect()
     }
 
     /// Runs a statement whose rows the server bounds: it sends none after those that weigh `bytes`.
@@ -204,7 +204,7 @@ impl PgConn {
     }
 
     pub(crate) fn visit(&self, sql: &'static str, params: &[Param<'_>], each: Visitor<'_>) -> Result<()> {
-        visit(&self.fetch(Form::Whole, sql, params)?, each)
+        visit(&self.fetch(ResultForm::Whole, sql, params)?, each)
     }
 
     /// Visits the rows of a statement, which the server bounds as in [`Self::query_within`].
@@ -220,15 +220,15 @@ impl PgConn {
 
     /// Visits the rows of a cursor, some of which are fetched at a time.
     pub(crate) fn scan(&self, scan: &Scan, params: &[Param<'_>], each: Visitor<'_>) -> Result<()> {
-        self.fetch(Form::Whole, scan.declare, params)?;
+        self.fetch(ResultForm::Whole, scan.declare, params)?;
         loop {
-            let rows = self.fetch(Form::Whole, scan.fetch, &[])?;
+            let rows = self.fetch(ResultForm::Whole, scan.fetch, &[])?;
             let is_last = rows.len() < FETCHED;
             if rows.iter().any(|row| each(row).is_break()) || is_last {
                 break;
             }
         }
-        self.fetch(Form::Whole, scan.close, &[]).map(drop)
+        self.fetch(ResultForm::Whole, scan.close, &[]).map(drop)
     }
 
     fn fetch_within(
@@ -239,28 +239,33 @@ impl PgConn {
     ) -> Result<Vec<tokio_postgres::Row>> {
         let bytes = Param::Int(i64::try_from(bytes).unwrap_or(i64::MAX));
         let params: Vec<Param<'_>> = params.iter().copied().chain([bytes]).collect();
-        self.fetch(Form::Bounded, sql, &params)
+        self.fetch(ResultForm::Bounded, sql, &params)
     }
 
-    fn fetch(&self, form: Form, sql: &'static str, params: &[Param<'_>]) -> Result<Vec<tokio_postgres::Row>> {
+    fn fetch(
+        &self,
+        form: ResultForm,
+        sql: &'static str,
+        params: &[Param<'_>],
+    ) -> Result<Vec<tokio_postgres::Row>> {
         self.watch_query(form, sql, params)?;
         let (client, statement) = self.prepared_as(form, sql)?;
         self.limit_next(&client)?;
         let bound: Vec<&(dyn ToSql + Sync)> =
             params.iter().map(|param| param as &(dyn ToSql + Sync)).collect();
         self.after_deferred(async {
-            client.query(&statement, &bound).await.map_err(|error| Failed::of(error, sql))
+            client.query(&statement, &bound).await.map_err(|error| PgFailure::of(error, sql))
         })
     }
 
     pub fn execute(&self, sql: &'static str, params: &[Param<'_>]) -> Result<u64> {
         self.wrote.set(true);
-        self.watch_query(Form::Whole, sql, params)?;
+        self.watch_query(ResultForm::Whole, sql, params)?;
         let (client, statement) = self.prepared(sql)?;
         let bound: Vec<&(dyn ToSql + Sync)> =
             params.iter().map(|param| param as &(dyn ToSql + Sync)).collect();
         self.after_deferred(async {
-            client.execute(&statement, &bound).await.map_err(|error| Failed::of(error, sql))
+            client.execute(&statement, &bound).await.map_err(|error| PgFailure::of(error, sql))
         })
     }
 
@@ -278,7 +283,7 @@ impl PgConn {
         let first = self.first_of(&self.transaction.begin());
         let begun = format!("{sql}; {first}");
         self.deferred.borrow_mut().push(Box::pin(async move {
-            client.batch_execute(&begun).await.map_err(|error| Failed::of(error, sql))
+            client.batch_execute(&begun).await.map_err(|error| PgFailure::of(error, sql))
         }));
         Ok(())
     }
@@ -288,7 +293,7 @@ impl PgConn {
         let client = self.client()?;
         // The reply to the transaction's begin comes first: nothing of this may run outside of it.
         self.flush()?;
-        self.wait(async { client.batch_execute(sql).await.map_err(|error| Failed::of(error, sql)) })
+        self.wait(async { client.batch_execute(sql).await.map_err(|error| PgFailure::of(error, sql)) })
     }
 
     /// Returns the current position in the order of transactions.
@@ -329,7 +334,7 @@ impl PgConn {
                 Either::Left((outcome, _)) => outcome,
                 Either::Right((_, committed)) => committed.await,
             };
-            outcome.map_err(Failed::of_commit)
+            outcome.map_err(PgFailure::of_commit)
         })?;
         self.transaction.committed(first_text(&replies))
     }
@@ -354,7 +359,7 @@ impl PgConn {
         let begun = self.transaction.end();
         if let Some(client) = self.live_client().filter(|_| begun) {
             let rolled_back = self.wait(async {
-                client.batch_execute("rollback").await.map_err(|error| Failed::of(error, "rollback"))
+                client.batch_execute("rollback").await.map_err(|error| PgFailure::of(error, "rollback"))
             });
             if let Err(error) = rolled_back {
                 tracing::info!(%error, cause = ?error.cause(), "a session was closed instead of rolled back");
@@ -366,10 +371,10 @@ impl PgConn {
     }
 
     fn prepared(&self, sql: &'static str) -> Result<(Arc<ClientWrapper>, Statement)> {
-        self.prepared_as(Form::Whole, sql)
+        self.prepared_as(ResultForm::Whole, sql)
     }
 
-    fn prepared_as(&self, form: Form, sql: &'static str) -> Result<(Arc<ClientWrapper>, Statement)> {
+    fn prepared_as(&self, form: ResultForm, sql: &'static str) -> Result<(Arc<ClientWrapper>, Statement)> {
         let client = self.client()?;
         let prepared = {
             let session = self.session.borrow();

@@ -11,14 +11,14 @@ use std::time::Duration;
 use deadpool_postgres::ClientWrapper;
 
 use super::PgConn;
-use super::errors::{Failed, PgResult};
+use super::errors::{PgFailure, PgResult};
 use crate::error::{Code, Error, Result};
-use crate::store::budget::{Budget, Interrupt, interrupted, too_expensive};
-use crate::store::engine::Failure;
+use crate::store::budget::{ReadBudget, ReadInterrupt, interrupted, too_expensive};
+use crate::store::engine::TransactionFailure;
 
 /// The limits of the reads of a connection.
-pub(super) struct Reads {
-    interrupt: Interrupt,
+pub(super) struct ReadLimits {
+    interrupt: ReadInterrupt,
     /// How long one may take.
     limit: Option<Duration>,
     /// Whether the statements of the transaction are limited to what was left of a read.
@@ -27,15 +27,15 @@ pub(super) struct Reads {
 
 impl PgConn {
     /// Makes it a connection for reads that `interrupt` ends, and that may take `limit` each.
-    pub(crate) fn for_reads(mut self, interrupt: &Interrupt, limit: Option<Duration>) -> Self {
-        self.reads = Some(Reads { interrupt: interrupt.clone(), limit, is_shortened: Cell::new(false) });
+    pub(crate) fn for_reads(mut self, interrupt: &ReadInterrupt, limit: Option<Duration>) -> Self {
+        self.reads = Some(ReadLimits { interrupt: interrupt.clone(), limit, is_shortened: Cell::new(false) });
         self
     }
 
     /// Returns what a transaction begins with: the limit of its reads, or the name that its commit returns.
     pub(super) fn first_of(&self, name: &str) -> String {
         match &self.reads {
-            Some(Reads { limit: Some(limit), is_shortened, .. }) => {
+            Some(ReadLimits { limit: Some(limit), is_shortened, .. }) => {
                 is_shortened.set(false);
                 timeout(*limit)
             }
@@ -44,13 +44,13 @@ impl PgConn {
     }
 
     /// Returns the budget of the read in progress.
-    pub(crate) fn budget(&self) -> &Budget {
+    pub(crate) fn budget(&self) -> &ReadBudget {
         &self.budget
     }
 
     /// Begins a read, which has the whole limit again.
     pub(crate) fn begin_budget(&self) {
-        let Some(Reads { limit, is_shortened, .. }) = &self.reads else { return };
+        let Some(ReadLimits { limit, is_shortened, .. }) = &self.reads else { return };
         self.budget.begin(*limit);
         if let (Some(limit), true, Some(client)) = (limit, is_shortened.take(), self.live_client()) {
             self.limit_statements(client, *limit);
@@ -61,7 +61,7 @@ impl PgConn {
     ///
     /// A transaction begins with the whole limit, which is shortened once less than half of it is left.
     pub(super) fn limit_next(&self, client: &Arc<ClientWrapper>) -> Result<()> {
-        let (Some(Reads { limit: Some(limit), is_shortened, .. }), Some(left)) =
+        let (Some(ReadLimits { limit: Some(limit), is_shortened, .. }), Some(left)) =
             (&self.reads, self.budget.left())
         else {
             return Ok(());
@@ -80,7 +80,10 @@ impl PgConn {
     fn limit_statements(&self, client: Arc<ClientWrapper>, limit: Duration) {
         let sql = timeout(limit);
         self.deferred.borrow_mut().push(Box::pin(async move {
-            client.batch_execute(&sql).await.map_err(|error| Failed::of(error, "set local statement_timeout"))
+            client
+                .batch_execute(&sql)
+                .await
+                .map_err(|error| PgFailure::of(error, "set local statement_timeout"))
         }));
     }
 
@@ -91,15 +94,15 @@ impl PgConn {
             outcome = work => outcome,
             // The fate of the statement is not known, so the session is closed.
             () = reads.interrupt.interrupted() => {
-                Err(Failed { failure: Failure::Silent, error: interrupted() })
+                Err(PgFailure { failure: TransactionFailure::Silent, error: interrupted() })
             }
         }
     }
 
     /// Returns the error of a failure: that of the budget, if it was over.
-    pub(super) fn explained(&self, failed: Failed) -> Error {
+    pub(super) fn explained(&self, failed: PgFailure) -> Error {
         match failed.error.code() {
-            Code::Unavailable if failed.failure == Failure::Statement && self.budget.is_over() => {
+            Code::Unavailable if failed.failure == TransactionFailure::Statement && self.budget.is_over() => {
                 too_expensive(failed.error)
             }
             _ => failed.error,

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use tokio_postgres::error::SqlState;
 
-use super::errors::Failed;
+use super::errors::PgFailure;
 use super::{PgConn, first};
 use crate::error::{Error, Result};
 use crate::limits::ANSWER_SLACK;
-use crate::store::engine::Failure;
+use crate::store::engine::TransactionFailure;
 use crate::store::value::Param;
 
 impl PgConn {
@@ -36,14 +36,15 @@ impl PgConn {
         // A plain VACUUM leaves the bytes of dead rows in the free space of their page.
         let rewrite = format!("vacuum full {table}");
         self.wait_within(Some(REWRITE_TIMEOUT.saturating_add(ANSWER_SLACK)), async {
-            client.batch_execute(&settings).await.map_err(|error| Failed::of(error, &settings))?;
+            client.batch_execute(&settings).await.map_err(|error| PgFailure::of(error, &settings))?;
             let rewritten = match client.batch_execute(&rewrite).await {
                 Ok(()) => Ok(true),
                 Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => Ok(false),
-                Err(error) => Err(Failed::of(error, &rewrite)),
+                Err(error) => Err(PgFailure::of(error, &rewrite)),
             };
             // A session that keeps these settings must not go back to the pool.
-            let unusable = |error| Failed { failure: Failure::Broken, ..Failed::of(error, back) };
+            let unusable =
+                |error| PgFailure { failure: TransactionFailure::Broken, ..PgFailure::of(error, back) };
             let reset = client.batch_execute(back).await.map_err(unusable);
             rewritten.and_then(|rewritten| reset.map(|()| rewritten))
         })

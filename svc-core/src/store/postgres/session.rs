@@ -18,14 +18,14 @@ use tokio::task::yield_now;
 use tokio_postgres::types::Type;
 use tokio_postgres::{SimpleQueryMessage, Statement};
 
-use super::errors::{Failed, PgResult, unreachable};
+use super::errors::{PgFailure, PgResult, unreachable};
 use super::settings::Server;
 use crate::error::{Error, Result};
 use crate::limits::{ANSWER_SLACK, ROW_BYTES};
 
 /// How much of a statement's result is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Form {
+pub(super) enum ResultForm {
     /// Every row.
     Whole,
     /// The first rows, up to a weight that is an additional parameter.
@@ -33,25 +33,25 @@ pub(super) enum Form {
 }
 
 /// A pool of sessions with one server.
-pub(crate) type Pool = managed::Pool<Sessions>;
+pub(crate) type Pool = managed::Pool<SessionManager>;
 
 /// A session that was taken from a pool, which has it back when this is dropped.
-pub(super) type Taken = managed::Object<Sessions>;
+pub(super) type PooledSession = managed::Object<SessionManager>;
 
 /// Opens the sessions of a pool, and checks each before it is taken again.
-pub(crate) struct Sessions {
+pub(crate) struct SessionManager {
     server: Server,
     driver: Manager,
 }
 
 /// Creates a pool of up to `size` sessions. The last one that was given back is the next to be taken.
 pub(crate) fn pool(server: &Server, size: usize) -> Result<Pool> {
-    let sessions = Sessions { server: server.clone(), driver: server.driver() };
+    let sessions = SessionManager { server: server.clone(), driver: server.driver() };
     Pool::builder(sessions).max_size(size).queue_mode(QueueMode::Lifo).build().map_err(Error::internal)
 }
 
 /// Takes a live session from a pool, which opens one if none is idle.
-pub(super) fn take(pool: &Pool) -> Result<Taken> {
+pub(super) fn take(pool: &Pool) -> Result<PooledSession> {
     // A new session is opened on its own runtime, so the pool waits for nothing else.
     match pool.get().now_or_never() {
         Some(Ok(session)) => Ok(session),
@@ -61,7 +61,7 @@ pub(super) fn take(pool: &Pool) -> Result<Taken> {
     }
 }
 
-impl managed::Manager for Sessions {
+impl managed::Manager for SessionManager {
     type Type = Box<Session>;
     type Error = Error;
 
@@ -124,13 +124,13 @@ pub(crate) struct Session {
     ///
     /// `None` if the server has no such limit.
     pub(super) limit: Option<Duration>,
-    statements: RefCell<HashMap<(Form, usize, usize), Statement>>,
+    statements: RefCell<HashMap<(ResultForm, usize, usize), Statement>>,
     runtime: OwnRuntime,
 }
 
 impl Session {
     /// Connects, within the time limit for it.
-    fn open(sessions: &Sessions) -> Result<Self> {
+    fn open(sessions: &SessionManager) -> Result<Self> {
         let runtime = OwnRuntime::new()?;
         let (client, limit) = runtime.drive(async {
             let opening = tokio::time::timeout(sessions.server.opening_limit(), Self::connect(sessions));
@@ -139,7 +139,7 @@ impl Session {
         Ok(Self { client: Arc::new(client), limit, statements: RefCell::default(), runtime })
     }
 
-    async fn connect(sessions: &Sessions) -> Result<(ClientWrapper, Option<Duration>)> {
+    async fn connect(sessions: &SessionManager) -> Result<(ClientWrapper, Option<Duration>)> {
         let client = managed::Manager::create(&sessions.driver).await.map_err(unreachable)?;
         if let Some(statement) = sessions.server.first_statement() {
             client.batch_execute(statement).await.map_err(unreachable)?;
@@ -157,22 +157,22 @@ impl Session {
         let work = async {
             match limit {
                 Some(limit) => {
-                    tokio::time::timeout(limit, work).await.unwrap_or_else(|_| Err(Failed::silent()))
+                    tokio::time::timeout(limit, work).await.unwrap_or_else(|_| Err(PgFailure::silent()))
                 }
                 None => work.await,
             }
         };
-        self.runtime.drive(work).map_err(Failed::defect)?
+        self.runtime.drive(work).map_err(PgFailure::defect)?
     }
 
     /// Prepares a statement, which is cached by the text's address and length then.
-    pub(super) async fn prepare(&self, form: Form, sql: &'static str) -> PgResult<Statement> {
+    pub(super) async fn prepare(&self, form: ResultForm, sql: &'static str) -> PgResult<Statement> {
         match form {
-            Form::Whole => self.prepare_text(form, sql, sql).await,
-            Form::Bounded => {
-                let whole = match self.prepared(Form::Whole, sql) {
+            ResultForm::Whole => self.prepare_text(form, sql, sql).await,
+            ResultForm::Bounded => {
+                let whole = match self.prepared(ResultForm::Whole, sql) {
                     Some(whole) => whole,
-                    None => self.prepare_text(Form::Whole, sql, sql).await?,
+                    None => self.prepare_text(ResultForm::Whole, sql, sql).await?,
                 };
                 self.prepare_text(form, sql, &bounded(sql, &whole)).await
             }
@@ -180,18 +180,18 @@ impl Session {
     }
 
     /// Returns a statement that was prepared before.
-    pub(super) fn prepared(&self, form: Form, sql: &'static str) -> Option<Statement> {
+    pub(super) fn prepared(&self, form: ResultForm, sql: &'static str) -> Option<Statement> {
         self.statements.borrow().get(&key(form, sql)).cloned()
     }
 
-    async fn prepare_text(&self, form: Form, sql: &'static str, text: &str) -> PgResult<Statement> {
-        let statement = self.client.prepare(text).await.map_err(|error| Failed::of(error, text))?;
+    async fn prepare_text(&self, form: ResultForm, sql: &'static str, text: &str) -> PgResult<Statement> {
+        let statement = self.client.prepare(text).await.map_err(|error| PgFailure::of(error, text))?;
         self.statements.borrow_mut().insert(key(form, sql), statement.clone());
         Ok(statement)
     }
 }
 
-fn key(form: Form, sql: &'static str) -> (Form, usize, usize) {
+fn key(form: ResultForm, sql: &'static str) -> (ResultForm, usize, usize) {
     (form, sql.as_ptr().addr(), sql.len())
 }
 
@@ -245,8 +245,8 @@ mod tests {
     use super::super::{PgConn, Server, first, parse_url, server_for_tests};
     use super::*;
     use crate::error::Code;
-    use crate::store::budget::Interrupt;
-    use crate::store::engine::Failure;
+    use crate::store::budget::ReadInterrupt;
+    use crate::store::engine::TransactionFailure;
 
     const READ: &str = "begin isolation level repeatable read read only";
 
@@ -293,7 +293,7 @@ mod tests {
         let Some(server) = server() else { return };
         let pool = pool(&server, 1).unwrap();
         let limited = PgConn::of(&pool).unwrap();
-        let limited = limited.for_reads(&Interrupt::default(), Some(Duration::from_millis(99)));
+        let limited = limited.for_reads(&ReadInterrupt::default(), Some(Duration::from_millis(99)));
         let other = PgConn::of(&pool).unwrap();
         let timeout = |conn: &PgConn| {
             conn.begin(READ).unwrap();
@@ -334,7 +334,7 @@ mod tests {
         other.rollback().unwrap();
         end(&server, lost);
         assert_eq!(process(&conn).unwrap_err().code(), Code::Unavailable);
-        assert_eq!(conn.failure(), Some(Failure::Broken));
+        assert_eq!(conn.failure(), Some(TransactionFailure::Broken));
         assert!(process(&conn).is_err() && conn.batch("select 1").is_err() && conn.flush().is_err());
         assert!(conn.commit(&Default::default()).is_err());
         let status = pool.status();

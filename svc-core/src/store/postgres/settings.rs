@@ -10,7 +10,7 @@ use tokio_postgres::{Client, Config, Connection, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::tls;
-use crate::config::{DatabaseUrl, Demand, PgHost};
+use crate::config::{DatabaseUrl, PgHost, TlsUse};
 use crate::error::Result;
 use crate::limits::{
     ANSWER_SLACK, CONNECT_TIMEOUT, IDLE_IN_TRANSACTION_TIMEOUT, KEEPALIVE_IDLE, KEEPALIVE_INTERVAL,
@@ -38,9 +38,9 @@ pub(crate) fn parse_url(text: &SecretString) -> Result<Server> {
     let is_local = url.hosts().iter().all(PgHost::is_socket);
     config.ssl_mode(match url.proof.demand() {
         _ if is_local => SslMode::Disable,
-        Demand::Never => SslMode::Disable,
-        Demand::IfOffered => SslMode::Prefer,
-        Demand::Always => SslMode::Require,
+        TlsUse::Never => SslMode::Disable,
+        TlsUse::IfOffered => SslMode::Prefer,
+        TlsUse::Always => SslMode::Require,
     });
     if url.proof.direct {
         config.ssl_negotiation(SslNegotiation::Direct);

@@ -19,24 +19,24 @@ use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStor
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::certificate::{Certificate, Host};
-use crate::config::{Proof, Roots, Tls13};
-use crate::error::blocked::{Need, quoted, why};
+use crate::config::{TlsVerification, TlsVersionLimit, TrustedRoots};
+use crate::error::blocked::{Need, describe_denial, quoted};
 use crate::error::{Error, Result};
 use crate::mark::without_mark_bytes;
 
 /// Returns the connector for the TLS settings of an address.
-pub(super) fn connector(proof: &Proof) -> Result<MakeRustlsConnect> {
+pub(super) fn connector(proof: &TlsVerification) -> Result<MakeRustlsConnect> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let algorithms = provider.signature_verification_algorithms;
     let versions = match proof.tls13 {
         None => vec![&TLS12, &TLS13],
-        Some(Tls13::Only) => vec![&TLS13],
-        Some(Tls13::Never) => vec![&TLS12],
+        Some(TlsVersionLimit::Only) => vec![&TLS13],
+        Some(TlsVersionLimit::Never) => vec![&TLS12],
     };
     let builder = ClientConfig::builder_with_provider(provider);
     let builder = builder.with_protocol_versions(&versions).map_err(Error::internal)?;
-    let trusted = proof.roots().map(Trusted::read).transpose()?;
-    let verifier = Verifier { algorithms, trusted, compares_name: proof.compares_name() };
+    let trusted = proof.roots().map(TrustedCertificates::read).transpose()?;
+    let verifier = ServerVerifier { algorithms, trusted, compares_name: proof.compares_name() };
     let builder = builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier));
     let mut config = match &proof.client {
         Some((certificate, key)) => {
@@ -81,7 +81,8 @@ fn private_key(file: &Path) -> Result<PrivateKeyDer<'static>> {
 }
 
 fn read(name: &str, file: &Path) -> Result<Vec<u8>> {
-    std::fs::read(file).map_err(|error| refused(format!("{name}: {}", why(Need::Read, file, &error))))
+    std::fs::read(file)
+        .map_err(|error| refused(format!("{name}: {}", describe_denial(Need::Read, file, &error))))
 }
 
 fn unusable(name: &str, file: &Path, error: impl std::fmt::Display) -> Error {
@@ -94,16 +95,16 @@ fn refused(why: impl std::fmt::Display) -> Error {
 
 /// The certificates that a server's must lead to.
 #[derive(Debug)]
-struct Trusted {
+struct TrustedCertificates {
     roots: Vec<Certificate>,
     /// Other certificates of the file, which are trusted only if they lead to a root.
     between: Vec<Certificate>,
 }
 
-impl Trusted {
-    fn read(from: &Roots) -> Result<Self> {
+impl TrustedCertificates {
+    fn read(from: &TrustedRoots) -> Result<Self> {
         let parsed = match from {
-            Roots::System => {
+            TrustedRoots::System => {
                 let found = rustls_native_certs::load_native_certs().certs;
                 let parsed: Vec<_> = found.iter().filter_map(|found| Certificate::parse(found)).collect();
                 if parsed.is_empty() {
@@ -114,7 +115,7 @@ impl Trusted {
                 }
                 parsed
             }
-            Roots::File(file) => {
+            TrustedRoots::File(file) => {
                 let found = certificates("sslrootcert", file)?;
                 let parsed = found.iter().map(|found| Certificate::parse(found)).collect::<Option<Vec<_>>>();
                 parsed.ok_or_else(|| unusable("sslrootcert", file, "a certificate in it is damaged"))?
@@ -151,20 +152,20 @@ impl Trusted {
 
 /// Checks the certificates of servers.
 #[derive(Debug)]
-struct Verifier {
+struct ServerVerifier {
     algorithms: WebPkiSupportedAlgorithms,
     /// The accepted issuers; `None` if any issuer is accepted.
-    trusted: Option<Trusted>,
+    trusted: Option<TrustedCertificates>,
     compares_name: bool,
 }
 
-type Judged<T> = std::result::Result<T, rustls::Error>;
+type TlsResult<T> = std::result::Result<T, rustls::Error>;
 
-fn parsed(certificate: &CertificateDer<'_>) -> Judged<Certificate> {
+fn parsed(certificate: &CertificateDer<'_>) -> TlsResult<Certificate> {
     Certificate::parse(certificate).ok_or_else(|| CertificateError::BadEncoding.into())
 }
 
-impl ServerCertVerifier for Verifier {
+impl ServerCertVerifier for ServerVerifier {
     fn verify_server_cert(
         &self,
         certificate: &CertificateDer<'_>,
@@ -172,7 +173,7 @@ impl ServerCertVerifier for Verifier {
         name: &ServerName<'_>,
         _ocsp: &[u8],
         now: UnixTime,
-    ) -> Judged<ServerCertVerified> {
+    ) -> TlsResult<ServerCertVerified> {
         let Some(trusted) = &self.trusted else { return Ok(ServerCertVerified::assertion()) };
         let leaf = parsed(certificate)?;
         trusted.check(&leaf, sent, &self.algorithms, now)?;
@@ -195,7 +196,7 @@ impl ServerCertVerifier for Verifier {
         message: &[u8],
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
-    ) -> Judged<HandshakeSignatureValid> {
+    ) -> TlsResult<HandshakeSignatureValid> {
         let mapped = self.algorithms.mapping.iter().find(|(scheme, _)| *scheme == signed.scheme);
         let algorithms = mapped.map(|(_, algorithms)| *algorithms).unwrap_or_default();
         match parsed(certificate)?.has_signed(algorithms, message, signed.signature()) {
@@ -209,7 +210,7 @@ impl ServerCertVerifier for Verifier {
         message: &[u8],
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
-    ) -> Judged<HandshakeSignatureValid> {
+    ) -> TlsResult<HandshakeSignatureValid> {
         let key = parsed(certificate)?.key().ok_or(CertificateError::BadEncoding)?;
         let key = SubjectPublicKeyInfoDer::from(key);
         verify_tls13_signature_with_raw_key(message, &key, signed, &self.algorithms)

@@ -10,14 +10,14 @@ use crate::error::{Error, Result};
 
 /// An owned parameter, for deferred statements.
 #[derive(Debug)]
-pub(super) enum Owned {
+pub(super) enum OwnedParam {
     One(Value),
     Ints(Vec<i64>),
     Uuids(Vec<Uuid>),
-    List(Vec<Owned>),
+    List(Vec<OwnedParam>),
 }
 
-impl Owned {
+impl OwnedParam {
     pub fn of(param: &Param<'_>) -> Self {
         Self::One(match param {
             Param::Null => Value::Null,
@@ -43,7 +43,7 @@ impl Owned {
 
 type EncodeResult = std::result::Result<IsNull, Box<dyn std::error::Error + Sync + Send>>;
 
-impl ToSql for Owned {
+impl ToSql for OwnedParam {
     fn to_sql(&self, ty: &Type, out: &mut BytesMut) -> EncodeResult {
         match (self, self.borrowed()) {
             (Self::List(items), _) => items.to_sql(ty, out),

@@ -4,11 +4,11 @@
 //! it.
 
 use super::super::value::{Param, Value};
-use super::super::watch::{Ran, Watcher, rows_examined};
+use super::super::watch::{ExecutedStatement, Watcher, rows_examined};
 use super::PgConn;
-use super::errors::{Failed, PgResult};
-use super::session::Form;
-use super::values::Owned;
+use super::errors::{PgFailure, PgResult};
+use super::session::ResultForm;
+use super::values::OwnedParam;
 use crate::Result;
 
 /// Keywords of statements that change or lock rows.
@@ -25,18 +25,23 @@ impl PgConn {
     }
 
     /// Reports a statement that returns rows, and its cost.
-    pub(super) fn watch_query(&self, form: Form, sql: &'static str, params: &[Param<'_>]) -> Result<()> {
+    pub(super) fn watch_query(
+        &self,
+        form: ResultForm,
+        sql: &'static str,
+        params: &[Param<'_>],
+    ) -> Result<()> {
         if self.watcher.is_none() {
             return Ok(());
         }
         // A bound of bytes is an additional parameter.
-        let own = if form == Form::Bounded { params.len().saturating_sub(1) } else { params.len() };
-        let owned: Vec<Owned> = params.iter().take(own).map(Owned::of).collect();
+        let own = if form == ResultForm::Bounded { params.len().saturating_sub(1) } else { params.len() };
+        let owned: Vec<OwnedParam> = params.iter().take(own).map(OwnedParam::of).collect();
         self.watch_statement(sql, &owned)
     }
 
     /// Reports a statement, and its cost. The changes of this additional run are rolled back.
-    pub(super) fn watch_statement(&self, sql: &'static str, params: &[Owned]) -> Result<()> {
+    pub(super) fn watch_statement(&self, sql: &'static str, params: &[OwnedParam]) -> Result<()> {
         let Some(watcher) = &self.watcher else { return Ok(()) };
         let begins = |word: &&str| sql.trim_start().starts_with(*word);
         let changes = CHANGES.iter().any(|word| sql.contains(word));
@@ -46,15 +51,15 @@ impl PgConn {
         } else {
             0
         };
-        watcher(&Ran { sql, cost });
+        watcher(&ExecutedStatement { sql, cost });
         Ok(())
     }
 
-    fn cost_of(&self, sql: &'static str, params: &[Owned], changes: bool) -> Result<u64> {
+    fn cost_of(&self, sql: &'static str, params: &[OwnedParam], changes: bool) -> Result<u64> {
         let (client, _) = self.prepared(sql)?;
         let literals: Vec<String> = params.iter().map(literal).collect();
         let plan = self.after_deferred(async {
-            let failed = |error| Failed::of(error, sql);
+            let failed = |error| PgFailure::of(error, sql);
             let name: String = client.query_one(NAME, &[&sql]).await.map_err(failed)?.get(0);
             let call = if params.is_empty() { name } else { format!("{name}({})", literals.join(", ")) };
             let explain = format!("explain (analyze, timing off) execute {call}");
@@ -74,35 +79,35 @@ impl PgConn {
     /// Reports the commit of a transaction.
     pub(super) fn watch_commit(&self) {
         if let Some(watcher) = &self.watcher {
-            watcher(&Ran::COMMIT);
+            watcher(&ExecutedStatement::COMMIT);
         }
     }
 }
 
 /// Returns a parameter as SQL, which takes the type of the parameter.
-fn literal(param: &Owned) -> String {
+fn literal(param: &OwnedParam) -> String {
     text(param).map_or_else(|| "null".to_owned(), |text| format!("'{}'", text.replace('\'', "''")))
 }
 
 /// Returns the text of a value, or `None` for null.
-fn text(value: &Owned) -> Option<String> {
+fn text(value: &OwnedParam) -> Option<String> {
     let list = |texts: Vec<String>| Some(format!("{{{}}}", texts.join(",")));
     match value {
-        Owned::One(Value::Null) => None,
-        Owned::One(Value::Int(number)) => Some(number.to_string()),
-        Owned::One(Value::Bool(truth)) => Some(truth.to_string()),
-        Owned::One(Value::Text(text)) => Some(text.clone()),
-        Owned::One(Value::Bytes(bytes)) => Some(format!("\\x{}", hex::encode(bytes))),
-        Owned::One(Value::Hash(hash)) => Some(format!("\\x{}", hex::encode(hash))),
-        Owned::One(Value::Uuid(id)) => Some(id.to_string()),
-        Owned::Ints(numbers) => list(numbers.iter().map(ToString::to_string).collect()),
-        Owned::Uuids(ids) => list(ids.iter().map(ToString::to_string).collect()),
-        Owned::List(items) => list(items.iter().map(element).collect()),
+        OwnedParam::One(Value::Null) => None,
+        OwnedParam::One(Value::Int(number)) => Some(number.to_string()),
+        OwnedParam::One(Value::Bool(truth)) => Some(truth.to_string()),
+        OwnedParam::One(Value::Text(text)) => Some(text.clone()),
+        OwnedParam::One(Value::Bytes(bytes)) => Some(format!("\\x{}", hex::encode(bytes))),
+        OwnedParam::One(Value::Hash(hash)) => Some(format!("\\x{}", hex::encode(hash))),
+        OwnedParam::One(Value::Uuid(id)) => Some(id.to_string()),
+        OwnedParam::Ints(numbers) => list(numbers.iter().map(ToString::to_string).collect()),
+        OwnedParam::Uuids(ids) => list(ids.iter().map(ToString::to_string).collect()),
+        OwnedParam::List(items) => list(items.iter().map(element).collect()),
     }
 }
 
 /// Returns a value as an element of a list.
-fn element(value: &Owned) -> String {
+fn element(value: &OwnedParam) -> String {
     let quoted = |text: String| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
     text(value).map_or_else(|| "null".to_owned(), quoted)
 }

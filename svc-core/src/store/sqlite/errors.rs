@@ -3,7 +3,7 @@
 use rusqlite::{ErrorCode, ffi};
 
 use crate::error::{Code, Error};
-use crate::store::engine::Duplicate;
+use crate::store::engine::DuplicateKey;
 
 pub(in crate::store) fn failed(error: rusqlite::Error) -> Error {
     match error.sqlite_error_code() {
@@ -23,7 +23,7 @@ pub(in crate::store) fn failed(error: rusqlite::Error) -> Error {
             Error::new(Code::Unavailable, "the disk failed; nothing was changed").caused_by(error)
         }
         Some(ErrorCode::ConstraintViolation) if is_of_a_key(&error) => {
-            Error::internal(Duplicate(error.to_string()))
+            Error::internal(DuplicateKey(error.to_string()))
         }
         _ => Error::internal(error),
     }

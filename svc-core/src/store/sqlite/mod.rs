@@ -19,15 +19,15 @@ use rusqlite::{Connection, ErrorCode, Statement, StatementStatus};
 
 use crate::error::{Error, Result};
 use crate::limits::{SQLITE_BUSY, STATEMENT_TIMEOUT};
-use crate::store::budget::{Budget, Interrupt};
-use crate::store::disk::{Disk, Trouble};
-use crate::store::engine::{Failure, StatementCounts};
-use crate::store::file::OpenHere;
+use crate::store::budget::{ReadBudget, ReadInterrupt};
+use crate::store::disk::{DiskState, DiskTrouble};
+use crate::store::engine::{StatementCounts, TransactionFailure};
+use crate::store::file::OpenFileMark;
 use crate::store::row::{Columns as _, Row, Visitor};
 use crate::store::scan::{FETCHED, Scan};
-use crate::store::transaction::{Transaction, outcome_unknown};
+use crate::store::transaction::{TransactionState, outcome_unknown};
 use crate::store::value::{Param, Value};
-use crate::store::watch::{Ran, Watcher};
+use crate::store::watch::{ExecutedStatement, Watcher};
 use crate::time::Clock;
 pub(super) use errors::failed;
 use errors::failed_in;
@@ -42,12 +42,12 @@ pub struct SqliteConn {
     /// `None` for a connection that only reads.
     space: Option<FileSpace>,
     /// Declared after the connection and its file handle, so that those are closed first.
-    _open_here: Option<OpenHere>,
+    _open_here: Option<OpenFileMark>,
     rewritten: RefCell<HashMap<(usize, usize), Arc<str>>>,
-    transaction: Transaction,
+    transaction: TransactionState,
     /// Whether a job runs, and whether it has written: its first write sets the savepoint.
     job: Cell<JobState>,
-    disk: Disk,
+    disk: DiskState,
     /// Whether a reader has prevented the truncation of the log on a full disk.
     held_back: Cell<bool>,
     data_version: Cell<i64>,
@@ -69,13 +69,13 @@ impl SqliteConn {
     /// Sets the clock that limits the statements.
     pub(crate) fn timed_by(mut self, clock: &Clock) -> Result<Self> {
         if self.limit.is_some() {
-            self.limit = Some(StatementLimit::on(&mut self.conn, clock.clone(), Interrupt::default())?);
+            self.limit = Some(StatementLimit::on(&mut self.conn, clock.clone(), ReadInterrupt::default())?);
         }
         Ok(self)
     }
 
     /// Makes it a connection for reads that `interrupt` ends, and that may take `span` each.
-    pub(crate) fn for_reads(mut self, interrupt: &Interrupt, span: Option<Duration>) -> Result<Self> {
+    pub(crate) fn for_reads(mut self, interrupt: &ReadInterrupt, span: Option<Duration>) -> Result<Self> {
         if let Some(limit) = &self.limit {
             let clock = limit.clock().clone();
             self.limit = Some(StatementLimit::on(&mut self.conn, clock, interrupt.clone())?);
@@ -92,7 +92,7 @@ impl SqliteConn {
     }
 
     /// Returns the budget of the current read; `None` if the connection also writes.
-    pub(crate) fn budget(&self) -> Option<&Budget> {
+    pub(crate) fn budget(&self) -> Option<&ReadBudget> {
         self.limit.as_ref().map(|limit| &limit.budget)
     }
 
@@ -160,7 +160,7 @@ impl SqliteConn {
     }
 
     fn is_page_over(&self) -> bool {
-        self.budget().is_some_and(Budget::is_page_over)
+        self.budget().is_some_and(ReadBudget::is_page_over)
     }
 
     pub(crate) fn visit(&self, sql: &'static str, params: &[Param<'_>], each: Visitor<'_>) -> Result<()> {
@@ -250,7 +250,7 @@ impl SqliteConn {
         if let Some(watcher) = &self.watcher {
             // Reset by each report, so it counts the steps of this run.
             let steps = statement.reset_status(StatementStatus::VmStep);
-            watcher(&Ran { sql, cost: u64::from(steps.unsigned_abs()) });
+            watcher(&ExecutedStatement { sql, cost: u64::from(steps.unsigned_abs()) });
         }
         let again = statement.reset_status(StatementStatus::RePrepare);
         if again > 0 {
@@ -288,8 +288,8 @@ impl SqliteConn {
     /// Records the state of the disk that the error implies, and converts the error.
     fn record(&self, error: rusqlite::Error, convert: impl FnOnce(rusqlite::Error) -> Error) -> Error {
         match error.sqlite_error_code() {
-            Some(ErrorCode::DiskFull) => self.disk.set(Trouble::Full),
-            Some(ErrorCode::ReadOnly) => self.disk.set(Trouble::ReadOnly),
+            Some(ErrorCode::DiskFull) => self.disk.set(DiskTrouble::Full),
+            Some(ErrorCode::ReadOnly) => self.disk.set(DiskTrouble::ReadOnly),
             Some(ErrorCode::OperationInterrupted) => {
                 // This is why it must stop, even if another interruption came first.
                 return self
@@ -318,7 +318,7 @@ impl SqliteConn {
     }
 
     /// Returns why the transaction that was begun cannot continue, or `None` if it can.
-    pub(crate) fn failure(&self) -> Option<Failure> {
+    pub(crate) fn failure(&self) -> Option<TransactionFailure> {
         self.transaction.failure(|| !self.conn.is_autocommit())
     }
 
@@ -329,7 +329,7 @@ impl SqliteConn {
     pub fn commit(&self) -> Result<()> {
         self.check_transaction()?;
         if let Some(watcher) = &self.watcher {
-            watcher(&Ran::COMMIT);
+            watcher(&ExecutedStatement::COMMIT);
         }
         let reserved = self.reserve_space()?;
         match self.conn.execute_batch("commit") {
@@ -341,7 +341,7 @@ impl SqliteConn {
                 Ok(())
             }
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::SystemIoFailure) => {
-                self.disk.set(Trouble::Unsettled);
+                self.disk.set(DiskTrouble::Unsettled);
                 Err(outcome_unknown(error))
             }
             Err(error) => Err(self.record(error, failed)),
@@ -359,7 +359,7 @@ impl SqliteConn {
     }
 
     /// Returns the state of the disk, which other threads can read too.
-    pub(crate) fn disk(&self) -> Disk {
+    pub(crate) fn disk(&self) -> DiskState {
         self.disk.clone()
     }
 
@@ -487,7 +487,7 @@ mod tests {
         let conn = SqliteConn::open(&folder.path().join("t.db"), Role::Creator).unwrap();
         conn.batch("create table t (n bigint); pragma query_only = on").unwrap();
         let rejected = conn.execute("insert into t values (1)", &[]).unwrap_err();
-        assert_eq!((rejected.code(), conn.disk().trouble()), (Code::Unavailable, Trouble::ReadOnly));
+        assert_eq!((rejected.code(), conn.disk().trouble()), (Code::Unavailable, DiskTrouble::ReadOnly));
         assert_eq!(conn.recover().unwrap_err().code(), Code::Unavailable);
         conn.batch("pragma query_only = off").unwrap();
         conn.recover().unwrap();

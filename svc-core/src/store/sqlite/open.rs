@@ -17,11 +17,11 @@ use crate::data_access::share_beside;
 use crate::error::Result;
 use crate::error::blocked::{Need, blocked};
 use crate::hash::sha256;
-use crate::store::budget::Interrupt;
-use crate::store::disk::Disk;
-use crate::store::engine::Failure;
-use crate::store::file::{At, OpenHere};
-use crate::store::transaction::Transaction;
+use crate::store::budget::ReadInterrupt;
+use crate::store::disk::DiskState;
+use crate::store::engine::TransactionFailure;
+use crate::store::file::{OpenFileMark, ReadableFile};
+use crate::store::transaction::TransactionState;
 use crate::time::Clock;
 
 /// More than the number of the service's statements, so that none is compiled twice.
@@ -81,7 +81,7 @@ impl SqliteConn {
     }
 
     /// Opens a file for verification, in place or as a copy.
-    pub(crate) fn audit(at: &At) -> Result<Self> {
+    pub(crate) fn audit(at: &ReadableFile) -> Result<Self> {
         let (address, flags) = at.address();
         Self::connect(&address, flags, Role::Auditor, at.shared())
     }
@@ -90,7 +90,7 @@ impl SqliteConn {
     fn connect(address: &Path, flags: OpenFlags, role: Role, shared: Option<&Path>) -> Result<Self> {
         let writes = matches!(role, Role::Creator | Role::Writer);
         // Declared before the connection, so that it is dropped after it.
-        let mark = if role == Role::Creator { OpenHere::create } else { OpenHere::mark };
+        let mark = if role == Role::Creator { OpenFileMark::create } else { OpenFileMark::mark };
         let mut open_here = shared.and_then(mark);
         let mut conn = Connection::open_with_flags(address, flags).map_err(failed)?;
         // A file that turns out to be damaged is left alone, with its log.
@@ -126,11 +126,11 @@ impl SqliteConn {
         let is_limited = matches!(role, Role::Reader | Role::Scanner);
         // SQLite also creates the target of a symbolic link.
         if open_here.is_none() {
-            open_here = shared.and_then(OpenHere::mark);
+            open_here = shared.and_then(OpenFileMark::mark);
         }
-        let file = open_here.as_ref().filter(|_| writes).map(OpenHere::handle).transpose()?;
+        let file = open_here.as_ref().filter(|_| writes).map(OpenFileMark::handle).transpose()?;
         let limit = is_limited
-            .then(|| StatementLimit::on(&mut conn, Clock::system(), Interrupt::default()))
+            .then(|| StatementLimit::on(&mut conn, Clock::system(), ReadInterrupt::default()))
             .transpose()?;
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false).map_err(failed)?;
         Ok(Self {
@@ -140,9 +140,9 @@ impl SqliteConn {
             space: file.zip(shared).map(|(file, path)| FileSpace::of(file, path)),
             _open_here: open_here,
             rewritten: RefCell::default(),
-            transaction: Transaction::new(Failure::Statement)?,
+            transaction: TransactionState::new(TransactionFailure::Statement)?,
             job: Cell::new(JobState::None),
-            disk: Disk::default(),
+            disk: DiskState::default(),
             held_back: Cell::new(false),
             data_version: Cell::new(-1),
             counts: Cell::default(),

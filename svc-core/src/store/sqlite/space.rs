@@ -17,7 +17,7 @@ use rustix::io::retry_on_intr;
 use super::SqliteConn;
 use super::errors::{disk_is_full, failed};
 use crate::error::{Result, is_full};
-use crate::store::disk::Trouble;
+use crate::store::disk::DiskTrouble;
 
 /// The size of a page, fixed when the file is created.
 ///
@@ -91,7 +91,7 @@ impl SqliteConn {
         let bytes = self.bytes()?;
         match space.extend_to(bytes) {
             Err(error) if is_full(&error) => {
-                self.disk.set(Trouble::Full);
+                self.disk.set(DiskTrouble::Full);
                 Err(disk_is_full(error))
             }
             // Not every file system supports this. If the disk fails otherwise, the commit reports it.

@@ -12,7 +12,7 @@ use rusqlite::Connection;
 use super::errors::failed;
 use crate::error::Result;
 use crate::limits::SQLITE_BUSY;
-use crate::store::budget::{Budget, Interrupt, interrupted, too_expensive};
+use crate::store::budget::{ReadBudget, ReadInterrupt, interrupted, too_expensive};
 use crate::time::Clock;
 
 /// The time for which a waiting writer sleeps before it tries the lock again.
@@ -29,15 +29,15 @@ pub(super) struct StatementLimit {
     clock: Clock,
     /// The end, in microseconds of the monotonic clock.
     until: Arc<AtomicU64>,
-    pub budget: Budget,
-    pub interrupt: Interrupt,
+    pub budget: ReadBudget,
+    pub interrupt: ReadInterrupt,
 }
 
 impl StatementLimit {
     /// Sets the limit of a connection; `clock` measures the duration of a statement.
-    pub fn on(conn: &mut Connection, clock: Clock, interrupt: Interrupt) -> Result<Self> {
+    pub fn on(conn: &mut Connection, clock: Clock, interrupt: ReadInterrupt) -> Result<Self> {
         let until = Arc::new(AtomicU64::new(u64::MAX));
-        let limit = Self { clock, until, budget: Budget::new(&Clock::system()), interrupt };
+        let limit = Self { clock, until, budget: ReadBudget::new(&Clock::system()), interrupt };
         let until = Arc::clone(&limit.until);
         let now = limit.clock.clone();
         let budget = limit.budget.clone();

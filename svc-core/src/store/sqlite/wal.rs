@@ -9,7 +9,7 @@ use super::errors::failed;
 use super::timeouts::BUSY_TIMEOUT;
 use crate::error::Result;
 use crate::limits::SQLITE_BUSY;
-use crate::store::disk::Trouble;
+use crate::store::disk::DiskTrouble;
 use crate::store::engine::WalCut;
 
 /// How long truncating the write-ahead log waits for readers before it is postponed.
@@ -30,7 +30,7 @@ impl SqliteConn {
     /// On a full disk it first moves the log into the file, so that more log does not use up the space that
     /// is left. Does nothing while all is well.
     pub fn recover(&self) -> Result<()> {
-        if self.disk.trouble() == Trouble::Full {
+        if self.disk.trouble() == DiskTrouble::Full {
             // Where a reader has held it back it will again: the tasks that wait are not made to wait each.
             let timeout = if self.held_back.get() { TRUNCATE_TIMEOUT } else { FULL_TIMEOUT };
             let cut = self.truncate_wal_within(timeout)?;
@@ -51,8 +51,8 @@ impl SqliteConn {
     /// A small one has space also on a full disk, such as that of the log that was truncated. The disk counts
     /// as full until there is space to spare.
     pub(super) fn written(&self) -> Result<()> {
-        if self.disk.trouble() != Trouble::Full || self.has_spare_space()? {
-            self.disk.set(Trouble::None);
+        if self.disk.trouble() != DiskTrouble::Full || self.has_spare_space()? {
+            self.disk.set(DiskTrouble::None);
         }
         Ok(())
     }
@@ -125,7 +125,7 @@ mod tests {
         let before = wal_bytes(&folder);
         conn.recover().unwrap();
         assert_eq!(wal_bytes(&folder), before, "nothing is wrong");
-        conn.disk().set(Trouble::Full);
+        conn.disk().set(DiskTrouble::Full);
         conn.recover().unwrap();
         // What recovering writes itself is one page.
         assert!(wal_bytes(&folder) < before && !conn.disk().is_troubled());

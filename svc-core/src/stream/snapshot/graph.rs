@@ -71,35 +71,35 @@ struct GraphEdge {
 }
 
 /// Objects of one type, and the statement that selects them in the workspace `$1`.
-struct Kind {
+struct ObjectKind {
     name: &'static str,
     rows: &'static str,
 }
 
 /// Sorted by name.
-const EDGES: [Kind; 5] = [
-    Kind {
+const EDGES: [ObjectKind; 5] = [
+    ObjectKind {
         name: "assigned_to",
         rows: "select t.id, t.assignee_id from threads t
                where t.workspace_id = $1 and t.assignee_id is not null order by t.id",
     },
-    Kind {
+    ObjectKind {
         name: "author",
         rows: "select m.id, m.author_id from messages m join heads h on h.workspace_id = m.workspace_id
                where m.workspace_id = $1 and m.lsn > h.words_floor and m.author_id is not null order by m.id",
     },
-    Kind {
+    ObjectKind {
         name: "child_of",
         rows: "select t.id, t.parent_id from threads t
                where t.workspace_id = $1 and t.parent_id is not null order by t.id",
     },
-    Kind {
+    ObjectKind {
         name: "depends_on",
         rows: "select d.thread_id, d.depends_on_id
                from thread_dependencies d join threads t on t.id = d.thread_id
                where t.workspace_id = $1 order by d.thread_id, d.depends_on_id",
     },
-    Kind {
+    ObjectKind {
         name: "member_of",
         rows: "select cm.member_id, cm.channel_id
                from channel_members cm join channels c on c.id = cm.channel_id
@@ -108,14 +108,14 @@ const EDGES: [Kind; 5] = [
 ];
 
 /// Sorted by name; columns are id, parent, position and state.
-const NODES: [Kind; 5] = [
-    Kind {
+const NODES: [ObjectKind; 5] = [
+    ObjectKind {
         name: "channel",
         rows: "select c.id, c.workspace_id, c.lsn,
                    case when c.archived_at is null then 'active' else 'archived' end
                from channels c where c.workspace_id = $1 order by c.lsn, c.id",
     },
-    Kind {
+    ObjectKind {
         name: "member",
         rows: "select m.id, m.workspace_id, m.lsn,
                    case when m.removed_at is not null then 'removed'
@@ -123,7 +123,7 @@ const NODES: [Kind; 5] = [
                         when m.frozen_at is not null then 'frozen' else 'active' end
                from members m where m.workspace_id = $1 order by m.lsn, m.id",
     },
-    Kind {
+    ObjectKind {
         name: "message",
         rows: "select m.id, m.thread_id, m.lsn,
                    case when m.withdrawn_at is not null then 'withdrawn'
@@ -131,12 +131,12 @@ const NODES: [Kind; 5] = [
                from messages m join heads h on h.workspace_id = m.workspace_id
                where m.workspace_id = $1 and m.lsn > h.words_floor order by m.lsn, m.id",
     },
-    Kind {
+    ObjectKind {
         name: "thread",
         rows: "select t.id, t.channel_id, t.lsn, t.state
                from threads t where t.workspace_id = $1 order by t.lsn, t.id",
     },
-    Kind {
+    ObjectKind {
         name: "workspace",
         rows: "select w.id, cast(null as uuid), cast(null as bigint), 'live'
                from workspaces w where w.id = $1 order by w.id",
@@ -188,7 +188,7 @@ fn walk(
     workspace: WorkspaceId,
     mut graph: Option<WorkspaceGraph>,
 ) -> Result<(String, Option<WorkspaceGraph>)> {
-    let mut hashing = Hashing { digest: Sha256::new(), room: GRAPH_MAX };
+    let mut hashing = GraphHasher { digest: Sha256::new(), room: GRAPH_MAX };
     hashing.digest.update(b"{\"edges\":[");
     hashing.add(cx, workspace, &EDGES, GraphEdge::of, graph.as_mut().map(|graph| &mut graph.edges))?;
     hashing.digest.update(b"],\"nodes\":[");
@@ -198,18 +198,18 @@ fn walk(
 }
 
 /// A graph while its rows are read.
-struct Hashing {
+struct GraphHasher {
     digest: Sha256,
     /// How many more nodes and edges may be kept.
     room: usize,
 }
 
-impl Hashing {
+impl GraphHasher {
     fn add<T: Serialize>(
         &mut self,
         cx: &Read<'_>,
         workspace: WorkspaceId,
-        kinds: &[Kind],
+        kinds: &[ObjectKind],
         read: fn(&'static str, &dyn Columns) -> Option<T>,
         mut kept: Option<&mut Vec<T>>,
     ) -> Result<()> {

@@ -20,13 +20,13 @@ use crate::error::{Code, Error, Result};
 use crate::hash::hash_text;
 use crate::id::WorkspaceId;
 use crate::identity::floor::LogRange;
-use crate::identity::workspaces::{Here, load_workspace};
+use crate::identity::workspaces::{OwnWorkspaceId, load_workspace};
 use crate::log::verify::{Break, Defect, checkpoint_of};
 use crate::op::{Feature, Read, reading};
 use crate::schema::default_is;
 use crate::stream::checkpoints::{LogTree, at_floor};
 use crate::stream::events::broken_log;
-use crate::stream::room::address_of;
+use crate::stream::workspace_address::address_of;
 use crate::time::Time;
 use graph::WorkspaceGraph;
 
@@ -38,7 +38,7 @@ pub(crate) fn feature() -> Feature {
         "events",
         vec![
             reading("get_log_snapshot")
-                .prepare(|_, _, _| Ok(Walk::default()))
+                .prepare(|_, _, _| Ok(GrowingSnapshot::default()))
                 .scan(next_page)
                 .whole()
                 .title("Read what a log comes to now")
@@ -68,7 +68,7 @@ pub(crate) fn feature() -> Feature {
 #[serde(deny_unknown_fields)]
 struct GetLogSnapshot {
     /// The workspace. It must be yours.
-    workspace_id: Here,
+    workspace_id: OwnWorkspaceId,
     /// Whether the graph is returned too, which requires token:admin.
     #[schemars(transform = default_is("false"))]
     #[serde(default)]
@@ -137,9 +137,13 @@ struct SnapshotHead {
 
 /// A snapshot whose tree is being grown.
 #[derive(Default)]
-struct Walk(Option<(LogSnapshot, LogTree)>);
+struct GrowingSnapshot(Option<(LogSnapshot, LogTree)>);
 
-fn next_page(cx: &Read<'_>, input: &GetLogSnapshot, walk: &mut Walk) -> Result<Option<LogSnapshot>> {
+fn next_page(
+    cx: &Read<'_>,
+    input: &GetLogSnapshot,
+    walk: &mut GrowingSnapshot,
+) -> Result<Option<LogSnapshot>> {
     let workspace = input.workspace_id.of(cx)?;
     if input.include_graph {
         cx.caller().check_right(Needs::one_of(&[TokenAdmin]))?;

@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::wanted::ConsumerId;
+use super::request::ConsumerId;
 use crate::error::{Error, Result};
 use crate::id::MemberId;
 use crate::identity::floor::LogRange;
 use crate::identity::sessions::ended_rows;
-use crate::op::{Chore, Dispatch, OwnWork, Read, Surface, Write};
+use crate::op::{Chore, Dispatch, Read, ServiceWork, Surface, Write};
 use crate::time::{Monotonic, Time};
 
 /// Maximum consumers of a member.
@@ -39,7 +39,7 @@ pub(super) fn tidy() -> Chore {
 
 /// A consumer, in the connection that holds it.
 pub(super) struct Consumer {
-    own: OwnWork,
+    own: ServiceWork,
     member: MemberId,
     id: ConsumerId,
     holder: Uuid,
@@ -56,7 +56,7 @@ pub(super) struct Consumer {
 }
 
 /// A consumer that a connection has taken.
-pub(super) struct Taken {
+pub(super) struct TakenConsumer {
     pub consumer: Consumer,
     /// Its position.
     pub position: i64,
@@ -71,10 +71,10 @@ impl Consumer {
     /// log lacks the events after it; then nothing has changed.
     pub async fn take(
         dispatch: &Arc<Dispatch>,
-        (own, member): (OwnWork, MemberId),
+        (own, member): (ServiceWork, MemberId),
         id: ConsumerId,
         begin: Option<i64>,
-    ) -> Result<Taken> {
+    ) -> Result<TakenConsumer> {
         let name = id.as_str().to_owned();
         let checked = dispatch.clock.monotonic();
         let taken = dispatch.await_change(own, Surface::System, move |cx| take(cx, member, &name, begin));
@@ -91,7 +91,7 @@ impl Consumer {
             write_at: dispatch.clock.deadline(WRITE_EVERY),
             checked,
         };
-        Ok(Taken { consumer, position, range })
+        Ok(TakenConsumer { consumer, position, range })
     }
 
     /// Returns how many more events may be sent before one is acknowledged.
@@ -148,7 +148,7 @@ impl Consumer {
             moved(cx)
         });
         if moved.await? == 0 {
-            return Err(taken_over());
+            return Err(consumer_taken_over());
         }
         self.sent.clear();
         self.furthest = self.furthest.max(sent);
@@ -175,7 +175,7 @@ impl Consumer {
         match dispatch.await_read(self.own, read).await? {
             Some(false) => {}
             Some(true) => self.store(dispatch, self.stored).await?,
-            None => return Err(taken_over()),
+            None => return Err(consumer_taken_over()),
         }
         self.checked = now;
         Ok(())
@@ -183,7 +183,7 @@ impl Consumer {
 
     async fn store(&self, dispatch: &Arc<Dispatch>, position: i64) -> Result<()> {
         let moved = dispatch.await_change(self.own, Surface::System, self.moved_to(position)).await?;
-        if moved == 0 { Err(taken_over()) } else { Ok(()) }
+        if moved == 0 { Err(consumer_taken_over()) } else { Ok(()) }
     }
 
     /// Returns the change that moves it if this connection still holds it; the change returns the number of
@@ -210,7 +210,7 @@ impl Consumer {
 }
 
 /// Returns the error of a connection whose consumer another one has taken over.
-pub(super) fn taken_over() -> Error {
+pub(super) fn consumer_taken_over() -> Error {
     Error::wrong_state("a newer connection holds this consumer")
 }
 

@@ -9,7 +9,7 @@ use secrecy::SecretString;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::wanted::{Begin, ConsumerId, Subscription, WantedEvents};
+use super::request::{ConsumerId, StartPosition, Subscription, WantedEvents};
 use crate::conversation::messages::OpenedEvent;
 use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
@@ -51,7 +51,7 @@ pub struct FirstFrame {
 
 /// The request of a first frame.
 #[derive(Debug)]
-pub struct Asked {
+pub struct StartRequest {
     /// The subscription.
     pub subscription: Subscription,
     /// Whether the client wants `position` frames.
@@ -71,15 +71,15 @@ impl FirstFrame {
     }
 
     /// Reads the requested events, and the start.
-    pub fn asked(self) -> Result<Asked> {
+    pub fn asked(self) -> Result<StartRequest> {
         let wanted = self.filter.map(filter).transpose()?;
         let begin = match (self.after_id, self.resume_token) {
             (Some(_), Some(_)) => {
                 return Err(Error::malformed("give either `after_id` or `resume_token`, not both"));
             }
-            (None, Some(token)) => Begin::Token(token),
-            (Some(after_id), None) => Begin::After(position("`after_id`", after_id)?),
-            (None, None) => Begin::Default,
+            (None, Some(token)) => StartPosition::Token(token),
+            (Some(after_id), None) => StartPosition::After(position("`after_id`", after_id)?),
+            (None, None) => StartPosition::Default,
         };
         let consumer = match (self.at_least_once, self.consumer_id) {
             (true, Some(id)) => Some(
@@ -90,7 +90,7 @@ impl FirstFrame {
             _ => return Err(Error::in_fields(&["at_least_once", "consumer_id"], "each needs the other")),
         };
         let subscription = Subscription { wanted, begin, form: FrameForm::Full, consumer };
-        Ok(Asked { subscription, positions: self.positions })
+        Ok(StartRequest { subscription, positions: self.positions })
     }
 }
 
@@ -107,14 +107,14 @@ pub struct LaterFrame {
 
 /// The requests of a client since the last read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Said {
+pub struct ClientRequests {
     /// The position from which to continue.
     pub after_id: Option<i64>,
     /// The position up to which events were processed.
     pub ack: Option<i64>,
 }
 
-impl Said {
+impl ClientRequests {
     /// Adds a frame. The last `after_id` counts, and the furthest `ack`.
     pub fn add(&mut self, text: &str) -> Result<()> {
         let frame: LaterFrame = op::decode_frame(&Input::json(without_mark(text).to_owned()))?;
@@ -225,7 +225,7 @@ mod tests {
 
     const WORKSPACE: &str = "01990000-0000-7000-8000-000000000001";
 
-    fn read(text: &str) -> Result<Asked, String> {
+    fn read(text: &str) -> Result<StartRequest, String> {
         FirstFrame::read(text).and_then(FirstFrame::asked).map_err(|error| {
             assert_eq!(error.code(), Code::Malformed);
             error.detail().to_owned()
@@ -237,7 +237,7 @@ mod tests {
         let good = format!(
             r#"{{"token":"svc_1","filter":{{"workspace_id":"{WORKSPACE}","kind":"K"}},"after_id":7}}"#
         );
-        assert_eq!(read(&good).unwrap().subscription.begin, Begin::After(7));
+        assert_eq!(read(&good).unwrap().subscription.begin, StartPosition::After(7));
         let other_names = format!(r#"{{"filter":{{"channel":"{WORKSPACE}","member":"{WORKSPACE}"}}}}"#);
         assert!(read(&other_names).is_ok());
         let filter = format!(r#""filter":{{"workspace_id":"{WORKSPACE}"}}"#);
@@ -278,11 +278,11 @@ mod tests {
 
     #[test]
     fn later_frames_say_one_thing_each() {
-        let mut said = Said::default();
+        let mut said = ClientRequests::default();
         for text in [r#"{"after_id":7}"#, r#"{"ack":3}"#, r#"{"after_id":5}"#, r#"{"ack":4}"#] {
             said.add(text).unwrap();
         }
-        assert_eq!(said, Said { after_id: Some(5), ack: Some(4) });
+        assert_eq!(said, ClientRequests { after_id: Some(5), ack: Some(4) });
         for bad in
             ["", "{}", "[]", r#"{"ack":-1}"#, r#"{"ack":1,"after_id":1}"#, r#"{"ack":"1"}"#, r#"{"x":1}"#]
         {
@@ -296,7 +296,7 @@ mod tests {
             if let Err(reason) = read(&text) {
                 prop_assert!(!reason.is_empty());
             }
-            if let Err(error) = Said::default().add(&text) {
+            if let Err(error) = ClientRequests::default().add(&text) {
                 prop_assert_eq!(error.code(), Code::Malformed);
             }
         }

@@ -6,7 +6,7 @@
 //! selects both live events and those of pages, and nothing is delivered to a credential that is not valid at
 //! that moment.
 //!
-//! - `wanted`: defines the events of a subscription
+//! - `request`: defines the events of a subscription
 //! - `frames`: defines the frames over WebSocket
 //! - `query`: defines the query for server-sent events
 //! - `resume`: issues tokens that continue a subscription
@@ -16,7 +16,7 @@
 //! - `wakeup`: wakes subscribers
 //! - `subscriber`: takes the next events
 
-mod wanted;
+mod request;
 mod frames;
 mod query;
 mod resume;
@@ -34,17 +34,17 @@ use crate::error::{Error, Result};
 use crate::id::{MemberId, WorkspaceId};
 use crate::identity::floor::LogRange;
 use crate::identity::workspaces::own_workspace;
-use crate::op::{Admission, Caller, Dispatch, Feature, OwnWork, Presence, Read, Records};
+use crate::op::{Admission, Caller, ConnectedMembers, Dispatch, Feature, Read, Records, ServiceWork};
 use crate::stream::events::WAIT_FOR_EVENT;
 use crate::sync::lock;
 use consumers::Consumer;
-pub use frames::{Asked, FirstFrame, LaterFrame, Said, ServerFrame, contract};
+pub use frames::{ClientRequests, FirstFrame, LaterFrame, ServerFrame, StartRequest, contract};
 pub use query::StreamQuery;
+pub use request::{ConsumerId, StartPosition, Subscription, WantedEvents};
 use resume::Resumption;
 use rounds::SharedTail;
 pub use subscriber::{BatchBounds, EventBatch, FeedState, Subscriber};
-use wakeup::{Listening, Pass, Wakeup, in_time};
-pub use wanted::{Begin, ConsumerId, Subscription, WantedEvents};
+use wakeup::{CallerLookup, ListenerGuard, Wakeup, in_time};
 
 pub(crate) fn feature() -> Feature {
     Feature::new().chore(consumers::tidy()).records(vec![
@@ -67,7 +67,7 @@ pub(crate) struct Subscriptions {
 }
 
 /// A subscription that has begun.
-pub struct Subscribed {
+pub struct BegunSubscription {
     /// The subscriber that takes its events.
     pub subscriber: Subscriber,
     /// The workspace whose log it follows.
@@ -82,7 +82,7 @@ pub struct Subscribed {
 }
 
 /// The result of the first read of a subscription.
-struct Opened {
+struct FirstRead {
     caller: Caller,
     epoch: i64,
     range: LogRange,
@@ -100,16 +100,16 @@ impl Subscriptions {
         dispatch: &Arc<Dispatch>,
         admission: Admission,
         subscription: Subscription,
-    ) -> Result<Subscribed> {
+    ) -> Result<BegunSubscription> {
         let operation = WAIT_FOR_EVENT.operation(&dispatch.table)?;
         let further = admission.follow_up();
         let Subscription { form, consumer, begin, .. } = subscription.clone();
         let checked = move |cx: &Read<'_>| open(cx, &subscription);
         let reading = dispatch.read_for(operation, admission, false, checked);
         let opened = in_time(dispatch, OPENED_WITHIN, reading).await?;
-        let Opened { caller, epoch, mut range, wanted, after } = opened;
+        let FirstRead { caller, epoch, mut range, wanted, after } = opened;
         let workspace = caller.workspace_id;
-        let own = OwnWork::caused_by(&caller);
+        let own = ServiceWork::caused_by(&caller);
         let wakeup = Arc::new(Wakeup::default());
         let consumer = match (consumer, caller.member) {
             (Some(id), Some(member)) => {
@@ -122,7 +122,7 @@ impl Subscriptions {
             (None, _) => None,
         };
         let (consumer, stands) = consumer.unzip();
-        let has_begun_before = consumer.is_some() || matches!(begin, Begin::AfterLast(_));
+        let has_begun_before = consumer.is_some() || matches!(begin, StartPosition::AfterLast(_));
         let has_replay = wanted.workspace_id.is_some() || has_begun_before;
         let begins = stands.or(after).filter(|_| has_replay).unwrap_or(range.head);
         range.check_after(workspace, begins)?;
@@ -130,8 +130,8 @@ impl Subscriptions {
         let hint = (!has_replay).then(|| range.count_after(after.unwrap_or(range.beginning())));
         let filter = wanted.filter();
         let shared = self.tail(dispatch, own, room_lsn);
-        let listening = Listening::begin(dispatch, workspace, room_lsn, filter.clone(), &wakeup);
-        let connection = caller.member.map(|member| Presence::connect(dispatch, member));
+        let listening = ListenerGuard::begin(dispatch, workspace, room_lsn, filter.clone(), &wakeup);
+        let connection = caller.member.map(|member| ConnectedMembers::connect(dispatch, member));
         let subscriber = Subscriber {
             dispatch: Arc::clone(dispatch),
             operation: Arc::clone(operation),
@@ -140,7 +140,7 @@ impl Subscriptions {
             wanted,
             filter,
             form,
-            pass: Pass { caller, epoch, checked: dispatch.clock.monotonic() },
+            pass: CallerLookup { caller, epoch, checked: dispatch.clock.monotonic() },
             range,
             after: begins,
             offered: None,
@@ -153,12 +153,12 @@ impl Subscriptions {
             _listening: listening,
             _connection: connection,
         };
-        Ok(Subscribed { subscriber, workspace_id: workspace, after_id: begins, room_lsn, hint })
+        Ok(BegunSubscription { subscriber, workspace_id: workspace, after_id: begins, room_lsn, hint })
     }
 
     /// Returns the state that the subscribers of a workspace share; a new tail begins after `lsn`, the end of
     /// the log.
-    fn tail(&self, dispatch: &Arc<Dispatch>, own: OwnWork, lsn: i64) -> Arc<SharedTail> {
+    fn tail(&self, dispatch: &Arc<Dispatch>, own: ServiceWork, lsn: i64) -> Arc<SharedTail> {
         let mut tails = lock(&self.tails);
         if let Some(shared) = tails.get(&own.workspace).and_then(Weak::upgrade) {
             return shared;
@@ -190,22 +190,22 @@ impl Subscriptions {
 }
 
 /// Finds the workspace and the start of a caller's subscription.
-fn open(cx: &Read<'_>, subscription: &Subscription) -> Result<Opened> {
+fn open(cx: &Read<'_>, subscription: &Subscription) -> Result<FirstRead> {
     subscription.check()?;
     let caller = cx.caller().clone();
     let (wanted, after) = match &subscription.begin {
-        Begin::Token(token) => resumed(cx, &caller, token, subscription.wanted.as_ref())?,
+        StartPosition::Token(token) => resumed(cx, &caller, token, subscription.wanted.as_ref())?,
         begin => {
             let wanted = subscription.wanted.clone().unwrap_or_default();
             let after = match begin {
-                Begin::After(position) | Begin::AfterLast(position) => Some(*position),
-                Begin::Default | Begin::Token(_) => None,
+                StartPosition::After(position) | StartPosition::AfterLast(position) => Some(*position),
+                StartPosition::Default | StartPosition::Token(_) => None,
             };
             (wanted, after)
         }
     };
     own_workspace(cx, wanted.workspace_id.unwrap_or(caller.workspace_id))?;
-    Ok(Opened { caller, epoch: cx.epoch(), range: LogRange::read(cx)?, wanted, after })
+    Ok(FirstRead { caller, epoch: cx.epoch(), range: LogRange::read(cx)?, wanted, after })
 }
 
 /// Returns the content of a resume token, if it is the caller's and does not contradict the filter.

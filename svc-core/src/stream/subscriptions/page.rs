@@ -7,15 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::rounds::is_seen_by;
-use crate::conversation::messages::frames_with_words;
-use crate::conversation::places::audiences;
+use crate::conversation::messages::frames_with_content;
+use crate::conversation::visibility::audiences;
 use crate::error::Result;
 use crate::id::ChannelId;
 use crate::identity::floor::LogRange;
 use crate::limits::{FEED_READ_BYTES, FEED_READ_ROWS};
 use crate::log::bus::EventFilter;
 use crate::log::feed::{FeedEvent, FrameBytes, FrameForm};
-use crate::log::verify::{Break, ChainCursor, ReadBounds, Young};
+use crate::log::verify::{Break, ChainCursor, ReadBounds, RecentTimes};
 use crate::op::{Caller, Read};
 
 /// The request for a page.
@@ -69,7 +69,7 @@ fn outcome(cx: &Read<'_>, of: &PageOf, range: LogRange) -> Result<PageOutcome> {
         Some(cursor) => cursor.clone(),
         None => ChainCursor::after(workspace, of.after, range.hash_at(cx, of.after)?),
     };
-    let young = of.stability.map(|stability| Young::than(stability, cx.now()));
+    let young = of.stability.map(|stability| RecentTimes::than(stability, cx.now()));
     let bounds = ReadBounds { up_to: range.head, rows: FEED_READ_ROWS, bytes: FEED_READ_BYTES, young };
     let (mut events, mut bytes): (Vec<Arc<FeedEvent>>, usize) = (Vec::new(), 0);
     let read = cursor.read(cx, bounds, |lsn, row| {
@@ -93,11 +93,11 @@ fn frames(cx: &Read<'_>, of: &PageOf, mut events: Vec<Arc<FeedEvent>>) -> Result
     let mut channels: Vec<ChannelId> = events.iter().filter_map(|event| event.subject.channel_id).collect();
     channels.sort_unstable();
     channels.dedup();
-    let sight = cx.caller().sight;
+    let visibility = cx.caller().visibility;
     let audiences = audiences(cx, &channels)?;
-    events.retain(|event| is_seen_by(event, sight, |id| audiences.get(&id).cloned()).unwrap_or(false));
+    events.retain(|event| is_seen_by(event, visibility, |id| audiences.get(&id).cloned()).unwrap_or(false));
     let frames = match of.form {
-        FrameForm::Full => frames_with_words(cx, &events)?,
+        FrameForm::Full => frames_with_content(cx, &events)?,
         FrameForm::Lean => events.iter().map(|event| event.frame(of.form)).collect::<Result<_>>()?,
     };
     Ok(events.iter().map(|event| event.lsn).zip(frames).collect())

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::wanted::{Begin, ConsumerId, Subscription, WantedEvents};
+use super::request::{ConsumerId, StartPosition, Subscription, WantedEvents};
 use crate::error::{Error, Result};
 use crate::id::{ChannelId, MemberId, ThreadId, WorkspaceId};
 use crate::log::feed::FrameForm;
@@ -52,7 +52,7 @@ impl StreamQuery {
     /// A client that reconnects sends the last event that it received: the stream continues from there, and a
     /// consumer has acknowledged up to there.
     pub fn subscription(self, last_event: Option<i64>) -> Result<Subscription> {
-        let after = self.after_id.map_or(Begin::Default, |after| Begin::After(after.get()));
+        let after = self.after_id.map_or(StartPosition::Default, |after| StartPosition::After(after.get()));
         let consumer = match (self.at_least_once, self.consumer_id) {
             (true, Some(id)) => Some(id),
             (false, None) => None,
@@ -62,7 +62,7 @@ impl StreamQuery {
             WantedEvents::of(self.workspace_id, (self.channel_id, self.thread_id, self.member_id), self.kind);
         Ok(Subscription {
             wanted: Some(wanted),
-            begin: last_event.map_or(after, Begin::AfterLast),
+            begin: last_event.map_or(after, StartPosition::AfterLast),
             form: self.form.unwrap_or_default(),
             consumer,
         })
@@ -80,9 +80,9 @@ mod tests {
 
     #[test]
     fn a_query_says_what_is_wanted_and_from_where() {
-        assert_eq!(read(&[], None).unwrap().begin, Begin::Default);
-        assert_eq!(read(&[("after_id", "7")], None).unwrap().begin, Begin::After(7));
-        assert_eq!(read(&[("after_id", "7")], Some(9)).unwrap().begin, Begin::AfterLast(9));
+        assert_eq!(read(&[], None).unwrap().begin, StartPosition::Default);
+        assert_eq!(read(&[("after_id", "7")], None).unwrap().begin, StartPosition::After(7));
+        assert_eq!(read(&[("after_id", "7")], Some(9)).unwrap().begin, StartPosition::AfterLast(9));
         let lean = read(&[("form", "lean"), ("kind", "ThreadCreated")], None).unwrap();
         assert_eq!(lean.form, FrameForm::Lean);
         let consumer = read(&[("at_least_once", "true"), ("consumer_id", "c")], None).unwrap();

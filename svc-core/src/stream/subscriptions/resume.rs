@@ -10,7 +10,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 
-use super::wanted::WantedEvents;
+use super::request::WantedEvents;
 use crate::error::{Error, Result};
 use crate::id::{MemberId, WorkspaceId};
 use crate::log::seal::Sealer;

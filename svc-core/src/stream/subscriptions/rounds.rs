@@ -10,12 +10,12 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::oneshot;
 
-use crate::conversation::messages::{frames_with_words, is_spoken};
-use crate::conversation::places::{Audience, audiences, is_workspace_seen_by};
+use crate::conversation::messages::{frames_with_content, is_spoken};
+use crate::conversation::visibility::{Audience, audiences, is_workspace_seen_by};
 use crate::error::{Error, Result};
 use crate::id::ChannelId;
 use crate::log::feed::{FeedEvent, FrameBytes, Tail};
-use crate::op::{Dispatch, OwnWork, Read, Sight};
+use crate::op::{Dispatch, Read, ServiceWork, Visibility};
 use crate::sync::lock;
 
 /// Maximum bytes of events whose content one round reads; one subscriber's may be more.
@@ -25,26 +25,26 @@ const ROUND_BYTES: usize = 4 << 20;
 pub(super) struct SharedTail {
     pub tail: Arc<Tail>,
     dispatch: Arc<Dispatch>,
-    own: OwnWork,
-    audiences: Mutex<Audiences>,
-    asked: Mutex<Asked>,
+    own: ServiceWork,
+    audiences: Mutex<ChannelAudiences>,
+    asked: Mutex<WorkspaceRequests>,
 }
 
 /// The audiences of channels, as of an epoch.
 #[derive(Default)]
-struct Audiences {
+struct ChannelAudiences {
     epoch: i64,
     known: HashMap<ChannelId, Audience>,
 }
 
 #[derive(Default)]
-struct Asked {
-    asks: Vec<Ask>,
+struct WorkspaceRequests {
+    asks: Vec<SubscriberRequest>,
     is_running: bool,
 }
 
 /// The request of one subscriber.
-struct Ask {
+struct SubscriberRequest {
     events: Vec<Arc<FeedEvent>>,
     done: oneshot::Sender<Result<Arc<RoundResult>>>,
 }
@@ -59,55 +59,51 @@ pub(super) struct RoundResult {
 }
 
 impl RoundResult {
-    /// Returns whether `sight` covers an event of the round.
-    pub fn shows(&self, event: &FeedEvent, sight: Sight) -> bool {
-        is_seen_by(event, sight, |channel| self.audiences.get(&channel).cloned()).unwrap_or(false)
+    /// Returns whether `visibility` covers an event of the round.
+    pub fn shows(&self, event: &FeedEvent, visibility: Visibility) -> bool {
+        is_seen_by(event, visibility, |channel| self.audiences.get(&channel).cloned()).unwrap_or(false)
     }
 }
 
-/// Returns whether `sight` covers an event, or `None` if that depends on an audience that is not known.
+/// Returns whether `visibility` covers an event, or `None` if that depends on an audience that is not known.
 pub(super) fn is_seen_by(
     event: &FeedEvent,
-    sight: Sight,
+    visibility: Visibility,
     audience: impl Fn(ChannelId) -> Option<Audience>,
 ) -> Option<bool> {
     match event.subject.channel_id {
-        None => Some(is_workspace_seen_by(sight)),
-        Some(channel) => audience(channel).map(|audience| audience.is_seen_by(sight, channel)),
+        None => Some(is_workspace_seen_by(visibility)),
+        Some(channel) => audience(channel).map(|audience| audience.is_seen_by(visibility, channel)),
     }
 }
 
 impl SharedTail {
-    pub fn new(dispatch: &Arc<Dispatch>, own: OwnWork, tail: Arc<Tail>) -> Arc<Self> {
+    pub fn new(dispatch: &Arc<Dispatch>, own: ServiceWork, tail: Arc<Tail>) -> Arc<Self> {
         let dispatch = Arc::clone(dispatch);
         let audiences = Mutex::default();
         let asked = Mutex::default();
         Arc::new(Self { tail, dispatch, own, audiences, asked })
     }
 
-    /// Returns whether `sight` covers an event under `epoch`, or `None` if that needs a round.
-    pub fn shows(&self, event: &FeedEvent, sight: Sight, epoch: i64) -> Option<bool> {
+    /// Returns whether `visibility` covers an event under `epoch`, or `None` if that needs a round.
+    pub fn shows(&self, event: &FeedEvent, visibility: Visibility, epoch: i64) -> Option<bool> {
         let known = lock(&self.audiences);
-        is_seen_by(
-            event,
-            sight,
-            |channel| {
-                if known.epoch == epoch { known.known.get(&channel).cloned() } else { None }
-            },
-        )
+        is_seen_by(event, visibility, |channel| {
+            if known.epoch == epoch { known.known.get(&channel).cloned() } else { None }
+        })
     }
 
     /// Reads the data that is needed to deliver these events.
     pub async fn ask(self: &Arc<Self>, events: Vec<Arc<FeedEvent>>) -> Result<Arc<RoundResult>> {
         let (done, receiver) = oneshot::channel();
-        if !self.is_running_with(Ask { events, done }) {
+        if !self.is_running_with(SubscriberRequest { events, done }) {
             self.begin();
         }
         receiver.await.map_err(Error::internal)?
     }
 
     /// Adds an ask, and returns whether a round is running, after which it has its turn.
-    fn is_running_with(&self, ask: Ask) -> bool {
+    fn is_running_with(&self, ask: SubscriberRequest) -> bool {
         let mut asked = lock(&self.asked);
         asked.asks.push(ask);
         std::mem::replace(&mut asked.is_running, true)
@@ -132,11 +128,11 @@ impl SharedTail {
         self.dispatch.submit_as_instance(self.own, move |cx| read_round(cx, &events), done);
     }
 
-    fn end(self: &Arc<Self>, asks: Vec<Ask>, outcome: Result<Arc<RoundResult>>) {
+    fn end(self: &Arc<Self>, asks: Vec<SubscriberRequest>, outcome: Result<Arc<RoundResult>>) {
         if let Ok(round) = &outcome {
             let mut audiences = lock(&self.audiences);
             if audiences.epoch < round.epoch {
-                *audiences = Audiences { epoch: round.epoch, known: HashMap::new() };
+                *audiences = ChannelAudiences { epoch: round.epoch, known: HashMap::new() };
             }
             if audiences.epoch == round.epoch {
                 let found = round.audiences.iter();
@@ -152,7 +148,7 @@ impl SharedTail {
 }
 
 /// Takes the first asks whose events fit into one round, or a single ask.
-fn first_of(asks: &mut Vec<Ask>) -> Vec<Ask> {
+fn first_of(asks: &mut Vec<SubscriberRequest>) -> Vec<SubscriberRequest> {
     let mut bytes: usize = 0;
     let fits = asks.iter().take_while(|ask| {
         let is_first = bytes == 0;
@@ -168,7 +164,7 @@ fn read_round(cx: &Read<'_>, events: &[Arc<FeedEvent>]) -> Result<RoundResult> {
     channels.sort_unstable();
     channels.dedup();
     let spoken: Vec<Arc<FeedEvent>> = events.iter().filter(|event| is_spoken(event)).cloned().collect();
-    let frames = frames_with_words(cx, &spoken)?;
+    let frames = frames_with_content(cx, &spoken)?;
     let frames = spoken.iter().map(|event| event.lsn).zip(frames).collect();
     Ok(RoundResult { epoch: cx.epoch(), audiences: audiences(cx, &channels)?, frames })
 }

@@ -1,27 +1,28 @@
 //! A subscriber: follows a workspace's log from a position that it holds.
 //!
 //! It pulls. Its next events come from the tail if that still has them, and from the log otherwise; either
-//! way each event is verified first, and the credential and sight of its caller are current. A credential
-//! that was found live is valid while the epoch of its workspace stays the same, but without another check
-//! for no more than ten seconds, so that a credential that has ended closes a silent connection too.
+//! way each event is verified first, and the credential and visibility of its caller are current. A
+//! credential that was found live is valid while the epoch of its workspace stays the same, but without
+//! another check for no more than ten seconds, so that a credential that has ended closes a silent connection
+//! too.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::consumers::Consumer;
 use super::page::{LogPage, PageOf, PageOutcome, read_page};
+use super::request::WantedEvents;
 use super::resume::Resumption;
 use super::rounds::SharedTail;
-use super::wakeup::{Listening, Pass, Wakeup};
-use super::wanted::WantedEvents;
+use super::wakeup::{CallerLookup, ListenerGuard, Wakeup};
 use crate::conversation::messages::is_spoken;
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
 use crate::identity::floor::LogRange;
 use crate::log::bus::EventFilter;
 use crate::log::feed::{FeedEvent, FrameBytes, FrameForm, TailHead, TailView};
-use crate::log::verify::{ChainCursor, Young};
-use crate::op::{Admission, Connection, Dispatch, Operation, Read};
+use crate::log::verify::{ChainCursor, RecentTimes};
+use crate::op::{Admission, Dispatch, MemberConnection, Operation, Read};
 use crate::stream::events::broken_log;
 use crate::time::Monotonic;
 
@@ -79,12 +80,12 @@ pub struct Subscriber {
     pub(super) wanted: WantedEvents,
     pub(super) filter: EventFilter,
     pub(super) form: FrameForm,
-    pub(super) pass: Pass,
+    pub(super) pass: CallerLookup,
     pub(super) range: LogRange,
     /// The position up to which the log was taken.
     pub(super) after: i64,
     /// The last batch, which counts as taken when the next one is requested.
-    pub(super) offered: Option<Offered>,
+    pub(super) offered: Option<OfferedBatch>,
     /// The verified position up to which the log itself was read, if it was.
     pub(super) cursor: Option<ChainCursor>,
     /// The number of events sent since it was last up to date.
@@ -95,13 +96,13 @@ pub struct Subscriber {
     pub(super) wakeup: Arc<Wakeup>,
     /// The number of checks of the consumer's holder after another connection had taken it.
     pub(super) contests_heeded: u64,
-    pub(super) _listening: Listening,
+    pub(super) _listening: ListenerGuard,
     /// The connection that keeps its member online.
-    pub(super) _connection: Option<Connection>,
+    pub(super) _connection: Option<MemberConnection>,
 }
 
 /// A batch that was returned.
-pub(super) struct Offered {
+pub(super) struct OfferedBatch {
     led_to: i64,
     positions: Vec<i64>,
     /// Whether it reached the end of the log at that time.
@@ -109,7 +110,7 @@ pub(super) struct Offered {
 }
 
 /// The result of one attempt to take the next events.
-enum Step {
+enum TakeOutcome {
     Batch(Vec<(i64, FrameBytes)>, i64),
     /// The position has moved, and there may be more.
     Again,
@@ -139,11 +140,13 @@ impl Subscriber {
         let until = self.dispatch.clock.deadline(wait);
         loop {
             let idle_until = match self.step(bounds).await {
-                Ok(Step::Batch(frames, led_to)) => return Ok(self.batch(frames, led_to)),
+                Ok(TakeOutcome::Batch(frames, led_to)) => return Ok(self.batch(frames, led_to)),
                 Ok(_) if self.epoch() > epoch => return Ok(self.batch(Vec::new(), self.after)),
-                Ok(Step::Again) => continue,
-                Ok(Step::Idle(_)) if self.has_passed(until) => return Ok(self.batch(Vec::new(), self.after)),
-                Ok(Step::Idle(due)) => due,
+                Ok(TakeOutcome::Again) => continue,
+                Ok(TakeOutcome::Idle(_)) if self.has_passed(until) => {
+                    return Ok(self.batch(Vec::new(), self.after));
+                }
+                Ok(TakeOutcome::Idle(due)) => due,
                 Err(error) if matches!(error.code(), Code::Overloaded | Code::Unavailable) => {
                     self.wakeup.sleep(&self.dispatch, self.dispatch.clock.deadline(RETRY_AFTER)).await;
                     continue;
@@ -165,7 +168,7 @@ impl Subscriber {
 
     /// Counts the last batch as taken.
     fn take_offered(&mut self) {
-        let Some(Offered { led_to, positions, has_all }) = self.offered.take() else { return };
+        let Some(OfferedBatch { led_to, positions, has_all }) = self.offered.take() else { return };
         self.after = led_to;
         // Later events do not count against a subscriber that was up to date.
         self.ahead = if has_all { 0 } else { self.ahead.saturating_add(positions.len()) };
@@ -176,7 +179,7 @@ impl Subscriber {
 
     /// Returns the epoch of the access rules as of the last lookup of the caller.
     ///
-    /// While it stays the same, so does the caller's sight.
+    /// While it stays the same, so does the caller's visibility.
     pub fn epoch(&self) -> i64 {
         self.pass.epoch
     }
@@ -195,7 +198,7 @@ impl Subscriber {
     ///
     /// It skips the events in between; an earlier position only allows more events to be sent. A consumer is
     /// moved to the position, forward or back, before anything else is taken.
-    pub fn go_on(&mut self, position: i64) -> Result<()> {
+    pub fn continue_from(&mut self, position: i64) -> Result<()> {
         self.take_offered();
         let last = self.room_lsn();
         if position > last {
@@ -211,7 +214,7 @@ impl Subscriber {
     }
 
     /// Returns the current time on the clock that times its waits.
-    pub fn moment(&self) -> Monotonic {
+    pub fn timer_now(&self) -> Monotonic {
         self.dispatch.clock.monotonic()
     }
 
@@ -247,7 +250,7 @@ impl Subscriber {
         let ahead = self.ahead.saturating_add(positions.len());
         let room_lsn = self.room_lsn().max(led_to);
         let has_all = led_to >= room_lsn;
-        self.offered = Some(Offered { led_to, positions, has_all });
+        self.offered = Some(OfferedBatch { led_to, positions, has_all });
         let replay_max = self.dispatch.shared.settings.replay_max;
         let state = match has_all {
             true => FeedState::Live,
@@ -258,15 +261,15 @@ impl Subscriber {
         EventBatch { frames, after_id: led_to, room_lsn, state }
     }
 
-    async fn step(&mut self, bounds: BatchBounds) -> Result<Step> {
+    async fn step(&mut self, bounds: BatchBounds) -> Result<TakeOutcome> {
         self.keep_consumer().await?;
-        self.keep_pass().await?;
+        self.refresh_caller().await?;
         let owed = self.consumer.as_ref().map_or(usize::MAX, Consumer::left);
         let replay_max = self.dispatch.shared.settings.replay_max;
         let ahead = if self.consumer.is_some() { usize::MAX } else { replay_max.saturating_sub(self.ahead) };
         let bounds = BatchBounds { events: bounds.events.min(owed).min(ahead), ..bounds };
         if bounds.events == 0 {
-            return Ok(Step::Idle(None));
+            return Ok(TakeOutcome::Idle(None));
         }
         let view = self
             .shared
@@ -290,37 +293,37 @@ impl Subscriber {
         mut events: Vec<Arc<FeedEvent>>,
         up_to: i64,
         head: TailHead,
-    ) -> Result<Step> {
+    ) -> Result<TakeOutcome> {
         self.range.head = self.range.head.max(head.lsn);
         let all = events.len();
-        let young = self.leave_young(&mut events);
-        self.leave_beyond(&mut events, bounds.bytes);
+        let young = self.drop_recent(&mut events);
+        self.drop_excess(&mut events, bounds.bytes);
         let Some(last) = events.last() else {
             if all > 0 {
-                return Ok(Step::Idle(young));
+                return Ok(TakeOutcome::Idle(young));
             }
             if up_to > self.after {
                 self.after = up_to;
-                return Ok(Step::Again);
+                return Ok(TakeOutcome::Again);
             }
             self.ahead = 0;
-            return Ok(Step::Idle(None));
+            return Ok(TakeOutcome::Idle(None));
         };
         let led_to = if events.len() == all { up_to } else { last.lsn };
-        let frames = self.seen(events, head).await?;
+        let frames = self.visible_frames(events, head).await?;
         if frames.is_empty() {
             self.after = led_to;
-            return Ok(Step::Again);
+            return Ok(TakeOutcome::Again);
         }
-        Ok(Step::Batch(frames, led_to))
+        Ok(TakeOutcome::Batch(frames, led_to))
     }
 
     /// Removes events that are too young for a durable subscription, and returns when the first of them is
     /// old enough.
-    fn leave_young(&self, events: &mut Vec<Arc<FeedEvent>>) -> Option<Monotonic> {
+    fn drop_recent(&self, events: &mut Vec<Arc<FeedEvent>>) -> Option<Monotonic> {
         let stability = self.stability()?;
         let now = self.dispatch.clock.now();
-        let young = Young::than(stability, now);
+        let young = RecentTimes::than(stability, now);
         let young = events.iter().position(|event| young.contains(event.at))?;
         let first = events.get(young).map(|event| event.at.plus(stability).since(now))?;
         events.truncate(young);
@@ -333,7 +336,7 @@ impl Subscriber {
     }
 
     /// Removes the events that exceed one batch.
-    fn leave_beyond(&self, events: &mut Vec<Arc<FeedEvent>>, bytes: usize) {
+    fn drop_excess(&self, events: &mut Vec<Arc<FeedEvent>>, bytes: usize) {
         let mut weight: usize = 0;
         let filling = events.iter().position(|event| {
             weight = weight.saturating_add(event.weight());
@@ -343,14 +346,18 @@ impl Subscriber {
     }
 
     /// Returns the frames of the events that the caller may see now.
-    async fn seen(&mut self, events: Vec<Arc<FeedEvent>>, head: TailHead) -> Result<Vec<(i64, FrameBytes)>> {
+    async fn visible_frames(
+        &mut self,
+        events: Vec<Arc<FeedEvent>>,
+        head: TailHead,
+    ) -> Result<Vec<(i64, FrameBytes)>> {
         if self.pass.epoch < head.epoch {
             self.renew_pass().await?;
         }
-        let sight = self.pass.caller.sight;
+        let visibility = self.pass.caller.visibility;
         let epoch = self.pass.epoch;
         let shown: Option<Vec<bool>> =
-            events.iter().map(|event| self.shared.shows(event, sight, epoch)).collect();
+            events.iter().map(|event| self.shared.shows(event, visibility, epoch)).collect();
         let form = self.form;
         let has_words = |event: &FeedEvent| form == FrameForm::Full && is_spoken(event);
         if let Some(shown) = shown {
@@ -374,17 +381,17 @@ impl Subscriber {
                 // A change was made between the two reads.
                 continue;
             }
-            let sight = self.pass.caller.sight;
+            let visibility = self.pass.caller.visibility;
             let frame = |event: &Arc<FeedEvent>| {
                 let opened = round.frames.get(&event.lsn).filter(|_| has_words(event)).cloned();
                 Ok((event.lsn, opened.map_or_else(|| event.frame(form), Ok)?))
             };
-            return events.iter().filter(|event| round.shows(event, sight)).map(frame).collect();
+            return events.iter().filter(|event| round.shows(event, visibility)).map(frame).collect();
         }
     }
 
     /// Reads a page of the log itself.
-    async fn read_log(&mut self, bounds: BatchBounds) -> Result<Step> {
+    async fn read_log(&mut self, bounds: BatchBounds) -> Result<TakeOutcome> {
         let of = PageOf {
             cursor: self.cursor.take().filter(|cursor| cursor.lsn() == self.after),
             after: self.after,
@@ -395,7 +402,7 @@ impl Subscriber {
             stability: self.stability(),
         };
         let LogPage { caller, epoch, range, outcome } = self.read(true, move |cx| read_page(cx, &of)).await?;
-        self.pass = Pass { caller, epoch, checked: self.dispatch.clock.monotonic() };
+        self.pass = CallerLookup { caller, epoch, checked: self.dispatch.clock.monotonic() };
         self.range = LogRange { head: self.range.head.max(range.head), ..range };
         match outcome {
             PageOutcome::TooOld => Err(range.must_refetch(self.listening_workspace())),
@@ -404,15 +411,15 @@ impl Subscriber {
                 let led_to = cursor.lsn();
                 self.cursor = Some(*cursor);
                 match (frames.is_empty(), led_to > self.after) {
-                    (false, _) => Ok(Step::Batch(frames, led_to)),
+                    (false, _) => Ok(TakeOutcome::Batch(frames, led_to)),
                     (true, true) => {
                         self.after = led_to;
-                        Ok(Step::Again)
+                        Ok(TakeOutcome::Again)
                     }
                     // The next events are too young, or not committed in the snapshot that was read.
                     (true, false) => {
                         let soon = self.stability().unwrap_or(RETRY_AFTER).max(Duration::from_millis(10));
-                        Ok(Step::Idle(Some(self.dispatch.clock.deadline(soon))))
+                        Ok(TakeOutcome::Idle(Some(self.dispatch.clock.deadline(soon))))
                     }
                 }
             }
@@ -440,7 +447,7 @@ impl Subscriber {
     }
 
     /// Looks up the caller again if that is due.
-    async fn keep_pass(&mut self) -> Result<()> {
+    async fn refresh_caller(&mut self) -> Result<()> {
         self.pass.caller.check_live(self.dispatch.clock.now())?;
         let now = self.dispatch.clock.monotonic();
         if now < self.pass.checked.plus(PASS_MAX) {
@@ -458,7 +465,7 @@ impl Subscriber {
     async fn renew_pass(&mut self) -> Result<()> {
         let found = |cx: &Read<'_>| Ok((cx.caller().clone(), cx.epoch()));
         let (caller, epoch) = self.read(false, found).await?;
-        self.pass = Pass { caller, epoch, checked: self.dispatch.clock.monotonic() };
+        self.pass = CallerLookup { caller, epoch, checked: self.dispatch.clock.monotonic() };
         Ok(())
     }
 

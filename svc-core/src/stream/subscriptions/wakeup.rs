@@ -49,7 +49,7 @@ impl Wakeup {
 }
 
 /// A caller as a transaction has found it.
-pub(super) struct Pass {
+pub(super) struct CallerLookup {
     pub caller: Caller,
     pub epoch: i64,
     /// When the caller was last found, or the epoch unchanged.
@@ -57,13 +57,13 @@ pub(super) struct Pass {
 }
 
 /// A listener of the bus, which is removed when this is dropped.
-pub(super) struct Listening {
+pub(super) struct ListenerGuard {
     pub dispatch: Arc<Dispatch>,
     pub workspace: WorkspaceId,
     pub number: u64,
 }
 
-impl Listening {
+impl ListenerGuard {
     /// Makes each event after `seen` that `filter` selects wake `wakeup`.
     pub fn begin(
         dispatch: &Arc<Dispatch>,
@@ -80,7 +80,7 @@ impl Listening {
     }
 }
 
-impl Drop for Listening {
+impl Drop for ListenerGuard {
     fn drop(&mut self) {
         self.dispatch.bus.unlisten(self.workspace, self.number);
     }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use svc_tests::ordeal::rounds;
 use svc_tests::{Setup, World, text};
 
-use model::{ALL, Item, MEMBERS, Message, Model, Numbers, Place, Reason, SPOKEN, Words};
+use model::{ALL, Item, MEMBERS, Message, Model, Numbers, Place, Reason, SPOKEN, TextMentions};
 
 const STEPS: usize = 200;
 
@@ -20,14 +20,14 @@ const STEPS: usize = 200;
 const AWHILE: Duration = Duration::from_secs(31);
 
 /// A world and its model.
-struct Walk {
+struct ModelWalk {
     world: World,
     tokens: Vec<String>,
     model: Model,
     numbers: Numbers,
 }
 
-impl Walk {
+impl ModelWalk {
     fn begin(engine: svc_core::Engine, seed: u64) -> Self {
         let world = World::with(engine, Setup { seed: 95 + seed, ..Setup::default() });
         let (ids, tokens): (Vec<String>, Vec<String>) =
@@ -124,7 +124,7 @@ impl Walk {
         if !self.model.places[place].is_seen_by(author) {
             return;
         }
-        let words = Words::random(&mut self.numbers);
+        let words = TextMentions::random(&mut self.numbers);
         let mut input = words.input(step, &mut self.numbers);
         input["thread_id"] = json!(self.model.places[place].thread);
         let body = text(&input["body"]);
@@ -148,7 +148,7 @@ impl Walk {
         let Some(number) = self.any_message() else { return };
         let words = match self.numbers.one_in(4) {
             true => self.model.messages[number].words.clone(),
-            false => Words::random(&mut self.numbers),
+            false => TextMentions::random(&mut self.numbers),
         };
         let mut input = words.input(step, &mut self.numbers);
         let body = text(&input["body"]);
@@ -249,7 +249,7 @@ impl Walk {
 /// Takes the walks. Then a change that the model does not know must be detected.
 fn walk(engine: svc_core::Engine) {
     for seed in 0..3 * u64::try_from(rounds()).unwrap() {
-        let mut walk = Walk::begin(engine, seed);
+        let mut walk = ModelWalk::begin(engine, seed);
         for step in 0..STEPS {
             walk.step(step);
             if let Some(found) = walk.difference(step % 10 == 0) {

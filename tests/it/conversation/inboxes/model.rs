@@ -53,13 +53,13 @@ impl Reason {
 
 /// The mentions in a text.
 #[derive(Clone, Default, PartialEq)]
-pub struct Words {
+pub struct TextMentions {
     pub members: BTreeSet<usize>,
     pub channel: bool,
     pub here: bool,
 }
 
-impl Words {
+impl TextMentions {
     pub fn random(numbers: &mut Numbers) -> Self {
         let members = (0..MEMBERS).filter(|_| numbers.one_in(3)).collect();
         Self { members, channel: numbers.one_in(4), here: numbers.one_in(4) }
@@ -116,13 +116,13 @@ pub struct Message {
     pub id: String,
     pub place: usize,
     pub author: usize,
-    pub words: Words,
+    pub words: TextMentions,
     pub body: String,
     pub withdrawn: bool,
 }
 
 /// A change of a message that notifies members.
-pub struct Telling {
+pub struct NotifyingChange {
     pub message: usize,
     pub place: usize,
     pub author: usize,
@@ -144,7 +144,7 @@ pub struct Model {
 }
 
 impl Model {
-    pub fn tell(&mut self, telling: &Telling, reason: Reason, whom: impl IntoIterator<Item = usize>) {
+    pub fn tell(&mut self, telling: &NotifyingChange, reason: Reason, whom: impl IntoIterator<Item = usize>) {
         for member in whom {
             if member == telling.author || !self.places[telling.place].is_seen_by(member) {
                 continue;
@@ -170,7 +170,7 @@ impl Model {
         }
     }
 
-    pub fn tell_groups(&mut self, telling: &Telling, [channel, here]: [bool; 2]) {
+    pub fn tell_groups(&mut self, telling: &NotifyingChange, [channel, here]: [bool; 2]) {
         let inside = self.places[telling.place].inside.clone();
         if channel {
             self.tell(telling, Reason::Group, inside.clone());
@@ -193,7 +193,7 @@ impl Model {
 
     pub fn post(&mut self, message: Message, lsn: i64) {
         let number = self.messages.len();
-        let telling = Telling { message: number, place: message.place, author: message.author, lsn };
+        let telling = NotifyingChange { message: number, place: message.place, author: message.author, lsn };
         let named = message.words.members.clone();
         let groups = message.words.groups();
         self.messages.push(message);
@@ -205,11 +205,11 @@ impl Model {
         }
     }
 
-    pub fn edit(&mut self, number: usize, words: Words, body: String, lsn: i64) {
+    pub fn edit(&mut self, number: usize, words: TextMentions, body: String, lsn: i64) {
         let message = &mut self.messages[number];
         let before = std::mem::replace(&mut message.words, words.clone());
         message.body = body;
-        let telling = Telling { message: number, place: message.place, author: message.author, lsn };
+        let telling = NotifyingChange { message: number, place: message.place, author: message.author, lsn };
         let mut had = before.groups();
         let has = words.groups();
         self.take_back(number, Reason::Mention, |member| {

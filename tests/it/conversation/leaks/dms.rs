@@ -12,7 +12,7 @@ use svc_tests::client::ws::{Ws, first_frame};
 use svc_tests::{Setup, World, text};
 
 use super::{inputs, is_discreet, is_personal, on_each_engine, read_all, trail_after, trail_end, viewers};
-use crate::op::asking::{Way, all_pages};
+use crate::op::asking::{CallPath, all_pages};
 use crate::portability::origin::export;
 
 /// A sealed text of the conversation between two members.
@@ -25,7 +25,7 @@ const TALK: &str = "kakapo-between-us";
 const WHOLE: [&str; 3] = ["catch_up_events", "export_workspace", "get_log_snapshot"];
 
 /// A direct message with one of everything.
-struct Between {
+struct SampleDm {
     world: World,
     /// A worker, and a member with every capability.
     participants: [String; 2],
@@ -50,7 +50,7 @@ fn ids_in(value: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-impl Between {
+impl SampleDm {
     fn open(engine: Engine) -> Self {
         let world = World::with(engine, Setup { seed: 91, ..Setup::default() });
         let viewers = viewers(&world);
@@ -88,7 +88,7 @@ impl Between {
     }
 
     /// Calls an operation as a participant, over REST or MCP, and checks its rows in the trail.
-    fn call(&mut self, by: usize, way: Way, name: &str, input: &Value) -> Option<Value> {
+    fn call(&mut self, by: usize, way: CallPath, name: &str, input: &Value) -> Option<Value> {
         let world = &self.world;
         let operation = world.operation(name);
         let before = trail_end(world);
@@ -112,21 +112,21 @@ impl Between {
         let workspace = self.world.id("workspace").to_string();
         let fields = |answer: Option<Value>| answer.expect("a success");
         let members = json!({"workspace_id": workspace, "member_ids": [confidant, third]});
-        let dm = fields(self.call(0, Way::Mcp, "open_dm", &members));
+        let dm = fields(self.call(0, CallPath::Mcp, "open_dm", &members));
         let channel = text(&dm["id"]);
         let thread = text(&dm["thread_id"]);
         let content = json!([{"type": "text", "text": WORDS}, {"type": "data", "data": {"note": WORDS}}]);
         let message = json!({"thread_id": thread, "body": WORDS, "content": content,
                              "metadata": {"note": WORDS}});
-        let message = text(&fields(self.call(1, Way::Rest, "post_message", &message))["id"]);
+        let message = text(&fields(self.call(1, CallPath::Rest, "post_message", &message))["id"]);
         let question = json!({"thread_id": thread, "question": WORDS, "options": [WORDS, "another"]});
-        let vote = text(&fields(self.call(1, Way::Mcp, "create_vote", &question))["id"]);
+        let vote = text(&fields(self.call(1, CallPath::Mcp, "create_vote", &question))["id"]);
         let objection = json!({"thread_id": thread, "body": format!("@confidant, {WORDS}")});
-        let objection = text(&fields(self.call(0, Way::Mcp, "post_message", &objection))["id"]);
+        let objection = text(&fields(self.call(0, CallPath::Mcp, "post_message", &objection))["id"]);
         let relation = json!({"message_id": objection, "target_message_id": message, "kind": "refutes"});
-        let relation = text(&fields(self.call(0, Way::Rest, "relate_message", &relation))["id"]);
+        let relation = text(&fields(self.call(0, CallPath::Rest, "relate_message", &relation))["id"]);
         let task = json!({"channel_id": channel, "title": TALK});
-        fields(self.call(1, Way::Rest, "create_thread", &task));
+        fields(self.call(1, CallPath::Rest, "create_thread", &task));
         for (name, input) in [
             ("edit_message", json!({"message_id": message, "body": format!("{WORDS}, again")})),
             ("add_reaction", json!({"message_id": message, "emoji": TALK})),
@@ -136,7 +136,7 @@ impl Between {
             ("follow", json!({"target_id": channel})),
             ("send_heartbeat", json!({"status": "busy", "thread_id": thread})),
         ] {
-            for (by, way) in [(0, Way::Mcp), (1, Way::Rest)] {
+            for (by, way) in [(0, CallPath::Mcp), (1, CallPath::Rest)] {
                 self.call(by, way, name, &input);
             }
         }
@@ -175,8 +175,8 @@ impl Between {
             table.operations().filter(wanted).partition(|operation| operation.name() == "leave_dm");
         for operation in others.into_iter().chain(leaving) {
             let Some(input) = self.example_within(operation) else { continue };
-            for (by, way) in [(1, Way::Rest), (0, Way::Mcp)] {
-                let way = if operation.http().rest_only { Way::Rest } else { way };
+            for (by, way) in [(1, CallPath::Rest), (0, CallPath::Mcp)] {
+                let way = if operation.http().rest_only { CallPath::Rest } else { way };
                 if self.call(by, way, operation.name(), &input).is_some() {
                     done.insert(operation.name());
                 }
@@ -251,7 +251,7 @@ impl Between {
 
 /// Checks that members who are not in a direct message find neither its contents nor its participants.
 fn a_direct_message_is_found_by_nobody_else(engine: Engine) {
-    let mut between = Between::open(engine);
+    let mut between = SampleDm::open(engine);
     let administrator = between.viewers[0].1.clone();
     let everything = first_frame(&administrator, between.world.id("workspace"), Some(0));
     let frames = received(Ws::subscribe(between.world.address(), &everything));

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use svc_core::op::{Effect, Operation};
 use svc_tests::{World, text};
 
-use crate::op::asking::{Way, all_pages, fewest_filters};
+use crate::op::asking::{CallPath, all_pages, fewest_filters};
 
 /// Runs a test on each engine at the same time.
 macro_rules! on_each_engine {
@@ -49,11 +49,11 @@ fn viewers(world: &World) -> Vec<(&'static str, String)> {
 }
 
 /// The source of an answer: an operation, the transport, and the caller.
-type Asked = (&'static str, Way, &'static str);
+type AnswerSource = (&'static str, CallPath, &'static str);
 
 /// Returns the inputs with which a reading operation is called: its example, as few filters as possible, and
 /// everything that can be requested.
-fn inputs(operation: &Operation, example: &Value) -> [(Way, Value); 3] {
+fn inputs(operation: &Operation, example: &Value) -> [(CallPath, Value); 3] {
     let few = fewest_filters(operation, example.clone());
     let mut all = few.clone();
     let schema = operation.input_schema();
@@ -63,22 +63,22 @@ fn inputs(operation: &Operation, example: &Value) -> [(Way, Value); 3] {
             all[name] = json!(true);
         }
     }
-    let last = if operation.http().rest_only { Way::Rest } else { Way::Mcp };
+    let last = if operation.http().rest_only { CallPath::Rest } else { CallPath::Mcp };
     let example = if operation.effect() == Effect::Wait { few.clone() } else { example.clone() };
-    [(Way::Core, example), (Way::Rest, few), (last, all)]
+    [(CallPath::Core, example), (CallPath::Rest, few), (last, all)]
 }
 
 /// A function that adapts the examples of operations.
-type Example<'a> = &'a dyn Fn(&Operation) -> Value;
+type ExampleAdapter<'a> = &'a dyn Fn(&Operation) -> Value;
 
 /// Calls the reading operations that `wanted` selects, as the viewers.
 fn read_all(
     world: &World,
     viewers: &[(&'static str, String)],
-    example: Example<'_>,
+    example: ExampleAdapter<'_>,
     wanted: impl Fn(&Operation) -> bool,
-) -> BTreeMap<Asked, Vec<Value>> {
-    let mut answers: BTreeMap<Asked, Vec<Value>> = BTreeMap::new();
+) -> BTreeMap<AnswerSource, Vec<Value>> {
+    let mut answers: BTreeMap<AnswerSource, Vec<Value>> = BTreeMap::new();
     for operation in world.service.table().operations().filter(|operation| wanted(operation)) {
         for (way, input) in inputs(operation, &example(operation)) {
             for (who, token) in viewers {

@@ -12,10 +12,10 @@ use svc_tests::client::ws::{Ws, first_frame};
 use svc_tests::{Setup, World};
 
 use super::{
-    Asked, check_discreet, is_discreet, is_personal, on_each_engine, read_all, trail_after, trail_end,
+    AnswerSource, check_discreet, is_discreet, is_personal, on_each_engine, read_all, trail_after, trail_end,
     viewers,
 };
-use crate::op::asking::Way;
+use crate::op::asking::CallPath;
 
 /// The output of an operation that wrongly reads personal data of others: the control.
 #[derive(Serialize, JsonSchema)]
@@ -87,8 +87,8 @@ fn settled(world: &World, name: &str, answer: &Value) -> Value {
 /// Returns the operations whose answers differ from before.
 fn differences(
     world: &World,
-    before: &BTreeMap<Asked, Vec<Value>>,
-    after: &BTreeMap<Asked, Vec<Value>>,
+    before: &BTreeMap<AnswerSource, Vec<Value>>,
+    after: &BTreeMap<AnswerSource, Vec<Value>>,
 ) -> BTreeSet<&'static str> {
     let mut found = BTreeSet::new();
     for (asked, wanted) in before {
@@ -137,7 +137,7 @@ fn what_is_personal_is_found_by_nobody_else(engine: Engine) {
             is_personal(operation) && !operation.effect().changes_nothing() && is_last == last
         };
         for operation in world.service.table().operations().filter(changes) {
-            for way in Way::over_the_wire(operation) {
+            for way in CallPath::over_the_wire(operation) {
                 let before = trail_end(&world);
                 let answer = way.ask(&world, owner, operation, &example(operation));
                 // An operation may need a value that only its member knows.
@@ -149,7 +149,7 @@ fn what_is_personal_is_found_by_nobody_else(engine: Engine) {
         let mark = world.operation("mark_inbox_read");
         let read = json!({"lsns": [mention["lsn"]]});
         let before = trail_end(&world);
-        Way::Rest.ask(&world, owner, mark, &read).output();
+        CallPath::Rest.ask(&world, owner, mark, &read).output();
         check_discreet(&world, mark, before);
         let found = of_others();
         let own_now = own();
@@ -181,7 +181,7 @@ fn what_is_personal_is_found_by_nobody_else(engine: Engine) {
 
     // A control of the trail: a change that affects others names its place.
     let before = trail_end(&world);
-    let posted = Way::Rest.ask(
+    let posted = CallPath::Rest.ask(
         &world,
         &world.people.agent,
         world.operation("post_message"),
@@ -196,7 +196,7 @@ fn what_is_personal_is_found_by_nobody_else(engine: Engine) {
 fn others_are_refused(world: &World, viewers: &[(&'static str, String)]) {
     let members = [world.id("admin").to_string(), uuid::Uuid::from_u128(7).to_string()];
     for operation in world.service.table().operations().filter(|operation| is_personal(operation)) {
-        for way in Way::over_the_wire(operation) {
+        for way in CallPath::over_the_wire(operation) {
             for (who, token) in viewers {
                 let answers = members.clone().map(|member| {
                     let mut input = operation.docs().example(&world.fixture).unwrap();

@@ -9,14 +9,14 @@ use svc_tests::{Person, World, on_both_engines, text};
 use super::{DAY, grant_of, revoke, set_ceiling, subject_and_delegate, try_to_exchange};
 
 /// A grant in the model.
-struct Lent {
+struct ModelGrant {
     grant: String,
     ends: i64,
     revoked: bool,
 }
 
 /// A delegated token in the model: its grant, the calling token, its own end.
-struct Held {
+struct DelegatedToken {
     secret: String,
     grant: usize,
     by: usize,
@@ -24,7 +24,7 @@ struct Held {
 }
 
 /// A random sequence of changes to grants and tokens, and their expected effects.
-struct Story<'w> {
+struct RandomStory<'w> {
     world: &'w World,
     people: [Person; 2],
     random: Random,
@@ -34,13 +34,13 @@ struct Story<'w> {
     ceiling_days: i64,
     /// The delegate's own tokens: secret, id, whether revoked.
     own: Vec<(String, String, bool)>,
-    grants: Vec<Lent>,
-    held: Vec<Held>,
+    grants: Vec<ModelGrant>,
+    held: Vec<DelegatedToken>,
     /// Seconds since the beginning.
     now: i64,
 }
 
-impl<'w> Story<'w> {
+impl<'w> RandomStory<'w> {
     fn begin(world: &'w World, seed: u64) -> Self {
         let people = subject_and_delegate(world);
         let random = Random(seed);
@@ -78,7 +78,7 @@ impl<'w> Story<'w> {
             made.refused(409, "wrong-state");
         } else {
             let grant = text(&made.output()["grant_id"]);
-            self.grants.push(Lent { grant, ends: self.now + secs, revoked: false });
+            self.grants.push(ModelGrant { grant, ends: self.now + secs, revoked: false });
         }
     }
 
@@ -97,7 +97,7 @@ impl<'w> Story<'w> {
         } else {
             let secret = text(&answer.output()["secret"]);
             let ends = lent.ends.min(self.now + 900);
-            self.held.push(Held { secret, grant, by, ends });
+            self.held.push(DelegatedToken { secret, grant, by, ends });
         }
     }
 
@@ -106,13 +106,13 @@ impl<'w> Story<'w> {
             return;
         }
         let at = self.random.below(self.held.len());
-        let Held { grant, by, ends, .. } = self.held[at];
+        let DelegatedToken { grant, by, ends, .. } = self.held[at];
         let input = json!({"capabilities": ["workspace:read", "message:post"]});
         let answer = self.world.call(&self.held[at].secret, "attenuate_token", input);
         match self.outcome(&self.held[at], true) {
             (200, _) => {
                 let secret = text(&answer.output()["secret"]);
-                self.held.push(Held { secret, grant, by, ends });
+                self.held.push(DelegatedToken { secret, grant, by, ends });
             }
             (status, code) => drop(answer.refused(status, code)),
         }
@@ -156,7 +156,7 @@ impl<'w> Story<'w> {
     }
 
     /// Returns the outcome of a request with a delegated token.
-    fn outcome(&self, held: &Held, changes: bool) -> (u16, &'static str) {
+    fn outcome(&self, held: &DelegatedToken, changes: bool) -> (u16, &'static str) {
         let is_dead = held.ends <= self.now
             || self.grants[held.grant].revoked
             || self.own[held.by].2
@@ -186,7 +186,7 @@ impl<'w> Story<'w> {
 #[test]
 fn delegated_tokens_work_exactly_as_long_as_everything_behind_them_does() {
     on_both_engines(|world| {
-        let mut story = Story::begin(world, 11);
+        let mut story = RandomStory::begin(world, 11);
         let mut seen = [0; 3];
         for _ in 0..120 {
             story.step();

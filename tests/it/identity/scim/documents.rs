@@ -13,7 +13,7 @@ const PATCH: &str = "urn:ietf:params:scim:api:messages:2.0:PatchOp";
 
 /// A document of `documents/*.json`, and its outcome.
 #[derive(Deserialize)]
-struct Form {
+struct DocumentForm {
     who: String,
     sent: Value,
     /// The attributes of the answer, null if absent; or the members of a group.
@@ -23,20 +23,20 @@ struct Form {
 }
 
 /// Parses a table of documents. `{long:5}` stands for five letters.
-fn forms(table: &str) -> Vec<Form> {
+fn forms(table: &str) -> Vec<DocumentForm> {
     let mut table = table.to_owned();
     while let Some((before, rest)) = table.split_once("{long:") {
         let (length, behind) = rest.split_once('}').unwrap();
         table = format!("{before}{}{behind}", long(length.parse().unwrap()));
     }
-    let forms: Vec<Form> = serde_json::from_str(&table).unwrap();
+    let forms: Vec<DocumentForm> = serde_json::from_str(&table).unwrap();
     assert!(forms.len() >= 20);
     forms
 }
 
 /// Checks an answer, which has these attributes if it is a success.
 #[track_caller]
-fn check(form: &Form, answer: &Answer, wanted: &Value) {
+fn check(form: &DocumentForm, answer: &Answer, wanted: &Value) {
     let who = &form.who;
     let Some((status, kind)) = &form.refused else {
         assert!(matches!(answer.status, 200 | 201), "{who}: {} {:#}", answer.status, answer.body);
@@ -226,9 +226,9 @@ fn nothing_that_is_not_used_keeps_a_user_active() {
 }
 
 /// Two people, and the placeholder of each in the forms.
-struct Two(String, String, String);
+struct TwoPeople(String, String, String);
 
-impl Two {
+impl TwoPeople {
     fn make(world: &World) -> Self {
         let [a, b] = ["a@corp.example", "b@corp.example"]
             .map(|name| text(&send(world, "POST", "/Users", &json!({"userName": name})).body["id"]));
@@ -255,7 +255,7 @@ impl Two {
 fn groups_are_created_and_replaced_as_providers_send_them() {
     let forms = forms(include_str!("documents/groups.json"));
     on_both_engines(|world| {
-        let two = Two::make(world);
+        let two = TwoPeople::make(world);
         for form in &forms {
             let sent = two.fill(&form.sent);
             let before = json!({"displayName": "Before", "externalId": "1", "members": [{"value": "{b}"}]});
@@ -282,7 +282,7 @@ fn groups_are_created_and_replaced_as_providers_send_them() {
 fn groups_are_changed_as_providers_send_it() {
     let forms = forms(include_str!("documents/group_patches.json"));
     on_both_engines(|world| {
-        let two = Two::make(world);
+        let two = TwoPeople::make(world);
         for form in &forms {
             let group = two.fill(&json!({"displayName": "G", "members": [{"value": "{a}"}]}));
             let group = send(world, "POST", "/Groups", &group).body;
@@ -359,7 +359,7 @@ fn members_that_nobody_knows_change_nothing() {
     let group_patch = json!({"Operations": [{"op": "add", "path": "members", "value": [{"value": "{b}"}]},
                                             {"op": "replace", "value": {"displayName": "H"}}]});
     on_both_engines(|world| {
-        let two = Two::make(world);
+        let two = TwoPeople::make(world);
         let mut seed: u64 = 7;
         let mut draw = |below: u64| {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -10,13 +10,13 @@ use svc_tests::{World, answer_of, call, on_both_engines, text};
 use super::{kinds_after, new_user, patch};
 
 /// A person with a token.
-struct Somebody {
+struct PersonWithToken {
     user: Value,
     id: String,
     token: String,
 }
 
-impl Somebody {
+impl PersonWithToken {
     fn new(world: &World, name: &str) -> Self {
         let user = new_user(world, name);
         let id = text(&user["id"]);
@@ -37,7 +37,7 @@ fn works(world: &World, secret: &str) -> bool {
 fn all_that_a_person_can_act_with_ends_at_once_on_every_server() {
     on_both_engines(|world| {
         let other = world.another_service(7);
-        let ada = Somebody::new(world, "eva");
+        let ada = PersonWithToken::new(world, "eva");
         let agent = world.id("agent").to_string();
         let narrower = json!({"capabilities": ["workspace:read"]});
         let derived = text(&world.call(&ada.token, "attenuate_token", narrower.clone()).output()["secret"]);
@@ -96,7 +96,7 @@ const MANY: i64 = 20_000;
 #[test]
 fn a_person_with_very_many_tokens_is_deactivated_like_any_other() {
     on_both_engines(|world| {
-        let ada = Somebody::new(world, "eva");
+        let ada = PersonWithToken::new(world, "eva");
         let secret = match world.engine() {
             Engine::Sqlite => "randomblob(32)",
             Engine::Postgres => {
@@ -139,7 +139,7 @@ fn nobody_ends_itself_and_an_operator_only_by_an_operator() {
         for (operation, input) in &calls {
             world.call(&world.people.admin, operation, input.clone()).refused(403, "forbidden");
         }
-        let somebody = Somebody::new(world, "second");
+        let somebody = PersonWithToken::new(world, "second");
         let second = minted(world, &somebody.id, "svc.human.admin");
         let reaches = world.admin("whoami", json!({}))["capabilities"].to_string();
         assert!(reaches.contains("operator:global"), "{reaches}");
@@ -153,7 +153,7 @@ fn nobody_ends_itself_and_an_operator_only_by_an_operator() {
 #[test]
 fn a_frozen_administrator_changes_no_user() {
     on_both_engines(|world| {
-        let somebody = Somebody::new(world, "second");
+        let somebody = PersonWithToken::new(world, "second");
         let second = minted(world, &somebody.id, "svc.human.admin");
         world.admin("freeze_member", json!({"member_id": somebody.id}));
         let answer = world.call(&second, "create_scim_user", json!({"userName": "x"}));

@@ -1,19 +1,19 @@
 //! The cost of operations and framed rows that change something, counted for each transaction.
 
 use serde_json::{Value, json};
-use svc_core::op::{Effect, Fixture, Maker, Operation};
+use svc_core::op::{Effect, Fixture, Operation, SampleCaller};
 use svc_tests::World;
 use svc_tests::client::Answer;
 
 use super::framed::Credentials;
 use super::limits::{EXCEPTIONS, FIRST, LAST};
-use super::measure::{Seen, items, too_much};
+use super::measure::{SeenStatements, items, too_much};
 
 /// Returns a report for every change that costs too much.
 ///
 /// Each is called once, in one workspace. Changes that remove objects which others need come last; a change
 /// whose sample is used up is called with a new one.
-pub fn expensive(world: &World, seen: &Seen) -> Vec<String> {
+pub fn expensive(world: &World, seen: &SeenStatements) -> Vec<String> {
     let mut found = Vec::new();
     let credentials = Credentials::new(world);
     let mut fixture = world.fixture.clone();
@@ -39,7 +39,7 @@ pub fn expensive(world: &World, seen: &Seen) -> Vec<String> {
 /// Calls a row, and returns the answer and a report of one of its transactions if that has cost too much.
 fn call(
     world: &World,
-    seen: &Seen,
+    seen: &SeenStatements,
     credentials: &Credentials,
     row: &Operation,
     fixture: &Fixture,
@@ -77,8 +77,8 @@ pub fn renewed(world: &World, fixture: &Fixture) -> Fixture {
     for sample in world.service.table().samples() {
         for (number, call) in sample.calls().iter().enumerate() {
             let token = match call.by {
-                Maker::Admin => &world.people.admin,
-                Maker::Agent => &world.people.agent,
+                SampleCaller::Admin => &world.people.admin,
+                SampleCaller::Agent => &world.people.agent,
             };
             let input: Value = (call.input)(&fixture);
             let answer = world.call(token, call.operation, input);

@@ -6,11 +6,11 @@ use svc_core::op::Operation;
 use svc_tests::client::Answer;
 use svc_tests::{World, session_key, text};
 
-use super::measure::{Seen, asked};
+use super::measure::{SeenStatements, asked};
 use super::reads::inputs;
 
 /// Returns a report for every request to a reading framed row that costs too much.
-pub fn expensive_reads(world: &World, seen: &Seen) -> Vec<String> {
+pub fn expensive_reads(world: &World, seen: &SeenStatements) -> Vec<String> {
     let mut found = Vec::new();
     let credentials = Credentials::new(world);
     let rows = world.service.table().rows();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
-use svc_core::{Engine, Ran};
+use svc_core::{Engine, ExecutedStatement};
 use svc_tests::client::Answer;
 use svc_tests::{Setup, World};
 
@@ -23,28 +23,30 @@ const SHOWN: usize = 1200;
 
 /// The statements that the service has run.
 #[derive(Clone, Default)]
-pub struct Seen(Arc<Mutex<Vec<Ran>>>);
+pub struct SeenStatements(Arc<Mutex<Vec<ExecutedStatement>>>);
 
-impl Seen {
+impl SeenStatements {
     /// Takes the statements since the last call.
-    pub fn take(&self) -> Vec<Ran> {
+    pub fn take(&self) -> Vec<ExecutedStatement> {
         self.take_transactions().concat()
     }
 
     /// Takes the statements since the last call, by their transaction. Reads belong to the next one.
-    pub fn take_transactions(&self) -> Vec<Vec<Ran>> {
+    pub fn take_transactions(&self) -> Vec<Vec<ExecutedStatement>> {
         let ran = std::mem::take(&mut *self.0.lock().unwrap());
-        let ends = |ran: &Ran| ["begin", "commit", "rollback"].iter().any(|word| ran.sql.starts_with(word));
-        let transactions = ran.split(|ran| ran.sql == Ran::COMMIT.sql);
+        let ends = |ran: &ExecutedStatement| {
+            ["begin", "commit", "rollback"].iter().any(|word| ran.sql.starts_with(word))
+        };
+        let transactions = ran.split(|ran| ran.sql == ExecutedStatement::COMMIT.sql);
         transactions.map(|ran| ran.iter().filter(|ran| !ends(ran)).cloned().collect()).collect()
     }
 }
 
 /// Returns a world whose workspace is filled.
-pub fn filled(engine: Engine) -> (World, Seen) {
-    let seen = Seen::default();
+pub fn filled(engine: Engine) -> (World, SeenStatements) {
+    let seen = SeenStatements::default();
     let sink = seen.clone();
-    let watcher = Arc::new(move |ran: &Ran| sink.0.lock().unwrap().push(ran.clone()));
+    let watcher = Arc::new(move |ran: &ExecutedStatement| sink.0.lock().unwrap().push(ran.clone()));
     // Postgres reads a table of this size as a whole where that costs less than an index, to hash, sort or
     // merge it. The plan for a larger table counts.
     let postgres_options = Some(
@@ -61,7 +63,12 @@ pub fn filled(engine: Engine) -> (World, Seen) {
 /// Calls `ask`, and returns the answer with a report if that has cost too much.
 ///
 /// Periodic work may run beside a call, but not beside each of a few.
-pub fn asked(world: &World, seen: &Seen, what: &str, ask: impl Fn() -> Answer) -> (Answer, Option<String>) {
+pub fn asked(
+    world: &World,
+    seen: &SeenStatements,
+    what: &str,
+    ask: impl Fn() -> Answer,
+) -> (Answer, Option<String>) {
     let once = || {
         seen.take();
         let answer = ask();
@@ -72,7 +79,7 @@ pub fn asked(world: &World, seen: &Seen, what: &str, ask: impl Fn() -> Answer) -
 }
 
 /// Returns a report of a call that has cost too much.
-pub fn too_much(engine: Engine, what: &str, ran: &[Ran], items: usize) -> Option<String> {
+pub fn too_much(engine: Engine, what: &str, ran: &[ExecutedStatement], items: usize) -> Option<String> {
     let cost: u64 = ran.iter().map(|ran| ran.cost).sum();
     let listed = MORE_ROWS.iter().find(|(name, ..)| what.split(' ').next() == Some(*name));
     let rows = listed.map_or(ROWS_MAX, |(_, most, _)| *most);

@@ -8,7 +8,7 @@ mod reads;
 mod framed;
 pub mod changes;
 
-use svc_core::{Engine, Ran};
+use svc_core::{Engine, ExecutedStatement};
 use svc_tests::database::engines;
 
 use measure::{ROWS_MAX, STATEMENTS_MAX, STEPS_MAX, filled, too_much};
@@ -36,7 +36,7 @@ fn no_operation_costs_more_than_its_share_however_much_there_is() {
 /// The control: each count finds a call that costs too much.
 #[test]
 fn what_costs_more_than_its_share_is_found() {
-    let statements = |count: usize, cost: u64| vec![Ran { sql: "select 1", cost }; count];
+    let statements = |count: usize, cost: u64| vec![ExecutedStatement { sql: "select 1", cost }; count];
     for (engine, most) in [(Engine::Sqlite, STEPS_MAX), (Engine::Postgres, ROWS_MAX)] {
         assert_eq!(too_much(engine, "x", &statements(STATEMENTS_MAX + 2, 0), 2), None);
         assert!(too_much(engine, "x", &statements(STATEMENTS_MAX + 3, 0), 2).is_some());

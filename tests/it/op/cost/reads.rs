@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use svc_core::Ran;
+use svc_core::ExecutedStatement;
 use svc_core::limits::FOOTPRINT_ITEMS_MAX;
 use svc_core::op::{Effect, Operation};
 use svc_tests::World;
 use svc_tests::client::Answer;
 
 use super::limits::EXCEPTIONS;
-use super::measure::{Seen, asked, items, too_much};
+use super::measure::{SeenStatements, asked, items, too_much};
 
 /// Returns the inputs that an operation is called with: its largest example, and one with each value of each
 /// optional field that is a choice or the id of a sample.
@@ -80,7 +80,12 @@ fn filters(world: &World) -> Vec<Value> {
 /// Returns the answer of a wait, and the statements that it runs before it waits.
 ///
 /// Periodic work that is due as time passes runs beside the next call, hence the cheapest of a few.
-fn waited(world: &World, seen: &Seen, operation: &Operation, input: &Value) -> (Answer, Vec<Ran>) {
+fn waited(
+    world: &World,
+    seen: &SeenStatements,
+    operation: &Operation,
+    input: &Value,
+) -> (Answer, Vec<ExecutedStatement>) {
     let once = |_| {
         std::thread::scope(|scope| {
             seen.take();
@@ -101,7 +106,7 @@ fn waited(world: &World, seen: &Seen, operation: &Operation, input: &Value) -> (
 }
 
 /// Returns a report for every call that costs too much, except for the listed exceptions.
-pub fn expensive(world: &World, seen: &Seen) -> Vec<String> {
+pub fn expensive(world: &World, seen: &SeenStatements) -> Vec<String> {
     let mut found = Vec::new();
     let reads = world.service.table().operations().filter(|operation| operation.effect().changes_nothing());
     for operation in reads {
@@ -154,7 +159,7 @@ pub fn check_cut_counts(world: &World) {
 }
 
 /// Returns a report for every method of MCP beside the operations that costs too much.
-pub fn expensive_methods(world: &World, seen: &Seen) -> Vec<String> {
+pub fn expensive_methods(world: &World, seen: &SeenStatements) -> Vec<String> {
     let complete = |uri: &str, name: &str| {
         let reference = json!({"type": "ref/resource", "uri": uri});
         json!({"ref": reference, "argument": {"name": name, "value": ""}})

@@ -10,8 +10,8 @@ use svc_tests::provider::pairs;
 use svc_tests::{Setup, in_parallel, on_both_engines};
 
 use super::{
-    BACK, Begun, LOGIN, ask, begin, come, cookie_of, count, get, left, location, mock, on_both, open_to_all,
-    session,
+    BACK, BegunSignIn, LOGIN, ask, begin, come, cookie_of, count, get, left, location, mock, on_both,
+    open_to_all, session,
 };
 
 /// Returns a world with the mock, where no new member is created.
@@ -38,8 +38,10 @@ fn the_cookies_are_as_a_browser_needs_them() {
                     (&answer.headers["cache-control"], &answer.headers["referrer-policy"]),
                     (&"no-store".parse().unwrap(), &"no-referrer".parse().unwrap(),)
                 );
-                let begun =
-                    Begun { sent_to: location(&answer), cookie: cookie_of(&answer, "svc_oidc").unwrap() };
+                let begun = BegunSignIn {
+                    sent_to: location(&answer),
+                    cookie: cookie_of(&answer, "svc_oidc").unwrap(),
+                };
                 let back = get(world, &begun.sent_to, Some(&begun.cookie));
                 assert_eq!(cookie_of(&back, "svc_oidc").as_deref(), Some("svc_oidc="), "it ends");
                 assert!(cookie_of(&back, "svc_session").is_some());

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use svc_core::Engine;
 use svc_tests::client::Answer;
 use svc_tests::database::skipped;
-use svc_tests::process::Running;
+use svc_tests::process::RunningProgram;
 use svc_tests::site::{Server, Site};
 use svc_tests::text;
 
@@ -22,7 +22,7 @@ const CHROMIUM: &str = "SVC_TEST_CHROMIUM";
 
 /// Chromium and the provider, run by a script.
 struct Browser {
-    running: Running,
+    running: RunningProgram,
     /// The provider's issuer, and its registration of the service.
     provider: Value,
 }
@@ -33,7 +33,7 @@ impl Browser {
         let _ = std::env::var_os(CHROMIUM)?;
         let scripts = PathBuf::from(scripts);
         let script = scripts.join("browser.mjs");
-        let mut running = Running::start(Command::new(scripts.join("node")).arg(script).arg(service));
+        let mut running = RunningProgram::start(Command::new(scripts.join("node")).arg(script).arg(service));
         let provider = serde_json::from_str(&running.next_line()).unwrap();
         Some(Self { running, provider })
     }

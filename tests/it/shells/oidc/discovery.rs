@@ -1,18 +1,18 @@
 //! Forms of the discovery document: only the members that are used count.
 
 use serde_json::{Value, json};
-use svc_tests::provider::{Answers, Document, Script};
+use svc_tests::provider::{Document, ProviderScript, ResponsePlan};
 use svc_tests::text;
 
 use super::DISCOVERY;
 use super::forms::{ByEmail, Down, Form, changed, check, remove, written};
 
-fn document(change: fn(&mut Value)) -> Script {
+fn document(change: fn(&mut Value)) -> ProviderScript {
     changed(Document::Discovery, change)
 }
 
-fn answers(answers: Answers) -> Script {
-    Script { answers: [(DISCOVERY, answers)].into(), ..Script::default() }
+fn answers(answers: ResponsePlan) -> ProviderScript {
+    ProviderScript { answers: [(DISCOVERY, answers)].into(), ..ProviderScript::default() }
 }
 
 const FORMS: &[Form] = &[
@@ -68,7 +68,10 @@ const FORMS: &[Form] = &[
     }),
     ("a byte order mark", ByEmail, || written(Document::Discovery, |text| format!("\u{feff}{text}"))),
     ("white space around", ByEmail, || written(Document::Discovery, |text| format!(" \r\n\t{text}\n\n"))),
-    ("served as text", ByEmail, || Script { media_type: Some("text/plain"), ..Script::default() }),
+    ("served as text", ByEmail, || ProviderScript {
+        media_type: Some("text/plain"),
+        ..ProviderScript::default()
+    }),
     ("a member twice, the last is right", ByEmail, || {
         written(Document::Discovery, |text| text.replacen('{', "{\"issuer\":\"https://evil.example\",", 1))
     }),
@@ -111,13 +114,13 @@ const FORMS: &[Form] = &[
     ("half of it", Down, || written(Document::Discovery, |text| text[..text.len() / 2].to_owned())),
     ("more behind it", Down, || written(Document::Discovery, |text| text + "{}")),
     ("bytes that are not UTF-8", Down, || {
-        answers(Answers::Bytes(200, "application/json", b"{\"a\": \"\xe9\"}"))
+        answers(ResponsePlan::Bytes(200, "application/json", b"{\"a\": \"\xe9\"}"))
     }),
-    ("a page", Down, || answers(Answers::Page)),
-    ("elsewhere", Down, || answers(Answers::Redirect)),
-    ("too much", Down, || answers(Answers::Huge)),
-    ("not found", Down, || answers(Answers::Json(404, json!({})))),
-    ("a fault", Down, || answers(Answers::Json(500, json!({})))),
+    ("a page", Down, || answers(ResponsePlan::Page)),
+    ("elsewhere", Down, || answers(ResponsePlan::Redirect)),
+    ("too much", Down, || answers(ResponsePlan::Huge)),
+    ("not found", Down, || answers(ResponsePlan::Json(404, json!({})))),
+    ("a fault", Down, || answers(ResponsePlan::Json(500, json!({})))),
 ];
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use svc_tests::World;
-use svc_tests::provider::{Document, Provider, Script};
+use svc_tests::provider::{Document, Provider, ProviderScript};
 
 use super::{BACK, LOGIN, at, cookie_of, get, left, location, on_both, session};
 
@@ -31,11 +31,11 @@ pub(super) enum Outcome {
 pub(super) use Outcome::{Away, ByEmail, ByName, Down, Nameless, Nobody};
 
 /// A form of a document: its name, its outcome, and the script of the provider.
-pub(super) type Form = (&'static str, Outcome, fn() -> Script);
+pub(super) type Form = (&'static str, Outcome, fn() -> ProviderScript);
 
 /// Returns a script that changes one document.
-pub(super) fn changed(document: Document, change: fn(&mut Value)) -> Script {
-    let mut script = Script::default();
+pub(super) fn changed(document: Document, change: fn(&mut Value)) -> ProviderScript {
+    let mut script = ProviderScript::default();
     let change = Box::new(change);
     match document {
         Document::Discovery => script.document = Some(change),
@@ -49,9 +49,9 @@ pub(super) fn changed(document: Document, change: fn(&mut Value)) -> Script {
 }
 
 /// Returns a script that writes one document in another way.
-pub(super) fn written(document: Document, write: fn(String) -> String) -> Script {
+pub(super) fn written(document: Document, write: fn(String) -> String) -> ProviderScript {
     let write = move |written: Document, text: String| if written == document { write(text) } else { text };
-    Script { written: Some(Box::new(write)), ..Script::default() }
+    ProviderScript { written: Some(Box::new(write)), ..ProviderScript::default() }
 }
 
 pub(super) fn remove(object: &mut Value, name: &str) {

@@ -1,15 +1,15 @@
 //! Forms of the ID token: deciding members must have their type, decorating ones may have any.
 
 use serde_json::{Value, json};
-use svc_tests::provider::{Document, Script, Signed};
+use svc_tests::provider::{Document, ProviderScript, Signed};
 
 use super::forms::{Away, ByEmail, ByName, Form, Nobody, changed, check, remove, written};
 
-fn claims(change: fn(&mut Value)) -> Script {
+fn claims(change: fn(&mut Value)) -> ProviderScript {
     changed(Document::Claims, change)
 }
 
-fn header(change: fn(&mut Value)) -> Script {
+fn header(change: fn(&mut Value)) -> ProviderScript {
     changed(Document::Header, change)
 }
 
@@ -128,11 +128,11 @@ const DECISIONS: &[Form] = &[
     }),
     ("extensions that must be understood, and are none", Away, || header(|all| all["crit"] = json!([]))),
     ("a header in a list", Away, || written(Document::Header, |text| format!("[{text}]"))),
-    ("a key of its own, which it is signed with", Away, || Script {
+    ("a key of its own, which it is signed with", Away, || ProviderScript {
         signed: Signed::Stranger,
         ..header(|all| all["jwk"] = json!({"kty": "RSA", "n": "AQAB", "e": "AQAB"}))
     }),
-    ("keys elsewhere, which it is signed with", Away, || Script {
+    ("keys elsewhere, which it is signed with", Away, || ProviderScript {
         signed: Signed::Stranger,
         ..header(|all| {
             (all["jku"], all["x5u"]) = (json!("https://evil.example"), json!("https://evil.example"))

@@ -3,28 +3,28 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
-use svc_tests::provider::{Answers, Document, Script, Signed};
+use svc_tests::provider::{Document, ProviderScript, ResponsePlan, Signed};
 use svc_tests::text;
 
 use super::forms::{Away, ByEmail, Down, Form, changed, check, remove, written};
 
-fn keys(change: fn(&mut Value)) -> Script {
+fn keys(change: fn(&mut Value)) -> ProviderScript {
     changed(Document::Keys, change)
 }
 
 /// Changes the RSA key.
-fn rsa(change: fn(&mut Value)) -> Script {
+fn rsa(change: fn(&mut Value)) -> ProviderScript {
     let change = move |all: &mut Value| change(&mut all["keys"][0]);
-    Script { keys: Some(Box::new(change)), ..Script::default() }
+    ProviderScript { keys: Some(Box::new(change)), ..ProviderScript::default() }
 }
 
 /// Adds a key before the right ones.
-fn beside(key: fn(right: &Value) -> Value) -> Script {
+fn beside(key: fn(right: &Value) -> Value) -> ProviderScript {
     let add = move |all: &mut Value| {
         let keys = all["keys"].as_array_mut().unwrap();
         keys.insert(0, key(&keys[0]));
     };
-    Script { keys: Some(Box::new(add)), ..Script::default() }
+    ProviderScript { keys: Some(Box::new(add)), ..ProviderScript::default() }
 }
 
 /// Changes bytes of the modulus of the RSA key.
@@ -43,8 +43,8 @@ fn foreign(right: &Value) -> Value {
 }
 
 /// Returns a script with a token that names no key.
-fn without_name(script: Script) -> Script {
-    Script { header: Some(Box::new(|header| remove(header, "kid"))), ..script }
+fn without_name(script: ProviderScript) -> ProviderScript {
+    ProviderScript { header: Some(Box::new(|header| remove(header, "kid"))), ..script }
 }
 
 const FORMS: &[Form] = &[
@@ -56,7 +56,7 @@ const FORMS: &[Form] = &[
     ("a key without a name, and a token with one", ByEmail, || rsa(|key| remove(key, "kid"))),
     ("a key whose name is a number", ByEmail, || rsa(|key| key["kid"] = json!(7))),
     ("a key whose name is null", ByEmail, || rsa(|key| key["kid"] = json!(null))),
-    ("a token without a name, and one key that fits", ByEmail, || without_name(Script::default())),
+    ("a token without a name, and one key that fits", ByEmail, || without_name(ProviderScript::default())),
     ("a token without a name, and two keys that fit", Away, || without_name(beside(foreign))),
     ("two keys without a name", Away, || {
         keys(|all| {
@@ -84,7 +84,7 @@ const FORMS: &[Form] = &[
     ("a secret of the same name", ByEmail, || {
         beside(|_| json!({"kty": "oct", "k": "c2VjcmV0", "kid": "rsa", "alg": "HS256"}))
     }),
-    ("the secret of the client as a key", Away, || Script {
+    ("the secret of the client as a key", Away, || ProviderScript {
         signed: Signed::Hs256,
         ..beside(
             |_| json!({"kty": "oct", "k": URL_SAFE_NO_PAD.encode("the secret of the client"), "kid": "rsa"}),
@@ -132,9 +132,9 @@ const FORMS: &[Form] = &[
     ("no key", Away, || keys(|all| all["keys"] = json!([]))),
     ("only a foreign key", Away, || rsa(|key| *key = foreign(key))),
     ("a byte order mark", ByEmail, || written(Document::Keys, |text| format!("\u{feff}{text}"))),
-    ("a media type of its own", ByEmail, || Script {
+    ("a media type of its own", ByEmail, || ProviderScript {
         media_type: Some("application/jwk-set+json"),
-        ..Script::default()
+        ..ProviderScript::default()
     }),
     ("no list of keys", Down, || keys(|all| *all = json!({}))),
     ("a list that is null", Down, || keys(|all| all["keys"] = json!(null))),
@@ -144,7 +144,10 @@ const FORMS: &[Form] = &[
         keys(|all| *all = json!({"rsa": "-----BEGIN CERTIFICATE-----"}))
     }),
     ("nothing", Down, || written(Document::Keys, |_| String::new())),
-    ("a page", Down, || Script { answers: [("/keys", Answers::Page)].into(), ..Script::default() }),
+    ("a page", Down, || ProviderScript {
+        answers: [("/keys", ResponsePlan::Page)].into(),
+        ..ProviderScript::default()
+    }),
 ];
 
 #[test]

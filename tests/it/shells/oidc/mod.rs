@@ -43,7 +43,7 @@ fn on_both(setup: impl Fn() -> Setup, test: impl Fn(&World)) {
 }
 
 /// A sign-in in progress: the target of the redirect, and the cookie.
-struct Begun {
+struct BegunSignIn {
     sent_to: String,
     cookie: String,
 }
@@ -67,9 +67,9 @@ fn get(world: &World, target: &str, cookie: Option<&str>) -> Answer {
 }
 
 /// Begins a sign-in, with additional parameters in the query.
-fn begin(world: &World, more: &str) -> Begun {
+fn begin(world: &World, more: &str) -> BegunSignIn {
     let answer = get(world, &format!("{LOGIN}?workspace_id={}{more}", world.id("workspace")), None);
-    Begun { sent_to: location(&answer), cookie: cookie_of(&answer, "svc_oidc").unwrap() }
+    BegunSignIn { sent_to: location(&answer), cookie: cookie_of(&answer, "svc_oidc").unwrap() }
 }
 
 /// Signs a person in at the mock.

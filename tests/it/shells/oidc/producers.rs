@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use svc_tests::World;
 use svc_tests::database::engines;
-use svc_tests::provider::{Provider, Script, Templates, pairs};
+use svc_tests::provider::{Provider, ProviderScript, Templates, pairs};
 
 use super::{at, begin, come_from, count, session};
 
@@ -66,7 +66,7 @@ fn a_token_for_more_audiences_counts_if_all_of_them_are_trusted() {
         let aud = audiences.clone();
         let azp = party.clone();
         let change = move |claims: &mut Value| (claims["aud"], claims["azp"]) = (aud.clone(), azp.clone());
-        provider.does(Script { claims: Some(Box::new(change)), ..Script::default() });
+        provider.does(ProviderScript { claims: Some(Box::new(change)), ..ProviderScript::default() });
         let answer = come_from(&world, &provider, &json!({"sub": "1"}), |_| ());
         assert_eq!(answer.status, wanted, "{audiences}, {party}: {:#}", answer.body);
     }
@@ -90,7 +90,7 @@ fn user_info_is_asked_only_about_somebody_unknown_without_an_email() {
     super::on_both(
         || at(&provider),
         |world| {
-            provider.does(Script::default());
+            provider.does(ProviderScript::default());
             let mut before = provider.asked("/userinfo");
             for (person, wanted) in [
                 (json!({"sub": "1", "email": "ada@corp.example"}), 0),

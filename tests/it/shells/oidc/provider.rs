@@ -6,13 +6,13 @@ use serde_json::{Map, Value, json};
 use svc_core::Engine;
 use svc_core::time::Clock;
 use svc_tests::database::engines;
-use svc_tests::provider::{Answers, CALLBACK, Provider, Script, Signed, pairs};
+use svc_tests::provider::{CALLBACK, Provider, ProviderScript, ResponsePlan, Signed, pairs};
 use svc_tests::site::Site;
 use svc_tests::{Setup, World, in_parallel, text};
 
 use super::{
-    BACK, Begun, DISCOVERY, LOGIN, ask, at, begin, come_from, cookie_of, count, get, left, location, on_both,
-    person, session,
+    BACK, BegunSignIn, DISCOVERY, LOGIN, ask, at, begin, come_from, cookie_of, count, get, left, location,
+    on_both, person, session,
 };
 
 #[test]
@@ -21,19 +21,25 @@ fn what_is_declared_is_refused() {
     on_both(
         || Setup { http: provider.settings(), ..Setup::default() },
         |world| {
-            provider.does(Script::default());
+            provider.does(ProviderScript::default());
             let login = json!({"workspace_id": world.id("workspace")});
-            let back = |begun: &Begun| -> Value {
+            let back = |begun: &BegunSignIn| -> Value {
                 let back = provider.sign_in(world.clock.now(), &begun.sent_to, &json!({"sub": "1"}));
                 back.into_iter().map(|(name, value)| (name, json!(value))).collect::<Map<_, _>>().into()
             };
             let begun = begin(world, "");
             ask(world, "finish_oidc_login", &back(&begun), &begun.cookie).refused(403, "forbidden");
             let begun = begin(world, "");
-            provider.does(Script { answers: [("/token", Answers::Page)].into(), ..Script::default() });
+            provider.does(ProviderScript {
+                answers: [("/token", ResponsePlan::Page)].into(),
+                ..ProviderScript::default()
+            });
             ask(world, "finish_oidc_login", &back(&begun), &begun.cookie)
                 .refused(503, "provider-unavailable");
-            provider.does(Script { answers: [(DISCOVERY, Answers::Page)].into(), ..Script::default() });
+            provider.does(ProviderScript {
+                answers: [(DISCOVERY, ResponsePlan::Page)].into(),
+                ..ProviderScript::default()
+            });
             world.clock.advance(Duration::from_secs(3600));
             ask(world, "begin_oidc_login", &login, "").refused(503, "provider-unavailable");
         },
@@ -47,7 +53,7 @@ fn a_person_signs_in_by_a_token_of_either_kind_of_key() {
         || at(&provider),
         |world| {
             for signed in [Signed::Rs256, Signed::Es256] {
-                provider.does(Script { signed, ..Script::default() });
+                provider.does(ProviderScript { signed, ..ProviderScript::default() });
                 let answer = come_from(world, &provider, &person(), |_| ());
                 assert_eq!(session(world, &answer)["handle"], "ada@corp.example", "{signed:?}");
             }
@@ -58,14 +64,14 @@ fn a_person_signs_in_by_a_token_of_either_kind_of_key() {
 }
 
 /// A fault of a token, and the script of the provider that causes it.
-type Lie = (&'static str, fn() -> Script);
+type TokenFault = (&'static str, fn() -> ProviderScript);
 
-fn claims(change: fn(&mut Value)) -> Script {
-    Script { claims: Some(Box::new(change)), ..Script::default() }
+fn claims(change: fn(&mut Value)) -> ProviderScript {
+    ProviderScript { claims: Some(Box::new(change)), ..ProviderScript::default() }
 }
 
-fn signed(signed: Signed) -> Script {
-    Script { signed, ..Script::default() }
+fn signed(signed: Signed) -> ProviderScript {
+    ProviderScript { signed, ..ProviderScript::default() }
 }
 
 /// Moves a time among the claims by `secs` seconds.
@@ -73,7 +79,7 @@ fn moved(claims: &mut Value, name: &str, secs: i64) {
     claims[name] = json!(claims["iat"].as_i64().unwrap() + secs);
 }
 
-const LIES: &[Lie] = &[
+const LIES: &[TokenFault] = &[
     ("another issuer", || claims(|claims| claims["iss"] = json!("https://evil.example"))),
     ("the issuer with a slash", || claims(|claims| claims["iss"] = json!(text(&claims["iss"]) + "/"))),
     ("another audience", || claims(|claims| claims["aud"] = json!("other"))),
@@ -90,17 +96,17 @@ const LIES: &[Lie] = &[
     ("the public key as a secret", || signed(Signed::PublicKey)),
     ("no signature", || signed(Signed::None)),
     ("changed after it was signed", || signed(Signed::Tampered)),
-    ("an unknown key", || Script {
+    ("an unknown key", || ProviderScript {
         header: Some(Box::new(|header| header["kid"] = json!("unknown"))),
-        ..Script::default()
+        ..ProviderScript::default()
     }),
-    ("the key of another algorithm", || Script {
+    ("the key of another algorithm", || ProviderScript {
         header: Some(Box::new(|header| header["alg"] = json!("ES256"))),
-        ..Script::default()
+        ..ProviderScript::default()
     }),
-    ("no algorithm, and a signature", || Script {
+    ("no algorithm, and a signature", || ProviderScript {
         header: Some(Box::new(|header| header["alg"] = json!("none"))),
-        ..Script::default()
+        ..ProviderScript::default()
     }),
 ];
 
@@ -124,7 +130,8 @@ fn a_token_with_anything_wrong_signs_nobody_in() {
             }
             for name in ["iss", "sub", "exp", "iat"] {
                 let without = move |claims: &mut Value| drop(claims.as_object_mut().unwrap().remove(name));
-                provider.does(Script { claims: Some(Box::new(without)), ..Script::default() });
+                provider
+                    .does(ProviderScript { claims: Some(Box::new(without)), ..ProviderScript::default() });
                 let answer = come_from(world, &provider, &person(), |_| ());
                 let found = (answer.status, answer.code());
                 assert_eq!(found, (401, "unauthenticated"), "no token without {name}");
@@ -133,7 +140,7 @@ fn a_token_with_anything_wrong_signs_nobody_in() {
             for (what, person) in
                 [("an empty subject", json!({"sub": ""})), ("a long one", json!({"sub": "1".repeat(256)}))]
             {
-                provider.does(Script::default());
+                provider.does(ProviderScript::default());
                 assert_eq!(come_from(world, &provider, &person, |_| ()).status, 403, "{what}");
                 assert_eq!(left(world), before, "{what}");
             }
@@ -151,7 +158,7 @@ fn what_the_browser_brings_back_is_compared() {
     on_both(
         || at(&provider),
         |world| {
-            provider.does(Script::default());
+            provider.does(ProviderScript::default());
             let before = left(world);
             let set = |back: &mut Vec<(String, String)>, name: &str, value: &str| {
                 back.iter_mut()
@@ -207,12 +214,12 @@ fn a_provider_that_does_not_work_is_unavailable() {
         |document| document["authorization_endpoint"] = json!("javascript:alert(1)"),
     ];
     let broken = [
-        Answers::Json(500, json!({})),
-        Answers::Json(404, json!({})),
-        Answers::Json(200, json!({"keys": 1})),
-        Answers::Redirect,
-        Answers::Huge,
-        Answers::Page,
+        ResponsePlan::Json(500, json!({})),
+        ResponsePlan::Json(404, json!({})),
+        ResponsePlan::Json(200, json!({"keys": 1})),
+        ResponsePlan::Redirect,
+        ResponsePlan::Huge,
+        ResponsePlan::Page,
     ];
     let provider = Provider::start();
     on_both(
@@ -222,7 +229,10 @@ fn a_provider_that_does_not_work_is_unavailable() {
             let login = format!("{LOGIN}?workspace_id={}", world.id("workspace"));
             for path in [DISCOVERY, "/keys"] {
                 for answers in &broken {
-                    provider.does(Script { answers: [(path, answers.clone())].into(), ..Script::default() });
+                    provider.does(ProviderScript {
+                        answers: [(path, answers.clone())].into(),
+                        ..ProviderScript::default()
+                    });
                     let answer = get(world, &login, None);
                     assert_eq!(
                         (answer.status, answer.code()),
@@ -232,18 +242,23 @@ fn a_provider_that_does_not_work_is_unavailable() {
                 }
             }
             for document in documents {
-                provider.does(Script { document: Some(Box::new(document)), ..Script::default() });
+                provider
+                    .does(ProviderScript { document: Some(Box::new(document)), ..ProviderScript::default() });
                 get(world, &login, None).refused(503, "provider-unavailable");
             }
             assert_eq!(count(world, "oidc_logins"), 0, "nothing begins that cannot go on");
-            provider.does(Script::default());
-            for answers in broken.iter().chain([&Answers::Json(401, json!({"error": "invalid_client"}))]) {
-                provider.does(Script { answers: [("/token", answers.clone())].into(), ..Script::default() });
+            provider.does(ProviderScript::default());
+            for answers in broken.iter().chain([&ResponsePlan::Json(401, json!({"error": "invalid_client"}))])
+            {
+                provider.does(ProviderScript {
+                    answers: [("/token", answers.clone())].into(),
+                    ..ProviderScript::default()
+                });
                 let answer = come_from(world, &provider, &person(), |_| ());
                 assert_eq!((answer.status, answer.code()), (503, "provider-unavailable"), "{answers:?}");
             }
             assert_eq!(left(world), before);
-            provider.does(Script::default());
+            provider.does(ProviderScript::default());
             assert_eq!(come_from(world, &provider, &person(), |_| ()).status, 303, "a control");
         },
     );
@@ -262,7 +277,10 @@ fn a_provider_that_never_answers_is_given_up() {
         let provider = Provider::start();
         let engine = engines().remove(0);
         let world = World::with(engine, at(&provider));
-        provider.does(Script { answers: [(DISCOVERY, Answers::Never)].into(), ..Script::default() });
+        provider.does(ProviderScript {
+            answers: [(DISCOVERY, ResponsePlan::Never)].into(),
+            ..ProviderScript::default()
+        });
         let login = format!("{LOGIN}?workspace_id={}", world.id("workspace"));
         let refusals = in_parallel(WAIT + 8, |_| {
             let answer = get(&world, &login, None);
@@ -277,7 +295,10 @@ fn a_provider_that_never_answers_is_given_up() {
 fn user_info_that_never_answers_is_given_up() {
     let provider = Provider::start();
     let world = World::with(engines().remove(0), at(&provider));
-    provider.does(Script { answers: [("/userinfo", Answers::Never)].into(), ..Script::default() });
+    provider.does(ProviderScript {
+        answers: [("/userinfo", ResponsePlan::Never)].into(),
+        ..ProviderScript::default()
+    });
     let before = left(&world);
     let answer = come_from(&world, &provider, &json!({"sub": "1"}), |_| ());
     answer.refused(503, "provider-unavailable");
@@ -290,10 +311,10 @@ fn keys_are_fetched_again_for_an_unknown_one_but_at_most_once_a_minute() {
     on_both(
         || at(&provider),
         |world| {
-            provider.does(Script::default());
+            provider.does(ProviderScript::default());
             assert_eq!(come_from(world, &provider, &person(), |_| ()).status, 303);
             let before = provider.asked("/keys");
-            let rotated = || Script { key_id: Some("newer"), ..Script::default() };
+            let rotated = || ProviderScript { key_id: Some("newer"), ..ProviderScript::default() };
             provider.does(rotated());
             assert_eq!(come_from(world, &provider, &person(), |_| ()).status, 401, "asked a moment ago");
             assert_eq!(provider.asked("/keys"), before);
@@ -301,7 +322,7 @@ fn keys_are_fetched_again_for_an_unknown_one_but_at_most_once_a_minute() {
             assert_eq!(come_from(world, &provider, &person(), |_| ()).status, 303);
             assert_eq!(provider.asked("/keys"), before + 1);
             let unknown: fn(&mut Value) = |header| header["kid"] = json!("made up");
-            provider.does(Script { header: Some(Box::new(unknown)), ..rotated() });
+            provider.does(ProviderScript { header: Some(Box::new(unknown)), ..rotated() });
             world.clock.advance(Duration::from_secs(60));
             for _ in 0..3 {
                 assert_eq!(come_from(world, &provider, &person(), |_| ()).status, 401);
@@ -317,7 +338,7 @@ fn the_redirect_uri_is_the_configured_one_whatever_the_host() {
     on_both(
         || at(&provider),
         |world| {
-            provider.does(Script::default());
+            provider.does(ProviderScript::default());
             let target = format!("{LOGIN}?workspace_id={}", world.id("workspace"));
             let named =
                 |host: &str| world.rest().send(None, "GET", &target, &[("x-forwarded-host", host)], None);

@@ -1,23 +1,23 @@
 //! Forms of the token response: the ID token counts, and almost nothing else.
 
 use serde_json::{Value, json};
-use svc_tests::provider::{Answers, Document, Script};
+use svc_tests::provider::{Document, ProviderScript, ResponsePlan};
 use svc_tests::text;
 
 use super::forms::{Away, ByEmail, Down, Form, changed, check, remove, written};
 
-fn tokens(change: fn(&mut Value)) -> Script {
+fn tokens(change: fn(&mut Value)) -> ProviderScript {
     changed(Document::Tokens, change)
 }
 
-fn answers(answers: Answers) -> Script {
-    Script { answers: [("/token", answers)].into(), ..Script::default() }
+fn answers(answers: ResponsePlan) -> ProviderScript {
+    ProviderScript { answers: [("/token", answers)].into(), ..ProviderScript::default() }
 }
 
 /// Changes the text of the ID token.
-fn token(change: fn(&str) -> String) -> Script {
+fn token(change: fn(&str) -> String) -> ProviderScript {
     let change = move |all: &mut Value| all["id_token"] = json!(change(&text(&all["id_token"])));
-    Script { tokens: Some(Box::new(change)), ..Script::default() }
+    ProviderScript { tokens: Some(Box::new(change)), ..ProviderScript::default() }
 }
 
 const FORMS: &[Form] = &[
@@ -39,7 +39,10 @@ const FORMS: &[Form] = &[
     ("an error that is null", ByEmail, || tokens(|all| all["error"] = json!(null))),
     ("an error that is empty", ByEmail, || tokens(|all| all["error"] = json!(""))),
     ("a byte order mark", ByEmail, || written(Document::Tokens, |text| format!("\u{feff}{text}"))),
-    ("served as text", ByEmail, || Script { media_type: Some("text/javascript"), ..Script::default() }),
+    ("served as text", ByEmail, || ProviderScript {
+        media_type: Some("text/javascript"),
+        ..ProviderScript::default()
+    }),
     ("the ID token twice, the last is right", ByEmail, || {
         written(Document::Tokens, |text| text.replacen('{', "{\"id_token\":7,", 1))
     }),
@@ -61,31 +64,37 @@ const FORMS: &[Form] = &[
     ("an ID token with a space behind it", Away, || token(|all| format!("{all} "))),
     ("the access token as ID token", Away, || tokens(|all| all["id_token"] = all["access_token"].clone())),
     ("an unknown code", Away, || {
-        answers(Answers::Json(400, json!({"error": "invalid_grant", "error_codes": [54005], "error_uri": 7})))
+        answers(ResponsePlan::Json(
+            400,
+            json!({"error": "invalid_grant", "error_codes": [54005], "error_uri": 7}),
+        ))
     }),
     ("an unknown code by another status", Away, || {
-        answers(Answers::Json(403, json!({"error": "invalid_grant"})))
+        answers(ResponsePlan::Json(403, json!({"error": "invalid_grant"})))
     }),
     ("an unknown code by status 200", Away, || {
-        answers(Answers::Json(200, json!({"error": "invalid_grant"})))
+        answers(ResponsePlan::Json(200, json!({"error": "invalid_grant"})))
     }),
-    ("an unknown client", Down, || answers(Answers::Json(401, json!({"error": "invalid_client"})))),
-    ("an error of its own", Down, || answers(Answers::Json(400, json!({"error": "AADSTS50011"})))),
+    ("an unknown client", Down, || answers(ResponsePlan::Json(401, json!({"error": "invalid_client"})))),
+    ("an error of its own", Down, || answers(ResponsePlan::Json(400, json!({"error": "AADSTS50011"})))),
     ("an error that is an object", Down, || {
-        answers(Answers::Json(400, json!({"error": {"message": "invalid_grant"}})))
+        answers(ResponsePlan::Json(400, json!({"error": {"message": "invalid_grant"}})))
     }),
-    ("no token at all", Down, || answers(Answers::Json(200, json!({})))),
+    ("no token at all", Down, || answers(ResponsePlan::Json(200, json!({})))),
     ("tokens by status 400", Down, || {
-        answers(Answers::Json(400, json!({"access_token": "a", "token_type": "Bearer", "id_token": "a.b.c"})))
+        answers(ResponsePlan::Json(
+            400,
+            json!({"access_token": "a", "token_type": "Bearer", "id_token": "a.b.c"}),
+        ))
     }),
     ("a list", Down, || written(Document::Tokens, |text| format!("[{text}]"))),
     ("a text", Down, || written(Document::Tokens, |text| json!(text).to_string())),
     ("a form", Down, || written(Document::Tokens, |_| "access_token=a&token_type=bearer".to_owned())),
     ("nothing", Down, || written(Document::Tokens, |_| String::new())),
-    ("a page", Down, || answers(Answers::Page)),
-    ("elsewhere", Down, || answers(Answers::Redirect)),
-    ("too much", Down, || answers(Answers::Huge)),
-    ("a fault", Down, || answers(Answers::Json(502, json!({"error": "invalid_grant"})))),
+    ("a page", Down, || answers(ResponsePlan::Page)),
+    ("elsewhere", Down, || answers(ResponsePlan::Redirect)),
+    ("too much", Down, || answers(ResponsePlan::Huge)),
+    ("a fault", Down, || answers(ResponsePlan::Json(502, json!({"error": "invalid_grant"})))),
 ];
 
 #[test]

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use serde_json::json;
-use svc_tests::provider::{Document, Provider, Script};
+use svc_tests::provider::{Document, Provider, ProviderScript};
 use svc_tests::{World, text};
 
 use super::forms::{Away, ByEmail, Down, Outcome, outcome};
@@ -119,26 +119,32 @@ fn add(document: Document, text: &str, members: &[String]) -> String {
 }
 
 /// A sign-in, and whether the email is in its ID token.
-type Case = (Outcome, bool, fn() -> Script);
+type Case = (Outcome, bool, fn() -> ProviderScript);
 
 const CASES: [Case; 6] = [
-    (ByEmail, true, Script::default),
-    (ByEmail, false, || Script {
+    (ByEmail, true, ProviderScript::default),
+    (ByEmail, false, || ProviderScript {
         user_info: Some(Box::new(|all| {
             all["email"] = json!(format!("{}@corp.example", text(&all["sub"])));
             all["email_verified"] = json!("true");
         })),
-        ..Script::default()
+        ..ProviderScript::default()
     }),
-    (Away, true, || Script { claims: Some(Box::new(|all| all["exp"] = json!(7))), ..Script::default() }),
-    (Away, false, || Script {
+    (Away, true, || ProviderScript {
+        claims: Some(Box::new(|all| all["exp"] = json!(7))),
+        ..ProviderScript::default()
+    }),
+    (Away, false, || ProviderScript {
         user_info: Some(Box::new(|all| all["sub"] = json!("other"))),
-        ..Script::default()
+        ..ProviderScript::default()
     }),
-    (Away, true, || Script { header: Some(Box::new(|all| all["alg"] = json!("none"))), ..Script::default() }),
-    (Down, true, || Script {
+    (Away, true, || ProviderScript {
+        header: Some(Box::new(|all| all["alg"] = json!("none"))),
+        ..ProviderScript::default()
+    }),
+    (Down, true, || ProviderScript {
         document: Some(Box::new(|all| all["issuer"] = json!("https://evil.example"))),
-        ..Script::default()
+        ..ProviderScript::default()
     }),
 ];
 
@@ -154,7 +160,7 @@ fn try_all(world: &World, provider: &Provider) {
         number.set(number.get() + 1);
         let (wanted, has_email, script) = CASES[case];
         let written = move |document: Document, text: String| add(document, &text, &members);
-        provider.does(Script { written: Some(Box::new(written)), ..script() });
+        provider.does(ProviderScript { written: Some(Box::new(written)), ..script() });
         prop_assert_eq!(outcome(world, provider, number.get(), has_email), wanted);
         Ok(())
     });

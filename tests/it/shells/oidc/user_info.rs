@@ -1,13 +1,13 @@
 //! Forms of the UserInfo response: it adds an email and a name, but only for the subject of the ID token.
 
 use serde_json::{Value, json};
-use svc_tests::provider::{Answers, Document, Script, Signed};
+use svc_tests::provider::{Document, ProviderScript, ResponsePlan, Signed};
 use svc_tests::text;
 
 use super::forms::{self, Away, ByEmail, ByName, Down, Form, Nameless, changed, check, remove};
 
 /// Changes a response with an email and a name.
-fn user_info(change: fn(&mut Value)) -> Script {
+fn user_info(change: fn(&mut Value)) -> ProviderScript {
     let change = move |all: &mut Value| {
         let subject = text(&all["sub"]);
         all["email"] = json!(format!("{subject}@corp.example"));
@@ -15,31 +15,31 @@ fn user_info(change: fn(&mut Value)) -> Script {
         all["name"] = json!(subject.replacen('p', "P ", 1));
         change(all);
     };
-    Script { user_info: Some(Box::new(change)), ..Script::default() }
+    ProviderScript { user_info: Some(Box::new(change)), ..ProviderScript::default() }
 }
 
-fn whole() -> Script {
+fn whole() -> ProviderScript {
     user_info(|_| ())
 }
 
-fn answers(answers: Answers) -> Script {
-    Script { answers: [("/userinfo", answers)].into(), ..whole() }
+fn answers(answers: ResponsePlan) -> ProviderScript {
+    ProviderScript { answers: [("/userinfo", answers)].into(), ..whole() }
 }
 
-fn signed(signed: Signed, change: fn(&mut Value)) -> Script {
-    Script { user_info_signed: Some(signed), ..user_info(change) }
+fn signed(signed: Signed, change: fn(&mut Value)) -> ProviderScript {
+    ProviderScript { user_info_signed: Some(signed), ..user_info(change) }
 }
 
-fn tokens(change: fn(&mut Value)) -> Script {
-    Script { tokens: changed(Document::Tokens, change).tokens, ..whole() }
+fn tokens(change: fn(&mut Value)) -> ProviderScript {
+    ProviderScript { tokens: changed(Document::Tokens, change).tokens, ..whole() }
 }
 
-fn document(change: fn(&mut Value)) -> Script {
-    Script { document: changed(Document::Discovery, change).document, ..whole() }
+fn document(change: fn(&mut Value)) -> ProviderScript {
+    ProviderScript { document: changed(Document::Discovery, change).document, ..whole() }
 }
 
-fn written(write: fn(String) -> String) -> Script {
-    Script { written: forms::written(Document::UserInfo, write).written, ..whole() }
+fn written(write: fn(String) -> String) -> ProviderScript {
+    ProviderScript { written: forms::written(Document::UserInfo, write).written, ..whole() }
 }
 
 const FORMS: &[Form] = &[
@@ -59,19 +59,22 @@ const FORMS: &[Form] = &[
             (all["iss"], all["aud"], all["exp"]) = (json!("https://other.example"), json!(7), json!("never"));
         })
     }),
-    ("the email is verified there, and is in the ID token", ByName, || Script {
+    ("the email is verified there, and is in the ID token", ByName, || ProviderScript {
         claims: Some(Box::new(|all| {
             all["email"] = json!(format!("{}@corp.example", text(&all["sub"])));
             all["name"] = json!(text(&all["sub"]).replacen('p', "P ", 1));
         })),
         ..whole()
     }),
-    ("an email that the ID token says is verified", ByName, || Script {
+    ("an email that the ID token says is verified", ByName, || ProviderScript {
         claims: Some(Box::new(|all| all["email_verified"] = json!(true))),
         ..user_info(|all| remove(all, "email_verified"))
     }),
     ("a byte order mark", ByEmail, || written(|text| format!("\u{feff}{text}"))),
-    ("served as text", ByEmail, || Script { media_type: Some("text/plain; charset=UTF-8"), ..whole() }),
+    ("served as text", ByEmail, || ProviderScript {
+        media_type: Some("text/plain; charset=UTF-8"),
+        ..whole()
+    }),
     ("signed", ByEmail, || signed(Signed::Rs256, |_| ())),
     ("signed by another key of the provider", ByEmail, || signed(Signed::Es256, |_| ())),
     ("signed for this client", ByEmail, || signed(Signed::Rs256, |all| all["aud"] = json!(["svc", "other"]))),
@@ -85,7 +88,7 @@ const FORMS: &[Form] = &[
     ("signed with nothing", Away, || signed(Signed::None, |_| ())),
     ("signed, and changed", Away, || signed(Signed::Tampered, |_| ())),
     ("signed, about somebody else", Away, || signed(Signed::Rs256, |all| all["sub"] = json!("other"))),
-    ("said to be signed", Away, || Script { media_type: Some("application/jwt"), ..whole() }),
+    ("said to be signed", Away, || ProviderScript { media_type: Some("application/jwt"), ..whole() }),
     ("about somebody else", Away, || user_info(|all| all["sub"] = json!("other"))),
     ("about somebody in other letters", Away, || {
         user_info(|all| all["sub"] = json!(text(&all["sub"]).to_uppercase()))
@@ -111,17 +114,17 @@ const FORMS: &[Form] = &[
     }),
     ("a list", Down, || written(|text| format!("[{text}]"))),
     ("an empty answer", Down, || written(|_| String::new())),
-    ("a page", Down, || answers(Answers::Page)),
-    ("elsewhere", Down, || answers(Answers::Redirect)),
-    ("too much", Down, || answers(Answers::Huge)),
-    ("nothing, by status 204", Down, || answers(Answers::Bytes(204, "text/plain", b""))),
+    ("a page", Down, || answers(ResponsePlan::Page)),
+    ("elsewhere", Down, || answers(ResponsePlan::Redirect)),
+    ("too much", Down, || answers(ResponsePlan::Huge)),
+    ("nothing, by status 204", Down, || answers(ResponsePlan::Bytes(204, "text/plain", b""))),
     ("an access token that does not count", Down, || {
-        answers(Answers::Json(401, json!({"error": "invalid_token"})))
+        answers(ResponsePlan::Json(401, json!({"error": "invalid_token"})))
     }),
-    ("a lack of scope", Down, || answers(Answers::Json(403, json!({"error": "insufficient_scope"})))),
-    ("not found", Down, || answers(Answers::Json(404, json!({})))),
-    ("too many requests", Down, || answers(Answers::Json(429, json!({})))),
-    ("a fault", Down, || answers(Answers::Json(500, json!({})))),
+    ("a lack of scope", Down, || answers(ResponsePlan::Json(403, json!({"error": "insufficient_scope"})))),
+    ("not found", Down, || answers(ResponsePlan::Json(404, json!({})))),
+    ("too many requests", Down, || answers(ResponsePlan::Json(429, json!({})))),
+    ("a fault", Down, || answers(ResponsePlan::Json(500, json!({})))),
 ];
 
 #[test]

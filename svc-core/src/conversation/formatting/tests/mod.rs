@@ -6,7 +6,7 @@ use proptest::prelude::ProptestConfig;
 use proptest::{prop_assert_eq, proptest};
 use pulldown_cmark::Event;
 
-use crate::conversation::markdown::{Node, Parsed, events, with_line_feeds};
+use crate::conversation::markdown::{Node, ParsedTree, events, with_line_feeds};
 use crate::conversation::mentions::reached_among;
 use crate::id::MemberId;
 use crate::limits::{MARKDOWN_LEVELS_MAX, MARKDOWN_NODES_MAX};
@@ -22,7 +22,7 @@ fn members() -> [(&'static str, MemberId); 3] {
 }
 
 fn formatted(text: &str) -> Vec<Node> {
-    Parsed::of(&with_line_feeds(text)).tree(&reached_among(&members(), text).mentions)
+    ParsedTree::of(&with_line_feeds(text)).tree(&reached_among(&members(), text).mentions)
 }
 
 /// Returns the depth of nodes.
@@ -162,7 +162,7 @@ proptest! {
     ) {
         for text in texts {
             let reached = reached_among(&members(), &text);
-            let nodes = Parsed::of(&with_line_feeds(&text)).tree(&reached.mentions);
+            let nodes = ParsedTree::of(&with_line_feeds(&text)).tree(&reached.mentions);
             check_bounds(&nodes, &text);
             let mut said = String::new();
             let mut mentioned = Vec::new();

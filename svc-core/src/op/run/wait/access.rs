@@ -8,13 +8,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use super::Parked;
+use super::ParkedWait;
 use crate::error::Result;
 use crate::id::WorkspaceId;
-use crate::log::bus::{Head, heads};
+use crate::log::bus::{LogEnd, heads};
 use crate::log::cache::{Epochs, ReaderCache};
 use crate::op::run::Dispatch;
-use crate::store::executor::{ReadTask, Reader, Source, Task};
+use crate::store::executor::{ReadTask, Reader, Task, TaskSource};
 use crate::sync::lock;
 
 /// How often the epochs are read.
@@ -22,14 +22,14 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// The parked waits, by the workspaces of their callers.
 #[derive(Default)]
-pub(super) struct Callers {
-    parked: HashMap<WorkspaceId, HashMap<u64, Weak<Parked>>>,
+pub(super) struct WaitCallers {
+    parked: HashMap<WorkspaceId, HashMap<u64, Weak<ParkedWait>>>,
     /// Whether another check is scheduled.
     looks: bool,
 }
 
 /// Adds a wait that is parked.
-pub(super) fn add(dispatch: &Arc<Dispatch>, workspace: WorkspaceId, number: u64, parked: Weak<Parked>) {
+pub(super) fn add(dispatch: &Arc<Dispatch>, workspace: WorkspaceId, number: u64, parked: Weak<ParkedWait>) {
     let mut callers = lock(dispatch.rounds.callers());
     callers.parked.entry(workspace).or_default().insert(number, parked);
     let looked = std::mem::replace(&mut callers.looks, true);
@@ -58,40 +58,40 @@ fn look_later(dispatch: &Arc<Dispatch>) {
         callers.looks = !workspaces.is_empty();
         drop(callers);
         if !workspaces.is_empty() {
-            let look = Look { dispatch: Arc::clone(&dispatch), workspaces, found: Vec::new() };
+            let look = EpochRead { dispatch: Arc::clone(&dispatch), workspaces, found: Vec::new() };
             dispatch.executor.read(Box::new(look), false);
         }
     });
 }
 
 /// Reads the epochs of these workspaces.
-struct Look {
+struct EpochRead {
     dispatch: Arc<Dispatch>,
     workspaces: Vec<WorkspaceId>,
-    found: Vec<Head>,
+    found: Vec<LogEnd>,
 }
 
-impl Look {
+impl EpochRead {
     /// Looks up again the callers that were last looked up in another epoch.
-    fn heed(&self) {
+    fn recheck_callers(&self) {
         for workspace in &self.workspaces {
             let here = lock(self.dispatch.rounds.callers()).parked.get(workspace).cloned();
             let found = self.found.iter().find(|head| head.workspace == *workspace);
             let epoch = found.map_or(Epochs::OF_NO_LOG.access, |head| head.epoch);
             let now = self.dispatch.clock.now();
             let parked = here.into_iter().flat_map(HashMap::into_values);
-            parked.filter_map(|parked| parked.upgrade()).for_each(|parked| parked.look_again(epoch, now));
+            parked.filter_map(|parked| parked.upgrade()).for_each(|parked| parked.recheck_caller(epoch, now));
         }
     }
 }
 
-impl Task for Look {
-    fn source(&self) -> Source {
-        Source::SERVICE
+impl Task for EpochRead {
+    fn source(&self) -> TaskSource {
+        TaskSource::SERVICE
     }
 
     fn bytes(&self) -> usize {
-        self.workspaces.len().saturating_mul(size_of::<Head>())
+        self.workspaces.len().saturating_mul(size_of::<LogEnd>())
     }
 
     fn is_abandoned(&self) -> bool {
@@ -101,13 +101,13 @@ impl Task for Look {
     fn finish(self: Box<Self>, outcome: Result<()>) {
         // Epochs that were not read are read the next time.
         if outcome.is_ok() {
-            self.heed();
+            self.recheck_callers();
         }
         look_later(&self.dispatch);
     }
 }
 
-impl ReadTask<ReaderCache> for Look {
+impl ReadTask<ReaderCache> for EpochRead {
     fn run(&mut self, reader: &Reader<ReaderCache>) -> Result<()> {
         self.found = heads(&reader.conn, &self.dispatch.clock, &self.workspaces)?;
         Ok(())

@@ -15,19 +15,19 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
+pub(crate) use rounds::PollRounds;
 use rounds::QueueKey;
-pub(crate) use rounds::Rounds;
 pub use rounds::WaitCounts;
 
 use crate::error::{Code, Error};
 use crate::id::WorkspaceId;
 use crate::log::bus::{EventFilter, NewEvent, Wake};
 use crate::log::cache::ReaderCache;
-use crate::op::declare::job::{BoxedOutput, Poll, Supply, WaitJob};
-use crate::op::run::presence::{Connection, Presence};
-use crate::op::run::{self, Call, Done, Prepared, Reading, Reply};
+use crate::op::declare::job::{BoxedOutput, CountAvailable, Poll, WaitJob};
+use crate::op::run::presence::{ConnectedMembers, MemberConnection};
+use crate::op::run::{self, Call, Prepared, ReadTransaction, Reply, ReplyCallback};
 use crate::rate::{Client, Holder};
-use crate::share::Place;
+use crate::share::PlaceGuard;
 use crate::store::executor::Reader;
 use crate::sync::lock;
 use crate::time::{Monotonic, Time};
@@ -43,14 +43,14 @@ pub(in crate::op) struct PendingPoll {
     pub filter: EventFilter,
     pub timeout: Duration,
     /// How many things an event brought, for operations whose waits compete for them.
-    pub supply: Option<Supply>,
+    pub supply: Option<CountAvailable>,
     /// Returns the output for an expired timeout.
     pub timed_out: fn() -> BoxedOutput,
 }
 
-pub(in crate::op) struct Parked {
+pub(in crate::op) struct ParkedWait {
     /// `None` once the reply was sent, or the client has disconnected.
-    live: Mutex<Option<Live>>,
+    live: Mutex<Option<LiveWait>>,
     dispatch: Arc<crate::op::Dispatch>,
     /// Its number, in the order in which waits began.
     number: u64,
@@ -61,7 +61,7 @@ pub(in crate::op) struct Parked {
     client: Option<Client>,
     filter: EventFilter,
     deadline: Monotonic,
-    supply: Option<Supply>,
+    supply: Option<CountAvailable>,
     timed_out: fn() -> BoxedOutput,
 }
 
@@ -69,22 +69,22 @@ pub(in crate::op) struct Parked {
 type PollJob = (Call, Prepared<WaitJob>);
 
 /// A wait that has not ended.
-struct Live {
+struct LiveWait {
     /// Receives the reply.
-    done: Done,
+    done: ReplyCallback,
     phase: Phase,
     /// Whether there is a reason to poll: the wait is new, or a matching event has arrived.
     due: bool,
     /// Whether its deadline has passed: the next poll is the last one.
     is_last: bool,
     /// The listener that its first poll sets.
-    listening: Option<Listening>,
+    listening: Option<WaitListener>,
     /// The epoch in which its caller was looked up.
     epoch: i64,
     /// The last event that woke it. A poll in an older snapshot does not count.
     newest: i64,
     timer: Option<TimerId>,
-    _place: Place,
+    _place: PlaceGuard,
 }
 
 /// The state of a wait's job.
@@ -98,13 +98,13 @@ enum Phase {
 }
 
 /// The listener of a parked wait.
-struct Listening {
+struct WaitListener {
     workspace: WorkspaceId,
     /// Keeps its member online.
-    _connection: Option<Connection>,
+    _connection: Option<MemberConnection>,
 }
 
-impl Live {
+impl LiveWait {
     /// Returns whether an event woke it that is missing from the snapshot of its poll.
     fn has_newer_than(&self, call: &Call) -> bool {
         call.lsn().is_some_and(|lsn| lsn < self.newest)
@@ -126,8 +126,8 @@ impl Live {
 }
 
 /// A poll that is about to run.
-struct Attempt {
-    parked: Arc<Parked>,
+struct PollAttempt {
+    parked: Arc<ParkedWait>,
     poll_job: PollJob,
     /// Whether nothing can have changed, so that only the caller's access is checked again.
     idle: bool,
@@ -148,9 +148,9 @@ enum Polled {
     Failed(Error),
 }
 
-impl Parked {
+impl ParkedWait {
     /// Starts a wait and polls it for the first time. Returns `None` if it was rejected.
-    pub fn start(call: Call, poll: PendingPoll, done: Done) -> Option<Arc<Self>> {
+    pub fn start(call: Call, poll: PendingPoll, done: ReplyCallback) -> Option<Arc<Self>> {
         let dispatch = Arc::clone(&call.dispatch);
         let (number, place) = match dispatch.rounds.admit(holder_of(&call)) {
             Ok(admitted) => admitted,
@@ -162,7 +162,7 @@ impl Parked {
         let PendingPoll { name, job, filter, timeout, supply, timed_out } = poll;
         let charged_to = call.access.charged_to();
         let client = call.client;
-        let live = Live {
+        let live = LiveWait {
             done,
             phase: Phase::Listed((call, Prepared::Ready(job))),
             due: true,
@@ -209,7 +209,7 @@ impl Parked {
     fn woken(self: &Arc<Self>, events: &[NewEvent]) {
         let mut state = lock(&self.live);
         let Some(live) = &mut *state else { return };
-        let Some(Listening { workspace, .. }) = live.listening else { return };
+        let Some(WaitListener { workspace, .. }) = live.listening else { return };
         live.due = true;
         // Events after the deadline are ignored: the last poll would never be recent enough for them.
         if !live.is_last {
@@ -228,11 +228,11 @@ impl Parked {
     /// Called every few seconds with the current epoch of its caller's workspace.
     ///
     /// Looks the caller up again if it may have lost its access since it was found.
-    fn look_again(self: &Arc<Self>, epoch: i64, now: Time) {
+    fn recheck_caller(self: &Arc<Self>, epoch: i64, now: Time) {
         let mut state = lock(&self.live);
         let Some(live) = &mut *state else { return };
         let Phase::Resting((call, _)) = &live.phase else { return };
-        let has_access = call.entered().is_ok_and(|entered| entered.caller.check_live(now).is_ok());
+        let has_access = call.verified_caller().is_ok_and(|entered| entered.caller.check_live(now).is_ok());
         if !(live.epoch == epoch && has_access) && live.list() {
             drop(state);
             self.enqueue();
@@ -271,12 +271,12 @@ impl Parked {
     }
 
     /// Ends the wait; returns the receiver of its reply, unless it has ended before.
-    fn end(&self) -> Option<Done> {
-        let Live { done, phase, listening, timer, _place: place, .. } = lock(&self.live).take()?;
+    fn end(&self) -> Option<ReplyCallback> {
+        let LiveWait { done, phase, listening, timer, _place: place, .. } = lock(&self.live).take()?;
         if let Some(timer) = timer {
             self.dispatch.timers.stop(timer);
         }
-        if let Some(Listening { workspace, .. }) = listening {
+        if let Some(WaitListener { workspace, .. }) = listening {
             self.dispatch.bus.unlisten(workspace, self.number);
             self.dispatch.rounds.leave(self.queue_in(workspace), self.number);
             access::remove(&self.dispatch, workspace, self.number);
@@ -288,12 +288,12 @@ impl Parked {
 
     /// Returns whether its queue decides when it is polled. This holds if it competes for things, except for
     /// its first and last poll.
-    fn is_polled_by_queue(&self, live: &Live) -> bool {
+    fn is_polled_by_queue(&self, live: &LiveWait) -> bool {
         self.supply.is_some() && live.listening.is_some() && !live.is_last
     }
 
     /// Takes the poll to run it. Returns `None` if it already runs, is in the other list, or has ended.
-    fn attempt(self: &Arc<Self>, from_queue: bool) -> Option<Attempt> {
+    fn attempt(self: &Arc<Self>, from_queue: bool) -> Option<PollAttempt> {
         let mut state = lock(&self.live);
         let live = state.as_mut()?;
         let poll_job = match (replace(&mut live.phase, Phase::Polling), from_queue) {
@@ -309,7 +309,13 @@ impl Parked {
             live.due = false;
         }
         let last = live.is_last;
-        Some(Attempt { parked: Arc::clone(self), poll_job, idle: !has_news, last, outcome: Polled::Skipped })
+        Some(PollAttempt {
+            parked: Arc::clone(self),
+            poll_job,
+            idle: !has_news,
+            last,
+            outcome: Polled::Skipped,
+        })
     }
 
     /// Returns whether an event woke it that is missing from the snapshot of its poll.
@@ -336,16 +342,17 @@ impl Parked {
                 recorded.err().into_iter().for_each(failed);
             });
         }
-        let member = call.entered().ok().and_then(|entered| entered.caller.member).filter(|_| is_first);
-        let connection = member.map(|member| Presence::connect(&self.dispatch, member));
+        let member =
+            call.verified_caller().ok().and_then(|entered| entered.caller.member).filter(|_| is_first);
+        let connection = member.map(|member| ConnectedMembers::connect(&self.dispatch, member));
         let mut state = lock(&self.live);
         let Some(live) = &mut *state else { return };
         if is_first {
-            let listening = |workspace| Listening { workspace, _connection: connection };
+            let listening = |workspace| WaitListener { workspace, _connection: connection };
             live.listening = self.listen(call).map(listening);
         }
         live.due |= was_polled && live.has_newer_than(call);
-        live.epoch = call.entered().map_or(live.epoch, |entered| entered.epoch);
+        live.epoch = call.verified_caller().map_or(live.epoch, |entered| entered.epoch);
         let by_queue = self.is_polled_by_queue(live);
         if (live.due && !by_queue) || (live.is_last && !was_last) {
             live.phase = Phase::Listed(poll_job);
@@ -353,7 +360,7 @@ impl Parked {
             return self.enqueue();
         }
         live.phase = Phase::Resting(poll_job);
-        if let (true, Some(supply), Some(Listening { workspace, .. })) =
+        if let (true, Some(supply), Some(WaitListener { workspace, .. })) =
             (live.due && by_queue, self.supply, &live.listening)
         {
             let key = self.queue_in(*workspace);
@@ -367,7 +374,7 @@ impl Parked {
     ///
     /// The caller has locked the wait, so that no wake-up arrives before the wait has its listener.
     fn listen(self: &Arc<Self>, call: &Call) -> Option<WorkspaceId> {
-        let entered = call.entered().ok()?;
+        let entered = call.verified_caller().ok()?;
         let workspace = entered.caller.workspace_id;
         let seen = entered.lsn.unwrap_or(0);
         let waiting = Arc::downgrade(self);
@@ -392,13 +399,13 @@ fn holder_of(call: &Call) -> Holder {
 }
 
 /// Runs `run` if the wait still exists.
-fn with(parked: &Weak<Parked>, run: impl FnOnce(&Arc<Parked>)) {
+fn with(parked: &Weak<ParkedWait>, run: impl FnOnce(&Arc<ParkedWait>)) {
     if let Some(parked) = parked.upgrade() {
         run(&parked);
     }
 }
 
-impl Attempt {
+impl PollAttempt {
     /// Polls inside a read transaction. Returns whether there is a result.
     fn poll(&mut self, reader: &Reader<ReaderCache>) -> bool {
         let poll_job = &mut self.poll_job;
@@ -468,9 +475,9 @@ impl Attempt {
 
 /// Polls on behalf of the caller.
 fn poll(reader: &Reader<ReaderCache>, (call, job): &mut PollJob, idle: bool) -> Polled {
-    let reading = Reading::on(reader);
+    let reading = ReadTransaction::on(reader);
     let polled =
-        if idle { run::run(&reading, call, &mut nothing_new()) } else { run::run(&reading, call, job) };
+        if idle { run::run(&reading, call, &mut unchanged_job()) } else { run::run(&reading, call, job) };
     match polled {
         Ok(Poll::Ready(output)) => Polled::Ready(output),
         Ok(Poll::Pending) => Polled::Pending,
@@ -480,12 +487,12 @@ fn poll(reader: &Reader<ReaderCache>, (call, job): &mut PollJob, idle: bool) -> 
 }
 
 /// Returns a job that replaces one whose result can only be the same as before.
-fn nothing_new() -> Prepared<WaitJob> {
+fn unchanged_job() -> Prepared<WaitJob> {
     Prepared::Ready(Box::new(|_| Ok(Poll::Pending)))
 }
 
 /// Sends the reply; returns false if the wait has ended already.
-fn reply(parked: &Parked, (call, _): PollJob, output: BoxedOutput) -> bool {
+fn reply(parked: &ParkedWait, (call, _): PollJob, output: BoxedOutput) -> bool {
     let Some(done) = parked.end() else { return false };
     let reply = Reply::of(200, call.lsn(), output);
     call.finish(Ok(reply), done);
@@ -507,8 +514,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::host::service::{Options, Service};
-    use crate::host::setup::Established;
+    use crate::host::service::{Service, ServiceOptions};
+    use crate::host::setup::SetupResult;
     use crate::op::call::caller::Surface;
     use crate::op::call::credential::Credential;
     use crate::op::{Dispatch, Request};
@@ -523,7 +530,7 @@ mod tests {
     pub(in crate::op) struct Fixture {
         pub service: Service,
         pub clock: Clock,
-        made: Established,
+        made: SetupResult,
         _folder: tempfile::TempDir,
     }
 
@@ -532,12 +539,12 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let clock = Clock::mock(Time::from_micros(1_795_000_000_000_000));
             let database = Database::Sqlite(folder.path().join("svc.db"));
-            let options = Options {
+            let options = ServiceOptions {
                 mode: OpenMode::Create,
                 clock: clock.clone(),
                 rates: RateSettings { per_client: 0, per_workspace: 0, ..RateSettings::default() },
                 reap_tick: None,
-                ..Options::new(database, [7; 32])
+                ..ServiceOptions::new(database, [7; 32])
             };
             let service = Service::open(options).unwrap();
             let made = service.establish("Team", "ada").unwrap();
@@ -557,13 +564,13 @@ mod tests {
         }
 
         /// Starts a wait of the administrator for an event that [`Fixture::emit_event`] emits.
-        pub fn wait(&self, job: WaitJob) -> (Option<Arc<Parked>>, Receiver<Result<(), Code>>) {
+        pub fn wait(&self, job: WaitJob) -> (Option<Arc<ParkedWait>>, Receiver<Result<(), Code>>) {
             let (sender, receiver) = channel();
-            let done: Done = Box::new(move |outcome: crate::Result<Reply>| {
+            let done: ReplyCallback = Box::new(move |outcome: crate::Result<Reply>| {
                 sender.send(outcome.map(drop).map_err(|error| error.code())).unwrap();
             });
             let mut call =
-                Call::instance(self.dispatch(), run::OwnWork::on(self.workspace()), Surface::System);
+                Call::instance(self.dispatch(), run::ServiceWork::on(self.workspace()), Surface::System);
             self.call("whoami", serde_json::json!({}));
             let key = Credential::Bearer(self.secret()).key(Needs::AnyCredential).unwrap();
             call.access = run::AdmittedBy::cached(self.dispatch(), &key);
@@ -572,11 +579,11 @@ mod tests {
             let filter = EventFilter::on([KIND]);
             let timed_out = || -> BoxedOutput { Box::new(()) };
             let poll = PendingPoll { name: "probe", job, filter, timeout, supply: None, timed_out };
-            (Parked::start(call, poll, done), receiver)
+            (ParkedWait::start(call, poll, done), receiver)
         }
 
         /// Starts a wait, and returns once it has been polled for the first time and is parked.
-        pub fn parked(&self, job: WaitJob) -> (Arc<Parked>, Receiver<Result<(), Code>>) {
+        pub fn parked(&self, job: WaitJob) -> (Arc<ParkedWait>, Receiver<Result<(), Code>>) {
             let before = self.dispatch().rounds.counts().parked;
             let (parked, receiver) = self.wait(job);
             self.until(|| self.dispatch().rounds.counts().parked > before);
@@ -616,20 +623,20 @@ mod tests {
     ///
     /// Each run is reported to the receiver.
     pub(in crate::op) fn script(
-        runs: impl IntoIterator<Item = Run> + Send + 'static,
+        runs: impl IntoIterator<Item = RunOutcome> + Send + 'static,
     ) -> (WaitJob, Receiver<()>) {
         let (sender, receiver): (Sender<()>, _) = channel();
-        let mut runs: std::collections::VecDeque<Run> = runs.into_iter().collect();
+        let mut runs: std::collections::VecDeque<RunOutcome> = runs.into_iter().collect();
         let job: WaitJob = Box::new(move |_| {
             let _ = sender.send(());
-            runs.pop_front().unwrap_or(Run::Pending).outcome()
+            runs.pop_front().unwrap_or(RunOutcome::Pending).outcome()
         });
         (job, receiver)
     }
 
     /// The outcome of a job's run.
     #[derive(Clone, Copy)]
-    pub(in crate::op) enum Run {
+    pub(in crate::op) enum RunOutcome {
         Ready,
         Pending,
         More,
@@ -637,7 +644,7 @@ mod tests {
         Panics,
     }
 
-    impl Run {
+    impl RunOutcome {
         fn outcome(self) -> crate::Result<Poll<BoxedOutput>> {
             match self {
                 Self::Ready => Ok(Poll::Ready(Box::new(()))),
@@ -652,7 +659,7 @@ mod tests {
     #[test]
     fn a_wait_is_polled_once_for_each_reason() {
         let fixture = Fixture::new();
-        let (job, polled) = script([Run::Pending, Run::Pending, Run::Ready]);
+        let (job, polled) = script([RunOutcome::Pending, RunOutcome::Pending, RunOutcome::Ready]);
         let (_parked, outcome) = fixture.parked(job);
         polled.recv().unwrap();
         assert!(polled.try_recv().is_err(), "nothing has happened");
@@ -669,12 +676,12 @@ mod tests {
     #[test]
     fn more_to_read_is_read_at_once_and_returned_at_the_deadline() {
         let fixture = Fixture::new();
-        let (job, polled) = script([Run::More, Run::More, Run::Ready]);
+        let (job, polled) = script([RunOutcome::More, RunOutcome::More, RunOutcome::Ready]);
         let (_parked, outcome) = fixture.wait(job);
         assert_eq!(outcome.recv().unwrap(), Ok(()));
         assert_eq!(polled.iter().count(), 3, "without any event");
 
-        let (job, polled) = script([Run::Pending, Run::More, Run::Unavailable]);
+        let (job, polled) = script([RunOutcome::Pending, RunOutcome::More, RunOutcome::Unavailable]);
         let (_parked, outcome) = fixture.parked(job);
         polled.recv().unwrap();
         fixture.clock.advance(Duration::from_secs(30));
@@ -685,13 +692,18 @@ mod tests {
     #[test]
     fn a_parked_wait_survives_an_unavailable_database_and_a_new_one_fails() {
         let fixture = Fixture::new();
-        let (job, _) = script([Run::Unavailable]);
+        let (job, _) = script([RunOutcome::Unavailable]);
         let (_parked, outcome) = fixture.wait(job);
         assert_eq!(outcome.recv().unwrap(), Err(Code::Unavailable));
         // Nothing is polled for a while.
         fixture.clock.advance(Duration::from_millis(100));
 
-        let (job, polled) = script([Run::Pending, Run::Unavailable, Run::Unavailable, Run::Ready]);
+        let (job, polled) = script([
+            RunOutcome::Pending,
+            RunOutcome::Unavailable,
+            RunOutcome::Unavailable,
+            RunOutcome::Ready,
+        ]);
         let (_parked, outcome) = fixture.parked(job);
         fixture.emit_event();
         (0..2).for_each(|_| polled.recv().unwrap());
@@ -705,8 +717,8 @@ mod tests {
     #[test]
     fn a_wait_that_panics_fails_alone() {
         let fixture = Fixture::new();
-        let (fails, _) = script([Run::Pending, Run::Panics]);
-        let (continues, _) = script([Run::Pending, Run::Ready]);
+        let (fails, _) = script([RunOutcome::Pending, RunOutcome::Panics]);
+        let (continues, _) = script([RunOutcome::Pending, RunOutcome::Ready]);
         let (_failing, failed) = fixture.parked(fails);
         let (_continuing, fine) = fixture.parked(continues);
         fixture.emit_event();
@@ -716,7 +728,7 @@ mod tests {
     #[test]
     fn an_abandoned_wait_is_not_polled_any_more() {
         let fixture = Fixture::new();
-        let (job, polled) = script([Run::Pending]);
+        let (job, polled) = script([RunOutcome::Pending]);
         let (parked, outcome) = fixture.parked(job);
         parked.give_up();
         assert_eq!(fixture.dispatch().rounds.counts().parked, 0);

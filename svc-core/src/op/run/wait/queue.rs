@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use crate::log::bus::NewEvent;
 use crate::log::event::Subject;
-use crate::op::declare::job::Supply;
-use crate::op::run::wait::{Attempt, Parked};
+use crate::op::declare::job::CountAvailable;
+use crate::op::run::wait::{ParkedWait, PollAttempt};
 
 /// Maximum events whose things may still be available.
 ///
@@ -21,8 +21,8 @@ const MEASURED_MAX: usize = 16;
 
 /// The waits of one operation in one workspace that have a reason to be polled.
 pub(in crate::op) struct WaitQueue {
-    supply: Supply,
-    due: BTreeMap<u64, Arc<Parked>>,
+    supply: CountAvailable,
+    due: BTreeMap<u64, Arc<ParkedWait>>,
     /// Events whose things were still available when last measured.
     open: BTreeMap<i64, Subject>,
     /// The open events that must be measured.
@@ -41,7 +41,7 @@ pub(in crate::op) struct WaitQueue {
 
 /// The next action of a queue.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::op) enum Next {
+pub(in crate::op) enum QueueAction {
     /// It can be polled.
     Run,
     /// It is being polled, or paused.
@@ -53,7 +53,7 @@ pub(in crate::op) enum Next {
 }
 
 impl WaitQueue {
-    pub fn new(supply: Supply) -> Self {
+    pub fn new(supply: CountAvailable) -> Self {
         Self {
             supply,
             due: BTreeMap::new(),
@@ -68,7 +68,7 @@ impl WaitQueue {
     }
 
     /// Adds the wait `number`, and the events that matter to it.
-    pub fn offer(&mut self, number: u64, parked: &Arc<Parked>, events: &[NewEvent]) {
+    pub fn offer(&mut self, number: u64, parked: &Arc<ParkedWait>, events: &[NewEvent]) {
         self.due.insert(number, Arc::clone(parked));
         self.add(events);
     }
@@ -85,23 +85,23 @@ impl WaitQueue {
     }
 
     /// Removes a wait that has ended.
-    pub fn leave(&mut self, number: u64) -> Option<Arc<Parked>> {
+    pub fn leave(&mut self, number: u64) -> Option<Arc<ParkedWait>> {
         self.due.remove(&number)
     }
 
     /// Returns the next action, if nothing is in progress.
-    pub fn next(&mut self) -> Next {
+    pub fn next(&mut self) -> QueueAction {
         if self.running {
-            Next::Wait
+            QueueAction::Wait
         } else if !self.due.is_empty() && (self.budget > 0 || !self.fresh.is_empty()) {
-            Next::Run
+            QueueAction::Run
         } else if self.paused {
-            Next::Wait
+            QueueAction::Wait
         } else if self.open.is_empty() && self.gone.is_empty() {
-            Next::Idle
+            QueueAction::Idle
         } else {
             self.paused = true;
-            Next::Retry
+            QueueAction::Retry
         }
     }
 
@@ -128,7 +128,7 @@ impl WaitQueue {
     }
 
     /// Returns the events to measure, and the function that does so.
-    pub fn to_measure(&self) -> (Supply, Vec<(i64, Subject)>) {
+    pub fn to_measure(&self) -> (CountAvailable, Vec<(i64, Subject)>) {
         let fresh = self.fresh.iter().take(MEASURED_MAX);
         (self.supply, fresh.map(|(lsn, subject)| (*lsn, *subject)).collect())
     }
@@ -147,12 +147,12 @@ impl WaitQueue {
     }
 
     /// Takes the first of the due waits.
-    pub fn take(&mut self, most: usize) -> Vec<(u64, Arc<Parked>)> {
+    pub fn take(&mut self, most: usize) -> Vec<(u64, Arc<ParkedWait>)> {
         (0..most).map_while(|_| self.due.pop_first()).collect()
     }
 
     /// Ends a round: waits that were not polled are still due.
-    pub fn end(&mut self, ready: usize, not_polled: Vec<(u64, Arc<Parked>)>) {
+    pub fn end(&mut self, ready: usize, not_polled: Vec<(u64, Arc<ParkedWait>)>) {
         self.running = false;
         self.budget = self.budget.saturating_sub(ready);
         self.due.extend(not_polled);
@@ -160,7 +160,7 @@ impl WaitQueue {
 }
 
 /// An attempt with the wait's number.
-pub(in crate::op) type NumberedAttempt = (u64, Attempt);
+pub(in crate::op) type NumberedAttempt = (u64, PollAttempt);
 
 #[cfg(test)]
 mod tests {
@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn an_event_counts_once_and_only_while_its_thing_is_available() {
         let mut queue = WaitQueue::new(|_, _| Ok(1));
-        assert_eq!(queue.next(), Next::Idle, "nobody is in it");
+        assert_eq!(queue.next(), QueueAction::Idle, "nobody is in it");
         queue.add(&[passed(1), passed(2)]);
         queue.add(&[passed(2)]);
         assert_eq!(queue.to_measure().1.len(), 2);
@@ -184,9 +184,9 @@ mod tests {
         // Other waits are woken by the same events later.
         queue.add(&[passed(1), passed(2)]);
         assert!(queue.to_measure().1.is_empty());
-        assert_eq!((queue.next(), queue.next()), (Next::Retry, Next::Wait));
+        assert_eq!((queue.next(), queue.next()), (QueueAction::Retry, QueueAction::Wait));
         queue.resume();
-        assert_eq!(queue.next(), Next::Idle, "nobody is left");
+        assert_eq!(queue.next(), QueueAction::Idle, "nobody is left");
         queue.add(&[passed(1), passed(3)]);
         assert_eq!(queue.to_measure().1.len(), 2, "a later wait starts afresh");
     }

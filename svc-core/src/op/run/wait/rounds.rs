@@ -14,15 +14,15 @@ use crate::limits::{WAITS_MAX, WAITS_OF_CLIENT_MAX};
 use crate::log::bus::NewEvent;
 use crate::log::cache::ReaderCache;
 use crate::op::call::caller::Surface;
-use crate::op::declare::job::{ReadingJob, Supply};
-use crate::op::run::wait::access::Callers;
-use crate::op::run::wait::queue::{Next, NumberedAttempt, WaitQueue};
-use crate::op::run::wait::{Parked, Polled};
-use crate::op::run::{self, Call, Dispatch, OwnWork, Prepared, Reading};
+use crate::op::declare::job::{CountAvailable, ReadingJob};
+use crate::op::run::wait::access::WaitCallers;
+use crate::op::run::wait::queue::{NumberedAttempt, QueueAction, WaitQueue};
+use crate::op::run::wait::{ParkedWait, Polled};
+use crate::op::run::{self, Call, Dispatch, Prepared, ReadTransaction, ServiceWork};
 use crate::rate::{Client, Holder};
-use crate::rota::Rota;
-use crate::share::{Ceiling, Place, Quotas};
-use crate::store::executor::{ReadTask, Reader, Source, Task};
+use crate::round_robin::RoundRobin;
+use crate::share::{Ceiling, PlaceGuard, Quotas};
+use crate::store::executor::{ReadTask, Reader, Task, TaskSource};
 use crate::sync::lock;
 
 /// Maximum waits polled in one transaction.
@@ -62,11 +62,11 @@ pub struct WaitCounts {
 }
 
 /// The waits of a service that are due.
-pub(crate) struct Rounds {
+pub(crate) struct PollRounds {
     schedule: Mutex<Schedule>,
     admitted: AtomicU64,
     places: Ceiling,
-    callers: Mutex<Callers>,
+    callers: Mutex<WaitCallers>,
     parked: AtomicUsize,
     asked: AtomicU64,
     rounds: AtomicU64,
@@ -75,7 +75,7 @@ pub(crate) struct Rounds {
 #[derive(Default)]
 struct Schedule {
     /// The due waits by the workspace that is charged; each has separate rounds.
-    workspaces: HashMap<WorkspaceId, Due>,
+    workspaces: HashMap<WorkspaceId, DueWork>,
     queues: HashMap<QueueKey, WaitQueue>,
     /// How many rounds of queues have begun.
     queue_rounds: u64,
@@ -85,8 +85,8 @@ struct Schedule {
 
 /// The due work of one workspace.
 #[derive(Default)]
-struct Due {
-    woken: Woken,
+struct DueWork {
+    woken: WokenWaits,
     /// Its rounds in progress.
     running: usize,
     /// Whether the last round was that of a queue, so that other waits go next.
@@ -97,30 +97,30 @@ struct Due {
 
 /// The woken waits of a workspace, whose clients take turns.
 #[derive(Default)]
-struct Woken {
-    clients: Rota<Option<Client>, VecDeque<Arc<Parked>>>,
+struct WokenWaits {
+    clients: RoundRobin<Option<Client>, VecDeque<Arc<ParkedWait>>>,
     len: usize,
 }
 
-impl Woken {
-    fn push(&mut self, parked: Arc<Parked>) {
+impl WokenWaits {
+    fn push(&mut self, parked: Arc<ParkedWait>) {
         self.clients.entry(parked.client).push_back(parked);
         self.len = self.len.saturating_add(1);
     }
 
-    fn pop(&mut self) -> Option<Arc<Parked>> {
+    fn pop(&mut self) -> Option<Arc<ParkedWait>> {
         let client = self.clients.keys().next()?;
         let parked = self.clients.pop(client)?;
         self.len = self.len.saturating_sub(1);
         Some(parked)
     }
 
-    fn all(&self) -> impl Iterator<Item = &Arc<Parked>> {
+    fn all(&self) -> impl Iterator<Item = &Arc<ParkedWait>> {
         self.clients.iter().flat_map(|(_, waits)| waits)
     }
 }
 
-impl Default for Rounds {
+impl Default for PollRounds {
     fn default() -> Self {
         let quotas = Quotas { client: Some(WAITS_OF_CLIENT_MAX), ..Quotas::default() };
         Self {
@@ -135,9 +135,9 @@ impl Default for Rounds {
     }
 }
 
-impl Rounds {
+impl PollRounds {
     /// Assigns a number and a place to a new wait, if there is one for the holder.
-    pub(in crate::op) fn admit(&self, holder: Holder) -> Result<(u64, Place)> {
+    pub(in crate::op) fn admit(&self, holder: Holder) -> Result<(u64, PlaceGuard)> {
         let place = self.places.take(holder, 1)?;
         Ok((self.admitted.fetch_add(1, Ordering::SeqCst), place))
     }
@@ -148,7 +148,7 @@ impl Rounds {
     }
 
     /// Returns the callers with parked waits.
-    pub(super) fn callers(&self) -> &Mutex<Callers> {
+    pub(super) fn callers(&self) -> &Mutex<WaitCallers> {
         &self.callers
     }
 
@@ -174,7 +174,7 @@ impl Rounds {
     }
 
     /// Queues a woken wait for a poll.
-    pub(in crate::op) fn woken(&self, parked: Arc<Parked>) {
+    pub(in crate::op) fn woken(&self, parked: Arc<ParkedWait>) {
         lock(&self.schedule).workspaces.entry(parked.charged_to).or_default().woken.push(parked);
     }
 
@@ -182,9 +182,9 @@ impl Rounds {
     pub(in crate::op) fn offer(
         &self,
         key: QueueKey,
-        supply: Supply,
+        supply: CountAvailable,
         number: u64,
-        parked: &Arc<Parked>,
+        parked: &Arc<ParkedWait>,
         events: &[NewEvent],
     ) {
         let mut schedule = lock(&self.schedule);
@@ -211,13 +211,13 @@ impl Rounds {
 
 /// The waits that a round polls.
 #[derive(Clone, Copy)]
-enum Target {
+enum PollTarget {
     /// The woken waits of a workspace.
     Woken(WorkspaceId),
     Queue(QueueKey),
 }
 
-impl Target {
+impl PollTarget {
     fn charged_to(self) -> WorkspaceId {
         match self {
             Self::Woken(workspace) => workspace,
@@ -230,13 +230,13 @@ impl Target {
 pub(in crate::op) fn pump(dispatch: &Arc<Dispatch>) {
     let most = if dispatch.executor.reads_locally() { ROUNDS_LOCAL } else { ROUNDS_REMOTE };
     for target in due(dispatch, most) {
-        let task = Round { dispatch: Arc::clone(dispatch), target, attempts: None };
+        let task = PollRound { dispatch: Arc::clone(dispatch), target, attempts: None };
         dispatch.executor.read(Box::new(task), false);
     }
 }
 
 /// Begins rounds for all due work, up to `most` in progress per workspace.
-fn due(dispatch: &Arc<Dispatch>, most: usize) -> Vec<Target> {
+fn due(dispatch: &Arc<Dispatch>, most: usize) -> Vec<PollTarget> {
     let mut schedule = lock(&dispatch.rounds.schedule);
     if schedule.closed {
         return Vec::new();
@@ -252,21 +252,21 @@ fn due(dispatch: &Arc<Dispatch>, most: usize) -> Vec<Target> {
         // The next round of the workspace takes it again.
         let may_run = here.may_begin(most) && !(here.is_woken() && here.queue_was_last);
         match queue.next() {
-            Next::Run if may_run => {
+            QueueAction::Run if may_run => {
                 *queue_rounds = queue_rounds.saturating_add(1);
                 queue.begin(*queue_rounds);
                 here.begin(true);
-                targets.push(Target::Queue(*key));
+                targets.push(PollTarget::Queue(*key));
             }
-            Next::Run | Next::Wait => {}
-            Next::Idle => idle.push(*key),
-            Next::Retry => resume_later(dispatch, *key),
+            QueueAction::Run | QueueAction::Wait => {}
+            QueueAction::Idle => idle.push(*key),
+            QueueAction::Retry => resume_later(dispatch, *key),
         }
     }
     for (workspace, here) in &mut *workspaces {
         while here.may_begin(most) && here.is_woken() {
             here.begin(false);
-            targets.push(Target::Woken(*workspace));
+            targets.push(PollTarget::Woken(*workspace));
         }
     }
     workspaces.retain(|_, here| here.running > 0 || here.paused || here.woken.len > 0);
@@ -277,7 +277,7 @@ fn due(dispatch: &Arc<Dispatch>, most: usize) -> Vec<Target> {
     targets
 }
 
-impl Due {
+impl DueWork {
     /// Returns whether there are woken waits beyond those that rounds in progress may still take.
     fn is_woken(&self) -> bool {
         self.woken.len > self.running.saturating_mul(ROUND_MAX)
@@ -306,9 +306,9 @@ fn resume_later(dispatch: &Arc<Dispatch>, key: QueueKey) {
 }
 
 /// Polls waits in one transaction.
-struct Round {
+struct PollRound {
     dispatch: Arc<Dispatch>,
-    target: Target,
+    target: PollTarget,
     /// The polls, chosen right before the round's transaction begins.
     ///
     /// This includes waits that have become due since the round was submitted, but not later ones, for which
@@ -316,13 +316,13 @@ struct Round {
     attempts: Option<Vec<NumberedAttempt>>,
 }
 
-impl Round {
+impl PollRound {
     /// Polls the waits. An error means that the database failed.
     fn poll(&mut self, reader: &Reader<ReaderCache>) -> Result<()> {
         self.dispatch.rounds.rounds.fetch_add(1, Ordering::Relaxed);
         let most = match self.target {
-            Target::Woken(_) => usize::MAX,
-            Target::Queue(key) => self.measure(reader, key)?,
+            PollTarget::Woken(_) => usize::MAX,
+            PollTarget::Queue(key) => self.measure(reader, key)?,
         };
         let attempts = self.attempts.get_or_insert_default();
         let mut ready = 0;
@@ -347,10 +347,10 @@ impl Round {
         let schedule = || lock(&self.dispatch.rounds.schedule);
         let fresh = schedule().queues.get(&key).map(WaitQueue::to_measure);
         let Some((supply, fresh)) = fresh else { return Ok(0) };
-        let mut service = Call::instance(&self.dispatch, OwnWork::on(key.workspace), Surface::System);
+        let mut service = Call::instance(&self.dispatch, ServiceWork::on(key.workspace), Surface::System);
         let count: ReadingJob<Vec<(i64, usize)>> =
             Box::new(move |cx| fresh.iter().map(|(lsn, subject)| Ok((*lsn, supply(cx, subject)?))).collect());
-        let mut found = run::run(&Reading::on(reader), &mut service, &mut Prepared::Ready(count))?;
+        let mut found = run::run(&ReadTransaction::on(reader), &mut service, &mut Prepared::Ready(count))?;
         // Events since the transaction began must be measured in another one.
         let reached = reader.cache.borrow().cached_lsn(key.workspace).unwrap_or(0);
         found.retain(|(lsn, _)| *lsn <= reached);
@@ -376,7 +376,7 @@ impl Round {
         if let Some(here) = schedule.workspaces.get_mut(&target.charged_to()) {
             here.running = here.running.saturating_sub(1);
         }
-        if let Target::Queue(key) = target
+        if let PollTarget::Queue(key) = target
             && let Some(queue) = schedule.queues.get_mut(&key)
         {
             queue.end(ready, not_polled);
@@ -387,21 +387,21 @@ impl Round {
 }
 
 /// Takes the waits to poll now.
-fn choose(dispatch: &Arc<Dispatch>, target: &Target) -> Vec<NumberedAttempt> {
+fn choose(dispatch: &Arc<Dispatch>, target: &PollTarget) -> Vec<NumberedAttempt> {
     let mut schedule = lock(&dispatch.rounds.schedule);
-    let chosen: Vec<(u64, Arc<Parked>)> = match target {
-        Target::Woken(workspace) => {
+    let chosen: Vec<(u64, Arc<ParkedWait>)> = match target {
+        PollTarget::Woken(workspace) => {
             let woken = schedule.workspaces.get_mut(workspace).map(|here| &mut here.woken);
             woken.map_or_else(Vec::new, |woken| {
                 (0..ROUND_MAX).map_while(|_| Some((0, woken.pop()?))).collect()
             })
         }
-        Target::Queue(key) => {
+        PollTarget::Queue(key) => {
             schedule.queues.get_mut(key).map_or_else(Vec::new, |queue| queue.take(ROUND_MAX))
         }
     };
     drop(schedule);
-    let from_queue = matches!(target, Target::Queue(_));
+    let from_queue = matches!(target, PollTarget::Queue(_));
     chosen.into_iter().filter_map(|(number, parked)| Some((number, parked.attempt(from_queue)?))).collect()
 }
 
@@ -422,9 +422,9 @@ fn pause(dispatch: &Arc<Dispatch>, workspace: WorkspaceId) {
     });
 }
 
-impl Task for Round {
-    fn source(&self) -> Source {
-        Source { workspace: Some(self.target.charged_to()), client: None }
+impl Task for PollRound {
+    fn source(&self) -> TaskSource {
+        TaskSource { workspace: Some(self.target.charged_to()), client: None }
     }
 
     fn bytes(&self) -> usize {
@@ -445,7 +445,7 @@ impl Task for Round {
     }
 }
 
-impl ReadTask<ReaderCache> for Round {
+impl ReadTask<ReaderCache> for PollRound {
     fn prepare(&mut self) {
         self.attempts.get_or_insert_with(|| choose(&self.dispatch, &self.target));
     }
@@ -463,7 +463,7 @@ mod tests {
     use crate::limits::READ_BUDGET_MS;
     use crate::op::declare::job::{Poll, WaitJob};
     use crate::op::run::pipeline::Stage as _;
-    use crate::op::run::wait::tests::{Fixture, Run, script};
+    use crate::op::run::wait::tests::{Fixture, RunOutcome, script};
     use crate::time::Clock;
 
     #[test]
@@ -477,13 +477,13 @@ mod tests {
         let rounds = &fixture.dispatch().rounds;
         let places = |holder| (0..WAITS_MAX / 400).map(move |_| rounds.admit(holder).unwrap());
         let mut held: Vec<_> = holders.flat_map(places).collect();
-        let (job, polled) = script([Run::Ready]);
+        let (job, polled) = script([RunOutcome::Ready]);
         let (parked, outcome) = fixture.wait(job);
         assert!(parked.is_none());
         assert_eq!(outcome.recv().unwrap(), Err(Code::Overloaded));
         assert!(polled.recv().is_err(), "it was not polled");
         held.pop();
-        let (_parked, outcome) = fixture.wait(script([Run::Ready]).0);
+        let (_parked, outcome) = fixture.wait(script([RunOutcome::Ready]).0);
         assert_eq!(outcome.recv().unwrap(), Ok(()));
     }
 
@@ -496,7 +496,7 @@ mod tests {
         assert!(parked.is_none(), "one token parks no more than its share");
         assert_eq!(outcome.recv().unwrap(), Err(Code::Overloaded));
         held.iter().take(1).flat_map(|(parked, _)| parked).for_each(|parked| parked.give_up());
-        let (parked, outcome) = fixture.wait(script([Run::Ready]).0);
+        let (parked, outcome) = fixture.wait(script([RunOutcome::Ready]).0);
         assert_eq!(outcome.recv().unwrap(), Ok(()), "one was abandoned");
         drop(parked);
         let last = fixture.wait(never());
@@ -510,7 +510,7 @@ mod tests {
         let fixture = Fixture::new();
         let count = 3 * ROUND_MAX;
         let waits: Vec<_> =
-            (0..count).map(|_| fixture.parked(script([Run::Pending, Run::Ready]).0)).collect();
+            (0..count).map(|_| fixture.parked(script([RunOutcome::Pending, RunOutcome::Ready]).0)).collect();
         let before = fixture.dispatch().rounds.counts();
         lock(&fixture.dispatch().rounds.schedule).closed = true;
         fixture.emit_event();
@@ -525,8 +525,8 @@ mod tests {
     struct Stale {
         fixture: Arc<Fixture>,
         emit: Option<Emit>,
-        sender: Sender<(Round, u64)>,
-        round: Round,
+        sender: Sender<(PollRound, u64)>,
+        round: PollRound,
         /// When the budget of the last poll ends, in microseconds.
         budget_ends: u64,
     }
@@ -535,16 +535,19 @@ mod tests {
 
     impl Stale {
         /// Returns the round after its poll.
-        fn run(fixture: &Arc<Fixture>, emit: impl FnOnce(&Fixture) + Send + 'static) -> Round {
+        fn run(fixture: &Arc<Fixture>, emit: impl FnOnce(&Fixture) + Send + 'static) -> PollRound {
             Self::run_within(fixture, emit).0
         }
 
         /// Returns the same, and when the budget of its last poll ends.
-        fn run_within(fixture: &Arc<Fixture>, emit: impl FnOnce(&Fixture) + Send + 'static) -> (Round, u64) {
+        fn run_within(
+            fixture: &Arc<Fixture>,
+            emit: impl FnOnce(&Fixture) + Send + 'static,
+        ) -> (PollRound, u64) {
             let (sender, receiver) = channel();
-            let round = Round {
+            let round = PollRound {
                 dispatch: Arc::clone(fixture.dispatch()),
-                target: Target::Woken(fixture.workspace()),
+                target: PollTarget::Woken(fixture.workspace()),
                 attempts: None,
             };
             let emit: Emit = Box::new(emit);
@@ -556,7 +559,7 @@ mod tests {
     }
 
     impl Task for Stale {
-        fn source(&self) -> Source {
+        fn source(&self) -> TaskSource {
             self.round.source()
         }
 
@@ -585,8 +588,8 @@ mod tests {
         fn run(&mut self, reader: &Reader<ReaderCache>) -> Result<()> {
             let dispatch = self.fixture.dispatch();
             let workspace = self.fixture.workspace();
-            let call = Call::instance(dispatch, OwnWork::on(workspace), Surface::System);
-            Reading::<()>::on(reader).find(&call)?;
+            let call = Call::instance(dispatch, ServiceWork::on(workspace), Surface::System);
+            ReadTransaction::<()>::on(reader).find(&call)?;
             self.emit.take().unwrap()(&self.fixture);
             self.round.poll(reader)?;
             self.budget_ends = reader.conn.budget().unwrap().ends();
@@ -608,7 +611,7 @@ mod tests {
     #[test]
     fn a_wait_polled_in_a_snapshot_older_than_its_event_is_polled_again() {
         let fixture = Arc::new(Fixture::new());
-        let (job, polled) = script([Run::Pending, Run::Pending, Run::Ready]);
+        let (job, polled) = script([RunOutcome::Pending, RunOutcome::Pending, RunOutcome::Ready]);
         let (parked, outcome) = fixture.parked(job);
         set_paused(&fixture, true);
         fixture.emit_event();
@@ -653,7 +656,7 @@ mod tests {
     #[test]
     fn what_comes_after_the_deadline_is_not_waited_for() {
         let fixture = Arc::new(Fixture::new());
-        let (job, polled) = script([Run::Pending, Run::Pending, Run::Unavailable]);
+        let (job, polled) = script([RunOutcome::Pending, RunOutcome::Pending, RunOutcome::Unavailable]);
         let (parked, outcome) = fixture.parked(job);
         set_paused(&fixture, true);
         fixture.clock.advance(Duration::from_secs(30));
@@ -668,7 +671,7 @@ mod tests {
     #[test]
     fn a_wait_that_arrives_after_a_snapshot_was_taken_is_not_polled_in_it() {
         let fixture = Arc::new(Fixture::new());
-        let (job, polled) = script([Run::Ready]);
+        let (job, polled) = script([RunOutcome::Ready]);
         let (sender, receiver) = channel();
         set_paused(&fixture, true);
         let round = Stale::run(&fixture, move |fixture| sender.send(fixture.wait(job)).unwrap());

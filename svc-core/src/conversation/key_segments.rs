@@ -1,0 +1,398 @@
+//! Key segments (table `shelves`): the key trees that wrap the keys of messages.
+//!
+//! The key of a message is wrapped by a leaf of its segment's key tree. The row of a segment holds the
+//! remaining nodes of the tree, sealed. The first message of a segment creates it, under the head row of its
+//! workspace, like everything that depends on a position. Withdrawing a message cuts its leaf out, which
+//! changes that one row; the scrub then removes the old bytes of the row from the files.
+
+use std::sync::Arc;
+
+use super::scrub;
+use crate::Result;
+use crate::error::{Code, Error};
+use crate::id::WorkspaceId;
+use crate::log::cache::{Cached, Lifetime};
+use crate::log::key_tree::{KeyTree, LEAVES, Leaf, segment_of};
+use crate::log::seal::DecryptionFailed;
+use crate::log::tree_cache::Slot;
+use crate::op::{DestroyPermit, Read, Write};
+use crate::store::{FromRow, Row};
+
+/// Returns the leaf for the message at `lsn` of the caller's workspace, creating its segment if needed.
+pub(super) fn leaf_for_new(cx: &mut Write<'_>, lsn: i64) -> Result<Leaf> {
+    for number in numbers(lsn) {
+        let slot = slot_of(cx, number)?;
+        if let Some(leaf) = slot.leaf(lsn) {
+            return leaf.ok_or_else(leaf_is_cut);
+        }
+        let tree = match segment(cx, number)? {
+            Some(segment) => segment.open(cx),
+            None => Some(make(cx, number)?),
+        };
+        if let Some(tree) = tree {
+            let leaf = tree.leaf(lsn).ok_or_else(leaf_is_cut);
+            slot.put(tree);
+            return leaf;
+        }
+    }
+    Err(Error::new(Code::Unavailable, "the key of the message cannot be stored: its shelves are damaged"))
+}
+
+/// Calls `open` with the leaf of the message at `lsn` of the caller's workspace, and returns the result.
+pub(super) fn open_with_leaf<T>(
+    cx: &Read<'_>,
+    lsn: i64,
+    open: impl Fn(&Leaf) -> Result<T, DecryptionFailed>,
+) -> Result<Result<T, DecryptionFailed>> {
+    for number in numbers(lsn) {
+        if let Some(opened) = leaf(cx, number, lsn)?.and_then(|leaf| open(&leaf).ok()) {
+            return Ok(Ok(opened));
+        }
+    }
+    Ok(Err(DecryptionFailed))
+}
+
+/// Returns the number of a position's segment, and that of its substitute.
+///
+/// The substitute is used while the row of the segment is damaged and does not open: the messages of the
+/// segment are unreadable then, but new ones can still be posted.
+fn numbers(lsn: i64) -> [i64; 2] {
+    let number = segment_of(lsn);
+    [number, number.saturating_neg().saturating_sub(1)]
+}
+
+fn leaf(cx: &Read<'_>, number: i64, lsn: i64) -> Result<Option<Leaf>> {
+    let slot = slot_of(cx, number)?;
+    if let Some(leaf) = slot.leaf(lsn) {
+        return Ok(leaf);
+    }
+    let Some(tree) = segment(cx, number)?.and_then(|segment| segment.open(cx)) else { return Ok(None) };
+    let leaf = tree.leaf(lsn);
+    slot.put(tree);
+    Ok(leaf)
+}
+
+/// Cuts a message's leaf out of its segment and requests the scrub, for the event at `because`.
+///
+/// It changes nothing if the leaf is cut already or the segment does not open.
+pub(super) fn cut(cx: &mut Write<'_>, permit: &DestroyPermit<'_>, lsn: i64, because: i64) -> Result<()> {
+    for number in numbers(lsn) {
+        let Some(segment) = segment(cx, number)? else { continue };
+        let Some(mut tree) = segment.open(cx) else { continue };
+        if !tree.cut(lsn) {
+            continue;
+        }
+        segment.replace(cx, permit, tree)?;
+        scrub::request_segment(cx, number, because)?;
+    }
+    Ok(())
+}
+
+const REPLACE: &str =
+    "update shelves set version = $4, sealed = $5 where workspace_id = $1 and shelf = $2 and version = $3";
+
+/// Cuts the leaves of all messages up to the one at `lsn` out of the segment of that message.
+///
+/// [`remove_below`] removes the segments before it; the caller of both requests the scrub.
+pub(super) fn cut_up_to(cx: &mut Write<'_>, permit: &DestroyPermit<'_>, lsn: i64) -> Result<()> {
+    for number in numbers(lsn) {
+        let Some(segment) = segment(cx, number)? else { continue };
+        let Some(mut tree) = segment.open(cx) else { continue };
+        let mut is_cut = false;
+        for leaf in segment_of(lsn).saturating_mul(LEAVES)..=lsn {
+            is_cut |= tree.cut(leaf);
+        }
+        if is_cut {
+            segment.replace(cx, permit, tree)?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes some of the segments of the caller's workspace that have no message after the one at `lsn`.
+///
+/// Returns whether there may be more.
+pub(super) fn remove_below(cx: &mut Write<'_>, _: &DestroyPermit<'_>, lsn: i64, most: i64) -> Result<bool> {
+    let workspace = cx.caller().workspace_id;
+    let whole = segment_of(lsn.saturating_add(1));
+    let removed = cx.change(REMOVE, &[&workspace, &whole, &whole.saturating_neg(), &most])?;
+    Ok(i64::try_from(removed) == Ok(most))
+}
+
+/// Removes segments with their substitutes, which are numbered from -1 downwards.
+const REMOVE: &str = "
+    delete from shelves where workspace_id = $1 and shelf in (
+        select shelf from shelves where workspace_id = $1 and shelf < $2 and shelf >= $3
+        order by shelf limit $4)";
+
+/// Key of a segment: its workspace, and its number.
+pub(crate) type KeySegmentId = (WorkspaceId, i64);
+
+/// Result of one step of resealing segments.
+pub(crate) struct ResealProgress {
+    /// The last segment that it read.
+    pub last: KeySegmentId,
+    /// Number of segments that it resealed.
+    pub moved: u64,
+}
+
+/// Reseals some of the segments after a place that are not sealed by the current key-encryption key.
+///
+/// Returns `None` if there are no more. A segment that changes in the meantime is skipped, since the change
+/// reseals it too. One that does not open stays as it is.
+pub(crate) fn rewrap(cx: &mut Write<'_>, after: Option<KeySegmentId>) -> Result<Option<ResealProgress>> {
+    let (workspace, number) = after.unwrap_or((WorkspaceId::INSTANCE, i64::MIN));
+    let current = cx.sealer().current_id().to_vec();
+    let found: Vec<KeySegment> = cx.query(NOT_BY, &[&workspace, &number, &current, &REWRAPPED])?;
+    let Some(last) = found.last().map(|segment| (segment.workspace, segment.number)) else { return Ok(None) };
+    let mut moved: u64 = 0;
+    for segment in found {
+        let Some(tree) = segment.open(cx) else { continue };
+        let KeySegment { workspace, number, version, sealed } = segment;
+        let anew = cx.sealer().seal_tree(workspace, number, version, &tree)?;
+        let changed = cx.change(SEAL_ANEW, &[&workspace, &number, &version, &sealed, &anew])?;
+        moved = moved.saturating_add(changed);
+    }
+    if moved > 0 {
+        // No event has a negative position, so these marks are unique.
+        scrub::request_all(cx, cx.now().micros().saturating_neg())?;
+    }
+    Ok(Some(ResealProgress { last, moved }))
+}
+
+/// Maximum segments that one step reseals.
+const REWRAPPED: i64 = 64;
+
+/// Sealed bytes begin with the id of the key.
+const NOT_BY: &str = "
+    select workspace_id, shelf, version, sealed from shelves
+    where (workspace_id, shelf) > ($1, $2) and substr(sealed, 1, 8) <> $3
+    order by workspace_id, shelf limit $4";
+
+const SEAL_ANEW: &str = "
+    update shelves set sealed = $5 where workspace_id = $1 and shelf = $2 and version = $3 and sealed = $4";
+
+/// Returns the number of segments that each key-encryption key seals, by its id.
+pub(crate) fn by_key(cx: &Read<'_>) -> Result<Vec<(Vec<u8>, i64)>> {
+    cx.query(BY_KEY, &[])
+}
+
+const BY_KEY: &str = "select substr(sealed, 1, 8), count(*) from shelves group by substr(sealed, 1, 8)";
+
+struct KeySegment {
+    workspace: WorkspaceId,
+    number: i64,
+    version: i64,
+    sealed: Vec<u8>,
+}
+
+fn segment(cx: &Read<'_>, number: i64) -> Result<Option<KeySegment>> {
+    let workspace = cx.caller().workspace_id;
+    let found: Option<(i64, Vec<u8>)> = cx.one(BY_NUMBER, &[&workspace, &number])?;
+    Ok(found.map(|(version, sealed)| KeySegment { workspace, number, version, sealed }))
+}
+
+const BY_NUMBER: &str = "select version, sealed from shelves where workspace_id = $1 and shelf = $2";
+
+impl FromRow for KeySegment {
+    fn from_row(row: &mut Row) -> Result<Self> {
+        Ok(Self { workspace: row.take()?, number: row.take()?, version: row.take()?, sealed: row.take()? })
+    }
+}
+
+impl KeySegment {
+    /// Replaces the tree by one with leaves cut out.
+    fn replace(&self, cx: &mut Write<'_>, _: &DestroyPermit<'_>, tree: KeyTree) -> Result<()> {
+        let workspace = self.workspace;
+        let number = self.number;
+        let version = self.version.saturating_add(1);
+        let sealed = cx.sealer().seal_tree(workspace, number, version, &tree)?;
+        cx.execute(1, REPLACE, &[&workspace, &number, &self.version, &version, &sealed])?;
+        slot_of(cx, number)?.put(tree);
+        Ok(())
+    }
+
+    /// Opens the tree. Returns `None`, with an entry in the server's log, if the row is damaged.
+    fn open(&self, cx: &Read<'_>) -> Option<KeyTree> {
+        let opened = cx.sealer().open_tree(self.workspace, self.number, self.version, &self.sealed);
+        opened
+            .inspect_err(|unopened| {
+                let Self { workspace, number, .. } = self;
+                tracing::error!(
+                    %workspace, segment = number, %unopened, "a shelf of message keys does not open"
+                );
+            })
+            .ok()
+    }
+}
+
+fn make(cx: &mut Write<'_>, number: i64) -> Result<KeyTree> {
+    let workspace = cx.caller().workspace_id;
+    let tree = KeyTree::grow(cx.entropy())?;
+    let sealed = cx.sealer().seal_tree(workspace, number, FIRST_VERSION, &tree)?;
+    cx.execute(1, MAKE, &[&workspace, &number, &FIRST_VERSION, &sealed])?;
+    Ok(tree)
+}
+
+const FIRST_VERSION: i64 = 1;
+
+const MAKE: &str = "insert into shelves (workspace_id, shelf, version, sealed) values ($1, $2, $3, $4)";
+
+/// Returns the connection's cache slot for the segment's tree.
+///
+/// The slot is dropped with the connection's other cached entries, also when a transaction is rolled back: a
+/// tree that was never committed wraps nothing.
+fn slot_of(cx: &Read<'_>, number: i64) -> Result<Arc<Slot>> {
+    let load = || Ok(CachedTreeSlot(cx.sealer().trees().new_slot()));
+    cx.cached_or_load(&slot_key(cx.caller().workspace_id, number), load).map(|CachedTreeSlot(slot)| slot)
+}
+
+#[derive(Clone)]
+struct CachedTreeSlot(Arc<Slot>);
+
+impl Cached for CachedTreeSlot {
+    /// A leaf never changes, and a slot empties itself.
+    const LIFETIME: Lifetime = Lifetime::Connection;
+}
+
+fn slot_key(workspace: WorkspaceId, segment: i64) -> [u8; 32] {
+    let mut key = [0; 32];
+    let bytes = workspace.uuid().into_bytes().into_iter().chain(segment.to_be_bytes());
+    key.iter_mut().zip(bytes).for_each(|(to, from)| *to = from);
+    key
+}
+
+fn leaf_is_cut() -> Error {
+    Error::internal("the leaf of a message was cut out of its shelf while the message was being posted")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::entropy::Entropy;
+    use crate::store::{Conn, migrate, sqlite_for_tests};
+    use crate::time::Time;
+
+    const PAGE: usize = 4096;
+    const SHELVES: u16 = 300;
+    const ROUNDS: usize = 8;
+    const CHANGES: usize = 1000;
+    /// Number of nodes of the largest tree.
+    const NODES: usize = 400;
+    const MARK: [u8; 2] = [0xF5, 0x5E];
+
+    /// Returns bytes as long as a segment's row, filled with the segment's number and version.
+    fn marked(segment: u16, version: u32, nodes: usize) -> Vec<u8> {
+        let mark = [&MARK[..], &segment.to_be_bytes(), &version.to_be_bytes()].concat();
+        let mut bytes = mark.repeat((36 + 34 * nodes) / mark.len());
+        bytes.resize(36 + 34 * nodes, 0);
+        bytes
+    }
+
+    /// Returns the segments and versions of which any bytes are in the file.
+    fn found(file: &[u8]) -> BTreeSet<(u16, u32)> {
+        let marks = file.chunks(PAGE).flat_map(|page| {
+            let starts = page.iter().enumerate().filter(|(_, byte)| **byte == MARK[0]);
+            starts.filter_map(|(at, _)| page.get(at..at + 8)).filter(|mark| mark[..2] == MARK)
+        });
+        let number = |bytes: &[u8]| u32::from_be_bytes(bytes.try_into().unwrap());
+        marks.map(|mark| (u16::from_be_bytes([mark[2], mark[3]]), number(&mark[4..]))).collect()
+    }
+
+    /// Statements that create and replace rows.
+    struct Table {
+        make: &'static str,
+        replace: &'static str,
+    }
+
+    /// Grows rows one after the other at random, as withdrawals do.
+    ///
+    /// Returns how many replaced rows were left in the file after the write-ahead log was truncated.
+    fn left_behind(table: &Table) -> usize {
+        let (folder, conn) = sqlite_for_tests();
+        migrate::migrate(&conn, Time::from_micros(1)).unwrap();
+        conn.batch(
+            "create table plain (workspace_id blob not null, shelf bigint not null, version bigint not null,
+                sealed blob not null, primary key (workspace_id, shelf))",
+        )
+        .unwrap();
+        let entropy = Entropy::seeded(17);
+        let mut rows: Vec<(u32, usize)> = Vec::new();
+        let mut left = BTreeSet::new();
+        for _ in 0..ROUNDS {
+            conn.begin_write().unwrap();
+            (0..CHANGES).for_each(|_| change(&conn, table, &mut rows, entropy.bytes().unwrap()));
+            conn.commit(&Default::default()).unwrap();
+            assert_eq!(conn.truncate_wal().unwrap(), crate::store::WalCut::Done);
+            let found = found(&std::fs::read(folder.path().join("t.db")).unwrap());
+            let current = |segment: u16| rows.get(usize::from(segment)).map(|(version, _)| *version);
+            assert!(
+                (0..SHELVES)
+                    .all(|segment| current(segment).is_none_or(|version| found.contains(&(segment, version))))
+            );
+            left.extend(found.into_iter().filter(|(segment, version)| current(*segment) != Some(*version)));
+        }
+        left.len()
+    }
+
+    /// Creates a row or replaces one.
+    fn change(conn: &Conn, table: &Table, rows: &mut Vec<(u32, usize)>, [which, more, seldom, _]: [u8; 4]) {
+        let workspace = WorkspaceId::from(Uuid::from_u128(7));
+        if rows.len() < usize::from(SHELVES) && (rows.is_empty() || seldom < 16) {
+            let number = u16::try_from(rows.len()).unwrap();
+            rows.push((1, 1));
+            let params: [&dyn crate::store::ToParam; 4] =
+                [&workspace, &i64::from(number), &1, &marked(number, 1, 1)];
+            conn.execute(table.make, &params).unwrap();
+            return;
+        }
+        // Some rows grow more than others.
+        let number = usize::from(which) * usize::from(more) % rows.len();
+        let (version, nodes) = &mut rows[number];
+        let before = i64::from(*version);
+        (*version, *nodes) = (*version + 1, (*nodes + usize::from(more) % 12).min(NODES));
+        let sealed = marked(u16::try_from(number).unwrap(), *version, *nodes);
+        let params: [&dyn crate::store::ToParam; 5] =
+            [&workspace, &i64::try_from(number).unwrap(), &before, &i64::from(*version), &sealed];
+        assert_eq!(conn.execute(table.replace, &params).unwrap(), 1);
+    }
+
+    #[test]
+    fn a_shelf_that_changed_meanwhile_is_not_sealed_anew() {
+        let (_folder, conn) = sqlite_for_tests();
+        migrate::migrate(&conn, Time::from_micros(1)).unwrap();
+        let workspace = WorkspaceId::from(Uuid::from_u128(7));
+        let [old, cut, anew] = [1_u8, 2, 3].map(|byte| vec![byte; 60]);
+        conn.execute(MAKE, &[&workspace, &0_i64, &1_i64, &old]).unwrap();
+        let seal =
+            |version: i64| conn.execute(SEAL_ANEW, &[&workspace, &0_i64, &version, &old, &anew]).unwrap();
+        // A withdrawal comes between reading the segment and sealing it.
+        conn.execute(REPLACE, &[&workspace, &0_i64, &1_i64, &2_i64, &cut]).unwrap();
+        assert_eq!((seal(1), seal(2)), (0, 0));
+        conn.execute(REPLACE, &[&workspace, &0_i64, &2_i64, &3_i64, &old]).unwrap();
+        assert_eq!(seal(3), 1, "one that did not is");
+        // A later withdrawal changes the new row.
+        assert_eq!(conn.execute(REPLACE, &[&workspace, &0_i64, &3_i64, &4_i64, &cut]).unwrap(), 1);
+    }
+
+    #[test]
+    fn replaced_bytes_are_nowhere_in_a_sqlite_file() {
+        let plain = Table {
+            make: "insert into plain (workspace_id, shelf, version, sealed) values ($1, $2, $3, $4)",
+            replace: "update plain set version = $4, sealed = $5
+                      where workspace_id = $1 and shelf = $2 and version = $3",
+        };
+        let plain = left_behind(&plain);
+        let apart = left_behind(&Table { make: MAKE, replace: REPLACE });
+        eprintln!(
+            "of {} rows that were replaced a plain table left {plain}, this one {apart}",
+            ROUNDS * CHANGES
+        );
+        assert_ne!(plain, 0, "the search does not find what SQLite leaves behind");
+        assert_eq!(apart, 0);
+    }
+}

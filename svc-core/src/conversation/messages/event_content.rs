@@ -1,0 +1,368 @@
+//! The plaintext of messages beside their events.
+//!
+//! The payload of a message's event has the sealed content of that moment, as it was hashed. Members who may
+//! see the event read the plaintext beside it, whatever the current text is; once the message is withdrawn,
+//! the event stays and its text is blank. Payloads are returned unchanged, and other events cost nothing
+//! here.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::content::{Block, Metadata};
+use super::edit::MessageEdited;
+use super::keys;
+use super::message_row::{MessageContent, not_pruned};
+use super::plaintext::{self, Plaintext};
+use super::post::MessagePosted;
+use crate::conversation::visibility::visible;
+use crate::error::{Error, Result};
+use crate::id::{ChannelId, MessageId};
+use crate::limits::ROW_BYTES;
+use crate::log::event::Event as _;
+use crate::log::feed::{FeedEvent, FrameBytes, FrameForm};
+use crate::log::key_tree::Binding;
+use crate::log::seal::{DecryptionFailed, MessageKey};
+use crate::log::stored_event::StoredEvent;
+use crate::op::Read;
+use crate::page::{Page, filling};
+use crate::store::{Engine, columns};
+
+/// One event of a workspace's log, as members read it.
+#[derive(Serialize, JsonSchema)]
+pub struct OpenedEvent {
+    #[serde(flatten)]
+    stored: StoredEvent,
+    /// The message's content as of this event, whatever the current one is.
+    ///
+    /// Only events of the kinds MessagePosted and MessageEdited have it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<EventMessage>,
+}
+
+impl OpenedEvent {
+    /// Returns the attribution of the payload: who did it.
+    pub fn attribution(&self) -> Option<Value> {
+        let payload: Value = serde_json::from_str(self.stored.payload.get()).ok()?;
+        payload.get("attribution").cloned()
+    }
+}
+
+/// The content of a message from one of its events on.
+#[derive(Serialize, JsonSchema)]
+struct EventMessage {
+    /// Whether the message has been withdrawn since.
+    withdrawn: bool,
+    /// Whether it is live but cannot be opened, because the database or a key was damaged.
+    unreadable: bool,
+    /// The body; blank once the message is withdrawn, or if unreadable.
+    body: String,
+    /// The metadata; empty once the message is withdrawn, or if unreadable.
+    metadata: Metadata,
+    /// The blocks beside the body; empty once the message is withdrawn, or if unreadable.
+    content: Vec<Block>,
+}
+
+/// Adds the plaintext of messages to a page of events that the caller may see.
+///
+/// The page ends earlier if the texts would make it too long.
+pub(crate) fn open_content(cx: &Read<'_>, mut page: Page<StoredEvent>) -> Result<Page<OpenedEvent>> {
+    page.keep(fitting(page.items()), |event| event.lsn);
+    let parsed = parsed_payloads(page.items())?;
+    let spoken =
+        || page.items().iter().zip(&parsed).map(|(event, payload)| SealedPayload::of(&event.kind, payload));
+    let keys = keys_of(cx, spoken().flatten())?;
+    let said = spoken().map(|spoken| spoken.map(|spoken| content_of_event(cx, &spoken, &keys)).transpose());
+    let mut messages = said.collect::<Result<Vec<Option<EventMessage>>>>()?.into_iter();
+    page.try_map(|stored| Ok(OpenedEvent { stored, message: messages.next().flatten() }))
+}
+
+/// Returns whether the event has the content of a message.
+pub(crate) fn is_spoken(event: &FeedEvent) -> bool {
+    has_content(&event.kind)
+}
+
+/// Returns the frames of events with the plaintext of those that have one, in their order.
+pub(crate) fn frames_with_content(cx: &Read<'_>, events: &[Arc<FeedEvent>]) -> Result<Vec<FrameBytes>> {
+    let parsed = events.iter().map(|event| parsed_if_spoken(&event.kind, &event.payload));
+    let payloads = parsed.collect::<Result<Vec<Value>>>()?;
+    let spoken =
+        || events.iter().zip(&payloads).map(|(event, payload)| SealedPayload::of(&event.kind, payload));
+    let keys = keys_of(cx, spoken().flatten())?;
+    let framed = |(event, spoken): (&Arc<FeedEvent>, Option<SealedPayload<'_>>)| match spoken {
+        Some(spoken) => event.frame_with(&content_of_event(cx, &spoken, &keys)?),
+        None => event.frame(FrameForm::Full),
+    };
+    events.iter().zip(spoken()).map(framed).collect()
+}
+
+/// Returns the keys that open the content of these events, by position: those of live messages that are not
+/// in a direct message of other members.
+///
+/// The keys open the content, so they are only for callers who may read the whole log.
+pub(crate) fn live_keys(cx: &Read<'_>, events: &[StoredEvent]) -> Result<HashMap<i64, String>> {
+    let parsed = parsed_payloads(events)?;
+    let spoken =
+        || events.iter().zip(&parsed).map(|(event, payload)| SealedPayload::of(&event.kind, payload));
+    let keys = keys_to_give(cx, spoken().flatten())?;
+    let mut found = HashMap::new();
+    for (event, spoken) in events.iter().zip(spoken()) {
+        let message = spoken.and_then(|spoken| spoken.message_id);
+        let live = message.and_then(|id| keys.get(&id)).filter(|key| !key.withdrawn);
+        if let Some(Ok(key)) = live.map(|row| row.key(cx)).transpose()? {
+            found.insert(event.lsn, key.to_base64());
+        }
+    }
+    Ok(found)
+}
+
+/// Returns the direct messages whose content the caller may not read, although it reads the whole log.
+pub(crate) fn kept_from_caller(cx: &Read<'_>) -> Result<HashSet<ChannelId>> {
+    let visibility = cx.caller().visibility.params();
+    let workspace = cx.caller().workspace_id;
+    let found: Vec<(ChannelId,)> = cx.query(KEPT_FROM, &visibility.and(&[&workspace]))?;
+    Ok(found.into_iter().map(|(id,)| id).collect())
+}
+
+// The condition `visible!` may be null.
+const KEPT_FROM: &str = concat!(
+    "select c.id from channels c where c.workspace_id = $5 and c.dm and ",
+    visible!(c),
+    " is not true"
+);
+
+/// Returns which of these messages of the caller's workspace no longer have a row.
+pub(crate) fn are_purged(cx: &Read<'_>, messages: &[MessageId]) -> Result<HashSet<MessageId>> {
+    let named = messages.iter().map(|id| SealedPayload { message_id: Some(*id), edit: 0, sealed: "" });
+    let kept = keys_of(cx, named)?;
+    Ok(messages.iter().copied().filter(|id| !kept.contains_key(id)).collect())
+}
+
+/// Returns how many of the events fit on a page with their texts, including the one that fills it.
+fn fitting(events: &[StoredEvent]) -> usize {
+    filling(events, weight)
+}
+
+/// Returns the approximate size of an event and its text in a response.
+///
+/// Plaintext is as long as sealed content, which is JSON too, and nearly all of such a payload.
+fn weight(event: &StoredEvent) -> usize {
+    let payload = event.payload.get().len();
+    let plaintext = if has_content(&event.kind) { payload / 4 * 3 } else { 0 };
+    ROW_BYTES.saturating_add(payload).saturating_add(plaintext)
+}
+
+fn parsed_payloads(events: &[StoredEvent]) -> Result<Vec<Value>> {
+    events.iter().map(|event| parsed_if_spoken(&event.kind, event.payload.get())).collect()
+}
+
+/// Parses the payload of an event with content; returns null for other events.
+fn parsed_if_spoken(kind: &str, payload: &str) -> Result<Value> {
+    if !has_content(kind) {
+        return Ok(Value::Null);
+    }
+    serde_json::from_str(payload).map_err(Error::internal)
+}
+
+/// The sealed content in a payload.
+struct SealedPayload<'a> {
+    message_id: Option<MessageId>,
+    edit: i64,
+    sealed: &'a str,
+}
+
+impl<'a> SealedPayload<'a> {
+    /// Returns the content in the payload of an event, if its kind has content.
+    fn of(kind: &str, payload: &'a Value) -> Option<Self> {
+        has_content(kind).then(|| Self {
+            message_id: payload.get("message_id").and_then(|id| id.as_str()?.parse().ok()),
+            edit: payload.get("edit").and_then(Value::as_i64).unwrap_or(0),
+            sealed: payload.get("sealed").and_then(Value::as_str).unwrap_or_default(),
+        })
+    }
+}
+
+/// Returns whether the events of a kind have content.
+pub(crate) fn has_content(kind: &str) -> bool {
+    [MessagePosted::KIND, MessageEdited::KIND].contains(&kind)
+}
+
+/// Returns the content of an event's message, if it can still be read.
+fn content_of_event(
+    cx: &Read<'_>,
+    spoken: &SealedPayload<'_>,
+    keys: &HashMap<MessageId, KeyRow>,
+) -> Result<EventMessage> {
+    let saying = match spoken.message_id {
+        Some(id) => match keys.get(&id) {
+            Some(key) if !key.withdrawn => MessageContent::of(id, open(cx, spoken, key)?),
+            // A message without a row is purged or pruned, so its key is destroyed.
+            _ => MessageContent::Withdrawn,
+        },
+        None => MessageContent::Unreadable,
+    };
+    let withdrawn = matches!(saying, MessageContent::Withdrawn);
+    let unreadable = saying.unreadable();
+    let Plaintext { body, metadata, content } = saying.plaintext();
+    Ok(EventMessage { withdrawn, unreadable, body, metadata, content })
+}
+
+fn open(
+    cx: &Read<'_>,
+    spoken: &SealedPayload<'_>,
+    row: &KeyRow,
+) -> Result<Result<Plaintext, DecryptionFailed>> {
+    let key = row.key(cx)?;
+    Ok(key.and_then(|key| {
+        let sealed = STANDARD.decode(spoken.sealed).map_err(|_| DecryptionFailed)?;
+        plaintext::open(cx.sealer(), &key, row.bound.message_id, spoken.edit, &sealed)
+    }))
+}
+
+/// A message's key as stored, if it still has one.
+struct KeyRow {
+    bound: Binding,
+    lsn: i64,
+    withdrawn: bool,
+    wrapped: Option<Vec<u8>>,
+}
+
+impl KeyRow {
+    /// Returns the key. The inner error means that it does not open.
+    fn key(&self, cx: &Read<'_>) -> Result<Result<MessageKey, DecryptionFailed>> {
+        keys::open(cx, &self.bound, self.lsn, self.wrapped.as_deref())
+    }
+}
+
+columns! {
+    key_columns: KeyRow as m { lsn, withdrawn = "m.withdrawn_at is not null", wrapped }
+    read { message_id = id, workspace_id, thread_id, author_id }
+    make { bound: Binding { workspace_id, thread_id, author_id, message_id } }
+}
+
+/// Loads the keys of the messages with one statement.
+fn keys_of<'a>(
+    cx: &Read<'_>,
+    spoken: impl Iterator<Item = SealedPayload<'a>>,
+) -> Result<HashMap<MessageId, KeyRow>> {
+    let sql = match cx.engine() {
+        Engine::Sqlite => KEYS_SQLITE,
+        Engine::Postgres => KEYS_POSTGRES,
+    };
+    let ids = named(spoken);
+    if ids.is_empty() { Ok(HashMap::new()) } else { Ok(by_message(cx.query(sql, &[&ids])?)) }
+}
+
+/// Loads the keys of those messages that a caller who reads whole logs may open: all but those in direct
+/// messages that it does not see.
+fn keys_to_give<'a>(
+    cx: &Read<'_>,
+    spoken: impl Iterator<Item = SealedPayload<'a>>,
+) -> Result<HashMap<MessageId, KeyRow>> {
+    let sql = match cx.engine() {
+        Engine::Sqlite => GIVEN_SQLITE,
+        Engine::Postgres => GIVEN_POSTGRES,
+    };
+    let ids = named(spoken);
+    let visibility = cx.caller().visibility.params();
+    if ids.is_empty() { Ok(HashMap::new()) } else { Ok(by_message(cx.query(sql, &visibility.and(&[&ids]))?)) }
+}
+
+fn named<'a>(spoken: impl Iterator<Item = SealedPayload<'a>>) -> Vec<Uuid> {
+    let mut ids: Vec<Uuid> = spoken.filter_map(|spoken| spoken.message_id).map(MessageId::uuid).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    ids
+}
+
+fn by_message(rows: Vec<KeyRow>) -> HashMap<MessageId, KeyRow> {
+    rows.into_iter().map(|row| (row.bound.message_id, row)).collect()
+}
+
+macro_rules! select_keys {
+    ($which:literal) => {
+        concat!("select ", key_columns!(), " from messages m where ", not_pruned!(), " and m.id ", $which)
+    };
+}
+
+const KEYS_SQLITE: &str = select_keys!("in (select unhex(value) from json_each($1))");
+
+const KEYS_POSTGRES: &str = select_keys!("= any($1)");
+
+macro_rules! select_given_keys {
+    ($which:literal) => {
+        concat!(
+            "select ",
+            key_columns!(),
+            " from messages m join channels c on c.id = m.channel_id where ",
+            not_pruned!(),
+            " and (not c.dm or ",
+            visible!(c),
+            ") and m.id ",
+            $which
+        )
+    };
+}
+
+const GIVEN_SQLITE: &str = select_given_keys!("in (select unhex(value) from json_each($5))");
+
+const GIVEN_POSTGRES: &str = select_given_keys!("= any($5)");
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::limits::PAGE_BYTES;
+    use crate::log::event::type_name;
+
+    fn event(kind: &str, lsn: i64, payload: Value) -> StoredEvent {
+        StoredEvent {
+            id: lsn,
+            lsn,
+            prev_hash: String::new(),
+            content_hash: String::new(),
+            kind: kind.to_owned(),
+            type_name: type_name(kind),
+            payload: serde_json::value::to_raw_value(&payload).unwrap(),
+        }
+    }
+
+    #[test]
+    fn a_page_has_room_for_the_plaintexts_too() {
+        let half = "A".repeat(PAGE_BYTES / 2);
+        let of = |kind: &str| event(kind, 1, json!({"sealed": half}));
+        let silent = || of("SomethingElse");
+        let spoken = || of(MessagePosted::KIND);
+        assert_eq!(fitting(&[silent(), silent(), silent()]), 2);
+        assert_eq!(fitting(&[spoken(), silent(), silent()]), 2, "the first with its words is not all");
+        assert_eq!(fitting(&[silent(), spoken(), silent()]), 2);
+        let whole = "A".repeat(PAGE_BYTES);
+        let long = || event(MessageEdited::KIND, 1, json!({"sealed": whole}));
+        assert_eq!(fitting(&[long(), long()]), 1, "one there is always");
+        let small = || event(MessagePosted::KIND, 1, json!({"sealed": "AAAA"}));
+        assert_eq!(fitting(&[small(), small()]), 2);
+    }
+
+    #[test]
+    fn only_events_with_a_plaintext_are_opened() {
+        let payload = json!({"message_id": Uuid::from_u128(7), "sealed": "AAAA"});
+        for (kind, spoken) in
+            [(MessagePosted::KIND, true), (MessageEdited::KIND, true), ("MessageTombstoned", false)]
+        {
+            let found = SealedPayload::of(kind, &payload).map(|spoken| spoken.message_id);
+            assert_eq!(found, spoken.then(|| Some(Uuid::from_u128(7).into())), "{kind}");
+        }
+        let payload = json!({"message_id": 7});
+        assert!(
+            SealedPayload::of(MessagePosted::KIND, &payload)
+                .is_some_and(|spoken| spoken.message_id.is_none())
+        );
+    }
+}

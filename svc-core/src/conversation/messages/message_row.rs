@@ -1,0 +1,302 @@
+//! The row of a message: loading it, opening its content, and the form in which members read it.
+
+use std::collections::HashMap;
+
+use uuid::Uuid;
+
+use super::Message;
+use super::keys;
+use super::marks::{self, MessageMarks};
+use super::plaintext::{self, Plaintext};
+use crate::Result;
+use crate::conversation::mentions::{self, PossibleMentions, ReachedMembers};
+use crate::conversation::visibility::{check_not_archived, visible_channel};
+use crate::error::{Code, Error};
+use crate::hash::hash_text;
+use crate::id::{ChannelId, MemberId, MessageId, ThreadId, WorkspaceId};
+use crate::log::event::Subject;
+use crate::log::key_tree::Binding;
+use crate::log::seal::{DecryptionFailed, MessageKey};
+use crate::op::{Read, Write};
+use crate::page::Page;
+use crate::store::columns;
+use crate::time::Time;
+
+/// A message's row with its key.
+pub(super) struct StoredMessage {
+    pub id: MessageId,
+    pub workspace_id: WorkspaceId,
+    pub channel_id: ChannelId,
+    pub thread_id: ThreadId,
+    pub author_id: Option<MemberId>,
+    pub posted_at: Time,
+    pub edited_at: Option<Time>,
+    pub edits: i64,
+    pub withdrawn: bool,
+    pub sealed: Option<Vec<u8>>,
+    /// Whether it has, or once had, marks: reactions or a pin.
+    pub marked: bool,
+    /// The hash of the event with its current content.
+    pub content_hash: Option<[u8; 32]>,
+    pub lsn: i64,
+    /// Its key, wrapped by the leaf of its position.
+    pub wrapped: Option<Vec<u8>>,
+}
+
+columns! {
+    pub(crate) message_columns: StoredMessage as m {
+        id,
+        workspace_id,
+        channel_id,
+        thread_id,
+        author_id,
+        posted_at,
+        edited_at,
+        edits,
+        withdrawn = "m.withdrawn_at is not null",
+        sealed,
+        marked,
+        content_hash,
+        lsn,
+        wrapped,
+    }
+}
+
+/// The content of a message, if it can be read.
+pub(super) enum MessageContent {
+    Plaintext(Plaintext),
+    Withdrawn,
+    /// The sealed content does not open.
+    Unreadable,
+}
+
+impl MessageContent {
+    /// Returns the result of opening message `id`; a failure goes to the server's log.
+    pub fn of(id: MessageId, opened: Result<Plaintext, DecryptionFailed>) -> Self {
+        match opened {
+            Ok(plaintext) => Self::Plaintext(plaintext),
+            Err(unopened) => {
+                tracing::warn!(message = %id, %unopened, "a message cannot be read");
+                Self::Unreadable
+            }
+        }
+    }
+
+    pub fn unreadable(&self) -> bool {
+        matches!(self, Self::Unreadable)
+    }
+
+    /// Returns the plaintext; blank if there is none.
+    pub fn plaintext(self) -> Plaintext {
+        match self {
+            Self::Plaintext(plaintext) => plaintext,
+            Self::Withdrawn | Self::Unreadable => Plaintext::default(),
+        }
+    }
+}
+
+/// Loads the message, if the caller may see its channel.
+///
+/// Visibility is cached per member, so a repeated read costs one statement.
+pub(super) fn visible_message(cx: &Read<'_>, id: MessageId) -> Result<StoredMessage> {
+    let found: Option<StoredMessage> = cx.one(BY_ID, &[&id, &cx.caller().workspace_id])?;
+    let stored = found.ok_or_else(|| Error::not_found("message"))?;
+    let hidden = |error: Error| match error.code() {
+        Code::NotFound => Error::not_found("message"),
+        _ => error,
+    };
+    visible_channel(cx, stored.channel_id).map_err(hidden)?;
+    Ok(stored)
+}
+
+/// The place of a message, its author, and whether it is withdrawn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MessagePlace {
+    pub id: MessageId,
+    pub channel_id: ChannelId,
+    pub thread_id: ThreadId,
+    pub author_id: Option<MemberId>,
+    pub withdrawn: bool,
+}
+
+impl MessagePlace {
+    pub(super) fn of(stored: &StoredMessage) -> Self {
+        let StoredMessage { id, channel_id, thread_id, author_id, withdrawn, .. } = *stored;
+        Self { id, channel_id, thread_id, author_id, withdrawn }
+    }
+}
+
+/// Returns the place of a message that the caller may see.
+pub(crate) fn located(cx: &Read<'_>, id: MessageId) -> Result<MessagePlace> {
+    visible_message(cx, id).map(|stored| MessagePlace::of(&stored))
+}
+
+/// Selects messages that were not pruned. Pruned ones may still have rows.
+macro_rules! select_messages {
+    ($($rest:tt)*) => {
+        concat!(
+            "select ",
+            $crate::conversation::messages::message_row::message_columns!(),
+            " from messages m where ",
+            $crate::conversation::messages::message_row::not_pruned!(),
+            " and ",
+            $($rest)*
+        )
+    };
+}
+
+pub(super) use select_messages;
+
+/// The condition that message `m` was not pruned.
+macro_rules! not_pruned {
+    () => {
+        "m.lsn > (select h.words_floor from heads h where h.workspace_id = m.workspace_id)"
+    };
+}
+pub(crate) use not_pruned;
+
+pub(super) const BY_ID: &str = select_messages!("m.id = $1 and m.workspace_id = $2");
+
+impl StoredMessage {
+    /// Returns the place of the message's events, about its author.
+    pub fn place(&self) -> Subject {
+        Subject { member_id: self.author_id, ..Subject::thread(self.channel_id, self.thread_id) }
+    }
+
+    /// Returns the binding of the message's key.
+    fn bound(&self) -> Binding {
+        Binding {
+            workspace_id: self.workspace_id,
+            thread_id: self.thread_id,
+            author_id: self.author_id,
+            message_id: self.id,
+        }
+    }
+
+    /// Returns the key of a live message. The inner error means that it does not open.
+    pub fn key(&self, cx: &Read<'_>) -> Result<Result<MessageKey, DecryptionFailed>> {
+        keys::open(cx, &self.bound(), self.lsn, self.wrapped.as_deref())
+    }
+
+    /// Returns the current content.
+    pub fn content(&self, cx: &Read<'_>) -> Result<MessageContent> {
+        if self.withdrawn {
+            return Ok(MessageContent::Withdrawn);
+        }
+        self.content_of_edit(cx, self.edits, self.sealed.as_deref())
+    }
+
+    /// Returns text number `edit` of the live message.
+    pub fn content_of_edit(&self, cx: &Read<'_>, edit: i64, sealed: Option<&[u8]>) -> Result<MessageContent> {
+        let key = self.key(cx)?;
+        let opened = key.and_then(|key| {
+            plaintext::open(cx.sealer(), &key, self.id, edit, sealed.ok_or(DecryptionFailed)?)
+        });
+        Ok(MessageContent::of(self.id, opened))
+    }
+
+    /// Returns the members that it reaches now.
+    pub fn reaches(&self, cx: &Read<'_>) -> Result<ReachedMembers> {
+        let says = self.content(cx)?.plaintext();
+        mentions::reached(cx, self.channel_id, self.author_id, &PossibleMentions::of(&says.texts()))
+    }
+
+    /// Returns its marks.
+    pub fn marks(&self, cx: &Read<'_>) -> Result<MessageMarks> {
+        Ok(marks_of(cx, [self])?.remove(&self.id).unwrap_or_default())
+    }
+
+    /// Records in its row that it has marks.
+    pub fn mark(&self, cx: &mut Write<'_>) -> Result<()> {
+        if self.marked {
+            return Ok(());
+        }
+        cx.execute(1, MARK, &[&self.id])
+    }
+
+    /// Fails if it accepts no marks: it is withdrawn, or its channel is archived.
+    pub fn check_takes_marks(&self, cx: &Read<'_>) -> Result<()> {
+        if self.withdrawn {
+            return Err(Error::wrong_state("the message is withdrawn: nothing can be put on it"));
+        }
+        check_not_archived(&visible_channel(cx, self.channel_id)?)
+    }
+
+    /// Returns the message as members read it.
+    pub fn open(self, cx: &Read<'_>) -> Result<Message> {
+        let mut marks = marks_of(cx, [&self])?;
+        self.open_with(cx, &mut marks)
+    }
+
+    /// Returns the message as members read it, with marks that were already loaded.
+    pub fn open_with(self, cx: &Read<'_>, marks: &mut HashMap<MessageId, MessageMarks>) -> Result<Message> {
+        let saying = self.content(cx)?;
+        let marks = marks.remove(&self.id).unwrap_or_default();
+        Ok(self.with(saying, marks))
+    }
+
+    pub fn with(self, saying: MessageContent, marks: MessageMarks) -> Message {
+        let unreadable = saying.unreadable();
+        let plaintext = saying.plaintext();
+        Message {
+            uri: uri(self.workspace_id, self.channel_id, self.thread_id, self.id),
+            id: self.id,
+            workspace_id: self.workspace_id,
+            channel_id: self.channel_id,
+            thread_id: self.thread_id,
+            author_id: self.author_id,
+            posted_at: self.posted_at,
+            edited_at: self.edited_at,
+            edits: self.edits,
+            withdrawn: self.withdrawn,
+            unreadable,
+            body: plaintext.body,
+            metadata: plaintext.metadata,
+            content: plaintext.content,
+            reactions: marks.reactions,
+            pinned: marks.pinned,
+            content_hash: self.content_hash.as_ref().map(hash_text),
+            lsn: self.lsn,
+        }
+    }
+}
+
+const MARK: &str = "update messages set marked = true where id = $1";
+
+/// Returns the marks of messages, with one statement if any has some.
+pub(super) fn marks_of<'m>(
+    cx: &Read<'_>,
+    messages: impl IntoIterator<Item = &'m StoredMessage>,
+) -> Result<HashMap<MessageId, MessageMarks>> {
+    marks::of(cx, messages.into_iter().filter(|message| message.marked).map(|message| message.id))
+}
+
+/// Returns the messages of a page as members read them.
+pub(super) fn open_page(cx: &Read<'_>, page: Page<StoredMessage>) -> Result<Page<Message>> {
+    let mut marks = marks_of(cx, page.items())?;
+    page.try_map(|stored| stored.open_with(cx, &mut marks))
+}
+
+/// Length of a message's address.
+const URI_BYTES: usize = 180;
+
+/// Returns a message's address. The authority is always the workspace's id, never its handle.
+pub(crate) fn uri(
+    workspace: WorkspaceId,
+    channel: ChannelId,
+    thread: ThreadId,
+    message: MessageId,
+) -> String {
+    let mut uri = String::with_capacity(URI_BYTES);
+    let parts = [
+        ("svc://", workspace.uuid()),
+        ("/channels/", channel.uuid()),
+        ("/threads/", thread.uuid()),
+        ("/messages/", message.uuid()),
+    ];
+    for (before, id) in parts {
+        uri.push_str(before);
+        uri.push_str(id.hyphenated().encode_lower(&mut Uuid::encode_buffer()));
+    }
+    uri
+}

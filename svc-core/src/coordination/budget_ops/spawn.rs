@@ -1,0 +1,231 @@
+//! Spawn budgets: how far the threads of a workspace may be divided into children.
+//!
+//! Each workspace has one. It is checked when a child is created, against every child that the parent ever
+//! had, the depth of the child, and the number of its tools. A rejected child leaves an event.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::Result;
+use crate::capability::Capability::{TokenAdmin, WorkspaceRead};
+use crate::coordination::thread_row::Thread;
+use crate::error::{Code, Error};
+use crate::id::{ThreadId, WorkspaceId};
+use crate::identity::workspaces::OwnWorkspaceId;
+use crate::limits::{SPAWN_CHILDREN_MAX, SPAWN_TOOLS_MAX, THREAD_DEPTH_MAX};
+use crate::log::event::{Event, EventKind, Subject};
+use crate::log::replay::Replayed;
+use crate::op::{Answer, Feature, Read, RecordedRefusal, Records, Write, idempotent, read};
+use crate::store::columns;
+use crate::text::Count;
+
+pub(crate) fn feature() -> Feature {
+    Feature::new()
+        .operations(
+            "budgets",
+            vec![
+                idempotent("set_spawn_budget", set_spawn_budget)
+                    .title("Set the spawn budget of a workspace")
+                    .when("Use to limit how far threads are divided into children.")
+                    .put("/workspaces/{workspace_id}/spawn-budget")
+                    .needs(&[TokenAdmin])
+                    .example(
+                        |w| json!({"workspace_id": w.id("workspace"), "max_children": 50, "max_depth": 4}),
+                    ),
+                read("get_spawn_budget", get_spawn_budget)
+                    .title("Read the spawn budget of a workspace")
+                    .when(
+                        "Use to see how far threads may be divided into children, before many calls of \
+                         `create_child_thread`.",
+                    )
+                    .get("/workspaces/{workspace_id}/spawn-budget")
+                    .needs(&[WorkspaceRead])
+                    .example(|w| json!({"workspace_id": w.id("workspace")})),
+            ],
+        )
+        .events(vec![EventKind::of::<SpawnBudgetSet>(), EventKind::of::<ThreadSpawnDenied>()])
+        .records(vec![
+            Records::table("spawn_budgets", "workspace_id")
+                .after("workspaces")
+                .ids("workspace_id")
+                .ints("max_children max_depth max_tools")
+                .proven("workspace_id", "max_children max_depth max_tools"),
+        ])
+}
+
+/// The spawn budget of a workspace.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
+struct SpawnBudget {
+    /// Children that a thread may ever have; null for any number.
+    max_children: Option<i64>,
+    /// How deep threads may be nested, where a thread without a parent is 1 deep; null for any depth.
+    max_depth: Option<i64>,
+    /// Tools that may be named for a child; null for any number.
+    max_tools: Option<i64>,
+}
+
+impl<I> Answer<I> for SpawnBudget {
+    type Kept = ();
+
+    fn kept(&self) -> Option<()> {
+        Some(())
+    }
+
+    fn answer_repeat(cx: &Read<'_>, _: &I, (): ()) -> Result<Self> {
+        stored(cx, cx.caller().workspace_id)
+    }
+}
+
+columns! { spawn_budget_columns: SpawnBudget as b { max_children, max_depth, max_tools } }
+
+/// The spawn budget of the workspace was set.
+#[derive(Serialize, JsonSchema)]
+struct SpawnBudgetSet {
+    #[serde(flatten)]
+    budget: SpawnBudget,
+}
+
+impl Event for SpawnBudgetSet {
+    const KIND: &'static str = "SpawnBudgetSet";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let row = event.row_of("spawn_budgets", "$workspace")?.made();
+        row.copy("max_children max_depth max_tools").keep()
+    }
+}
+
+/// A child thread was not created, because the spawn budget does not allow it.
+#[derive(Serialize, JsonSchema)]
+struct ThreadSpawnDenied {
+    /// The limit: `max_children`, `max_depth` or `max_tools`.
+    limit: &'static str,
+    /// The maximum.
+    allowed: i64,
+    /// The thread that would have been its parent.
+    parent_id: ThreadId,
+}
+
+impl Event for ThreadSpawnDenied {
+    const KIND: &'static str = "ThreadSpawnDenied";
+
+    fn replay(_: &Replayed<'_>) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Sets how far the threads of a workspace may be divided into children, and returns the spawn budget.
+///
+/// Existing threads stay, and count.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct SetSpawnBudget {
+    /// The workspace. It must be yours.
+    workspace_id: OwnWorkspaceId,
+    /// Children that a thread may ever have. Default: any number.
+    max_children: Option<Count<0, SPAWN_CHILDREN_MAX>>,
+    /// How deep threads may be nested, where a thread without a parent is 1 deep: with 0 or 1 no thread has
+    /// children. Default: any depth.
+    max_depth: Option<Count<0, THREAD_DEPTH_MAX>>,
+    /// Tools that may be named for a child. Default: any number.
+    max_tools: Option<Count<0, SPAWN_TOOLS_MAX>>,
+}
+
+fn set_spawn_budget(cx: &mut Write<'_>, input: &SetSpawnBudget) -> Result<SpawnBudget> {
+    let workspace_id = input.workspace_id.of(cx)?;
+    let budget = SpawnBudget {
+        max_children: input.max_children.map(Count::get),
+        max_depth: input.max_depth.map(Count::get),
+        max_tools: input.max_tools.map(Count::get),
+    };
+    if budget != stored(cx, workspace_id)? {
+        let SpawnBudget { max_children, max_depth, max_tools } = budget;
+        cx.execute(1, SET, &[&workspace_id, &max_children, &max_depth, &max_tools])?;
+        cx.emit(Subject::WORKSPACE, &SpawnBudgetSet { budget })?;
+    }
+    Ok(budget)
+}
+
+const SET: &str = "
+    insert into spawn_budgets (workspace_id, max_children, max_depth, max_tools) values ($1, $2, $3, $4)
+    on conflict (workspace_id) do update set max_children = excluded.max_children,
+        max_depth = excluded.max_depth, max_tools = excluded.max_tools";
+
+/// Returns how far the threads of a workspace may be divided into children.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GetSpawnBudget {
+    /// The workspace. It must be yours.
+    workspace_id: OwnWorkspaceId,
+}
+
+fn get_spawn_budget(cx: &Read<'_>, input: &GetSpawnBudget) -> Result<SpawnBudget> {
+    let workspace_id = input.workspace_id.of(cx)?;
+    stored(cx, workspace_id)
+}
+
+fn stored(cx: &Read<'_>, workspace: WorkspaceId) -> Result<SpawnBudget> {
+    Ok(cx.one(STORED, &[&workspace])?.unwrap_or_default())
+}
+
+const STORED: &str =
+    concat!("select ", spawn_budget_columns!(), " from spawn_budgets b where b.workspace_id = $1");
+
+/// Fails if the spawn budget does not allow another child of `parent` with this number of tools.
+pub(in crate::coordination) fn check_child(
+    cx: &mut Write<'_>,
+    parent: &Thread,
+    tools: usize,
+) -> Result<(), RecordedRefusal> {
+    let budget = stored(cx, parent.workspace_id)?;
+    let tools = i64::try_from(tools).unwrap_or(i64::MAX);
+    let Some((limit, allowed)) = denial(budget, parent.children_ever, parent.depth, tools) else {
+        return Ok(());
+    };
+    cx.emit(parent.place(), &ThreadSpawnDenied { limit, allowed, parent_id: parent.id })?;
+    let detail = format!("the workspace's spawn budget has a {limit} of {allowed}");
+    let refusal = Error::new(Code::SpawnRejected, detail).with("limit", limit).with("allowed", allowed);
+    Err(RecordedRefusal::recorded(refusal))
+}
+
+/// Returns the first limit that one more child would exceed, with its maximum.
+fn denial(budget: SpawnBudget, children: i64, depth: i64, tools: i64) -> Option<(&'static str, i64)> {
+    let SpawnBudget { max_children, max_depth, max_tools } = budget;
+    let wanted = [
+        ("max_children", max_children, children.saturating_add(1)),
+        ("max_depth", max_depth, depth.saturating_add(1)),
+        ("max_tools", max_tools, tools),
+    ];
+    wanted.into_iter().find_map(|(limit, allowed, wanted)| {
+        allowed.filter(|allowed| wanted > *allowed).map(|allowed| (limit, allowed))
+    })
+}
+
+/// Counts a child that was created below `parent`.
+pub(in crate::coordination) fn count_child(cx: &mut Write<'_>, parent: ThreadId) -> Result<()> {
+    cx.execute(1, COUNT_CHILD, &[&parent])
+}
+
+const COUNT_CHILD: &str = "update threads set children_ever = children_ever + 1 where id = $1";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_is_denied_by_the_first_limit_that_it_would_exceed() {
+        let all = SpawnBudget { max_children: Some(2), max_depth: Some(3), max_tools: Some(1) };
+        for (budget, children, depth, tools, limit) in [
+            (all, 1, 2, 1, None),
+            (all, 2, 3, 2, Some(("max_children", 2))),
+            (all, 0, 3, 2, Some(("max_depth", 3))),
+            (all, 0, 0, 2, Some(("max_tools", 1))),
+            (SpawnBudget::default(), 1000, 15, 100, None),
+            (SpawnBudget { max_children: Some(0), ..all }, 0, 1, 0, Some(("max_children", 0))),
+            (SpawnBudget { max_depth: Some(0), ..all }, 0, 1, 0, Some(("max_depth", 0))),
+            (SpawnBudget { max_depth: Some(1), ..all }, 0, 1, 0, Some(("max_depth", 1))),
+        ] {
+            assert_eq!(denial(budget, children, depth, tools), limit, "{children} {depth} {tools}");
+        }
+    }
+}

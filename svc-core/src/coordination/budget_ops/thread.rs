@@ -1,0 +1,266 @@
+//! The budgets of threads: setting, changing and reading them.
+//!
+//! A budget may be set at any time. A live claim continues even if a limit is then used up, but its lease is
+//! shortened to the remaining wall time.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::Result;
+use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
+use crate::coordination::budget::{self, Amount, Budget, Limit, Limits, Remaining, Used, WallSecs};
+use crate::coordination::claims::{expire_first, shorten_lease};
+use crate::coordination::thread_row::visible_thread;
+use crate::error::Code;
+use crate::id::ThreadId;
+use crate::log::event::{Event, EventKind};
+use crate::log::replay::Replayed;
+use crate::op::{Answer, Feature, Read, Records, Write, idempotent, read};
+use crate::text::{Count, Patch};
+
+pub(crate) fn feature() -> Feature {
+    Feature::new()
+        .operations(
+            "budgets",
+            vec![
+                idempotent("set_thread_budget", set_thread_budget)
+                    .after(expire_first)
+                    .title("Set a thread's budget")
+                    .when(
+                        "Use to limit what the claims of a thread may use, as a whole; \
+                         `update_thread_budget` changes single limits.",
+                    )
+                    .put("/threads/{thread_id}/budget")
+                    .needs(&[ThreadTransition])
+                    .refuses(&[Code::WrongState])
+                    .example(|w| {
+                        json!({"thread_id": w.id("thread"), "max_tokens": 2_000_000, "max_wall_secs": 7200,
+                               "max_attempts": 3})
+                    }),
+                idempotent("update_thread_budget", update_thread_budget)
+                    .after(expire_first)
+                    .title("Change a thread's budget")
+                    .when(
+                        "Use to change single limits of a thread's budget; `set_thread_budget` sets it as \
+                         a whole.",
+                    )
+                    .patch("/threads/{thread_id}/budget")
+                    .needs(&[ThreadTransition])
+                    .refuses(&[Code::WrongState])
+                    .example(
+                        |w| json!({"thread_id": w.id("thread"), "max_turns": 200, "max_usd_micros": null}),
+                    ),
+                read("get_thread_budget", get_thread_budget)
+                    .title("Read a thread's budget")
+                    .when("Use to see what a thread may use, and what is left of it.")
+                    .get("/threads/{thread_id}/budget")
+                    .needs(&[WorkspaceRead])
+                    .example(|w| json!({"thread_id": w.id("thread")})),
+            ],
+        )
+        .events(vec![EventKind::of::<ThreadBudgetSet>()])
+        .records(vec![
+            Records::table("thread_budgets", "thread_id")
+                .through("thread_id", "threads")
+                .ids("thread_id")
+                .ints("max_tokens max_usd_micros max_turns max_wall_secs max_attempts low")
+                .proven("thread_id", LIMITS)
+                .unproven("low", "which notices were posted, which follows from the limits and what is used"),
+        ])
+}
+
+/// The columns of the limits, named as in the event.
+const LIMITS: &str = "max_tokens max_usd_micros max_turns max_wall_secs max_attempts";
+
+/// The limits of a thread were set.
+#[derive(Serialize, JsonSchema)]
+pub(in crate::coordination) struct ThreadBudgetSet {
+    #[serde(flatten)]
+    limits: Limits,
+}
+
+impl Event for ThreadBudgetSet {
+    const KIND: &'static str = "ThreadBudgetSet";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        event.row_of("thread_budgets", "$thread")?.made().copy(LIMITS).keep()?;
+        let is_limited = LIMITS.split(' ').any(|limit| event.int(limit).is_some());
+        let thread = event.row_of("threads", "$thread")?.set("budgeted", is_limited);
+        let thread = if is_limited { thread } else { thread.set("exhausted", false) };
+        thread.keep()?;
+        budget::replay(event, budget::running_micros(event)?)
+    }
+}
+
+/// A thread's limits, with the used and remaining amounts.
+#[derive(Serialize, JsonSchema)]
+struct ThreadBudget {
+    /// The thread.
+    thread_id: ThreadId,
+    #[serde(flatten)]
+    limits: Limits,
+    /// The amounts used.
+    used: Used,
+    /// The remaining amount of each limit.
+    remaining: Remaining,
+    /// The limits that are used up.
+    exceeded: Vec<Limit>,
+}
+
+impl ThreadBudget {
+    fn of(thread_id: ThreadId, budget: &Budget) -> Self {
+        let used = budget.used();
+        let remaining = budget.remaining();
+        let exceeded = budget.exceeded();
+        Self { thread_id, limits: budget.limits, used, remaining, exceeded }
+    }
+}
+
+impl<I> Answer<I> for ThreadBudget {
+    type Kept = ThreadId;
+
+    fn kept(&self) -> Option<ThreadId> {
+        Some(self.thread_id)
+    }
+
+    fn answer_repeat(cx: &Read<'_>, _: &I, thread_id: ThreadId) -> Result<Self> {
+        get_thread_budget(cx, &GetThreadBudget { thread_id })
+    }
+}
+
+/// Sets what the claims of a thread may use, and returns the budget.
+///
+/// Earlier usage already counts. Once a limit is used up, the thread can neither be claimed nor its claim
+/// renewed or handed off; if a claim then ends without a result, the thread gets a dead letter.
+///
+/// A lapsed claim is ended first, under the previous limits. No lease reaches beyond the remaining wall time;
+/// that of the live claim is shortened.
+///
+/// A notice `budget_low` is posted once 80 percent of a limit are used. Wall time is checked when a claim is
+/// renewed, is handed off, reports usage or ends, and when the limits are set: for a claim that does none of
+/// these, the notice is posted when it lapses. Closing and reopening the thread changes neither its usage nor
+/// its attempts.
+///
+/// Fails with 409 `wrong-state` if the thread is archived.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct SetThreadBudget {
+    /// The thread.
+    thread_id: ThreadId,
+    /// Tokens that may be used, as reported. Default: any number.
+    max_tokens: Option<Amount>,
+    /// Millionths of a US dollar that may be spent, as reported. Default: any number.
+    max_usd_micros: Option<Amount>,
+    /// Turns that may be taken, as reported. Default: any number.
+    max_turns: Option<Amount>,
+    /// Seconds that claims may last together. Default: any number.
+    max_wall_secs: Option<WallSecs>,
+    /// Claims that may end without a result until the thread is requeued. Default: any number.
+    max_attempts: Option<Amount>,
+}
+
+fn set_thread_budget(cx: &mut Write<'_>, input: &SetThreadBudget) -> Result<ThreadBudget> {
+    let amount = |given: Option<Amount>| given.map(Count::get);
+    let limits = Limits {
+        max_tokens: amount(input.max_tokens),
+        max_usd_micros: amount(input.max_usd_micros),
+        max_turns: amount(input.max_turns),
+        max_wall_secs: input.max_wall_secs.map(Count::get),
+        max_attempts: amount(input.max_attempts),
+    };
+    set(cx, input.thread_id, |_| limits)
+}
+
+/// Changes some limits of a thread's budget, and returns the budget.
+///
+/// Absent limits keep their value, and null removes a limit. Otherwise it is like `set_thread_budget`.
+///
+/// Fails with 409 `wrong-state` if the thread is archived.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct UpdateThreadBudget {
+    /// The thread.
+    thread_id: ThreadId,
+    /// Tokens that may be used, as reported; null for any number.
+    #[serde(default, skip_serializing_if = "Patch::is_keep")]
+    max_tokens: Patch<Amount>,
+    /// Millionths of a US dollar that may be spent, as reported; null for any number.
+    #[serde(default, skip_serializing_if = "Patch::is_keep")]
+    max_usd_micros: Patch<Amount>,
+    /// Turns that may be taken, as reported; null for any number.
+    #[serde(default, skip_serializing_if = "Patch::is_keep")]
+    max_turns: Patch<Amount>,
+    /// Seconds that claims may last together; null for any number.
+    #[serde(default, skip_serializing_if = "Patch::is_keep")]
+    max_wall_secs: Patch<WallSecs>,
+    /// Claims that may end without a result until the thread is requeued; null for any number.
+    #[serde(default, skip_serializing_if = "Patch::is_keep")]
+    max_attempts: Patch<Amount>,
+}
+
+fn update_thread_budget(cx: &mut Write<'_>, input: &UpdateThreadBudget) -> Result<ThreadBudget> {
+    set(cx, input.thread_id, |before| Limits {
+        max_tokens: changed(before.max_tokens, &input.max_tokens),
+        max_usd_micros: changed(before.max_usd_micros, &input.max_usd_micros),
+        max_turns: changed(before.max_turns, &input.max_turns),
+        max_wall_secs: changed(before.max_wall_secs, &input.max_wall_secs),
+        max_attempts: changed(before.max_attempts, &input.max_attempts),
+    })
+}
+
+fn changed<const MAX: i64>(before: Option<i64>, change: &Patch<Count<0, MAX>>) -> Option<i64> {
+    match change {
+        Patch::Keep => before,
+        Patch::Clear => None,
+        Patch::Set(limit) => Some(limit.get()),
+    }
+}
+
+fn set(cx: &mut Write<'_>, id: ThreadId, change: impl FnOnce(Limits) -> Limits) -> Result<ThreadBudget> {
+    let thread = visible_thread(cx, id)?;
+    thread.check_not_archived()?;
+    let before = budget::load(cx, id)?;
+    let budget = before.limited_to(change(before.limits));
+    if budget.limits != before.limits {
+        budget::set_limits(cx, id, budget.limits)?;
+        cx.emit(thread.place(), &ThreadBudgetSet { limits: budget.limits })?;
+        shorten_lease(cx, &thread, &budget)?;
+        budget::follow(cx, &thread, &budget)?;
+    }
+    // Loaded again, because the lease may have been shortened to end at this moment.
+    let thread = visible_thread(cx, id)?;
+    Ok(ThreadBudget::of(id, &budget::load_now(cx, &thread)?))
+}
+
+/// Returns a thread's budget, with the used and remaining amounts.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GetThreadBudget {
+    /// The thread.
+    thread_id: ThreadId,
+}
+
+fn get_thread_budget(cx: &Read<'_>, input: &GetThreadBudget) -> Result<ThreadBudget> {
+    let thread = visible_thread(cx, input.thread_id)?;
+    Ok(ThreadBudget::of(thread.id, &budget::load_now(cx, &thread)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_kept_removed_or_set() {
+        let set: Patch<Amount> = Patch::Set(Count::new(7).unwrap());
+        for (before, change, after) in [
+            (Some(3), Patch::Keep, Some(3)),
+            (None, Patch::Keep, None),
+            (Some(3), Patch::Clear, None),
+            (Some(3), set.clone(), Some(7)),
+            (None, set, Some(7)),
+        ] {
+            assert_eq!(changed(before, &change), after, "{before:?} {change:?}");
+        }
+    }
+}

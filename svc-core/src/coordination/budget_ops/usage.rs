@@ -1,0 +1,406 @@
+//! Usage: the cost of work, as the holders of claims report it.
+//!
+//! A report is stored once, even if it exhausts the budget, and a repeat returns the first answer. A
+//! workspace keeps sums by day, member and model, so the cost of reading them does not depend on the number
+//! of reports. As a model may have any name, only a limited number per member and day have their own sums.
+
+mod sums;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::Result;
+use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
+use crate::coordination::budget::{self, Limit, Remaining, Used};
+use crate::coordination::claims::check_holder;
+use crate::coordination::thread_row::visible_thread;
+use crate::coordination::workers;
+use crate::error::{Code, Error};
+use crate::hash::sha256;
+use crate::id::{LeaseId, MemberId, ThreadId};
+use crate::limits::{REPORT_ID_MAX, USAGE_MAX, USAGE_MODELS_MAX};
+use crate::log::event::{Event, EventKind};
+use crate::log::replay::Replayed;
+use crate::op::{Answer, Feature, Read, Records, Write, idempotent, read};
+use crate::page::{Cursor, Limit as PageLimit, Page, rows_to_read};
+use crate::schema::default_is;
+use crate::store::{ToParam, columns, new_row};
+use crate::text::{Count, Text};
+use crate::time::Time;
+
+pub(crate) fn feature() -> Feature {
+    Feature::new()
+        .operations(
+            "budgets",
+            vec![
+                idempotent("report_usage", report_usage)
+                    .title("Report what the work on a thread has used")
+                    .when(
+                        "Use while you hold a claim, and before you hand in, to report what the work has \
+                         cost.",
+                    )
+                    .post("/threads/{thread_id}/usage")
+                    .needs(&[ThreadTransition])
+                    .refuses(&[Code::StaleClaim, Code::ClaimNotHeld, Code::ReportTaken])
+                    .example(|w| {
+                        json!({
+                            "thread_id": w.id("claimed_thread"), "claim_lease_id": w.id("lease"),
+                            "report_id": "turn-7", "tokens": 18_200, "usd_micros": 96_000, "turns": 1,
+                            "model": "large-2",
+                        })
+                    }),
+                read("list_thread_usage", list_thread_usage)
+                    .title("List the usage reports of a thread")
+                    .when(
+                        "Use to read a thread's usage reports, oldest first; `get_workspace_usage` has \
+                         sums.",
+                    )
+                    .detailed()
+                    .get("/threads/{thread_id}/usage")
+                    .needs(&[WorkspaceRead])
+                    .example(|w| json!({"thread_id": w.id("thread"), "limit": 10})),
+                read("get_workspace_usage", sums::get_workspace_usage)
+                    .detailed()
+                    .title("Sum up the usage of a workspace")
+                    .when(
+                        "Use to see what work has cost, by member and model; `list_thread_usage` has the \
+                         reports of one thread.",
+                    )
+                    .get("/workspaces/{workspace_id}/usage")
+                    .needs(&[WorkspaceRead])
+                    .example(|w| json!({"workspace_id": w.id("workspace"), "since": "2026-01-31T00:00:00Z"})),
+            ],
+        )
+        .events(vec![EventKind::of::<UsageReported>()])
+        .records(vec![
+            Records::table("usage_reports", "lsn thread_id report_id")
+                .after("threads")
+                .ids("thread_id workspace_id member_id actor_id claim_lease_id")
+                .texts("report_id model answer")
+                .digest("digest", |row| {
+                    let numbers = ["tokens", "usd_micros", "turns"].map(|column| row.int(column));
+                    Ok(digest_of(row.id("member_id"), row.id("claim_lease_id"), numbers, row.text("model")))
+                })
+                .ints("tokens usd_micros turns lsn")
+                .times("reported_at")
+                .proven(
+                    "thread_id report_id",
+                    "member_id actor_id claim_lease_id model tokens usd_micros turns reported_at lsn",
+                )
+                .unproven("answer", "what was answered then, which follows from the budget")
+                .unproven("digest", "a digest of other columns"),
+            Records::table("usage_totals", "day member_id model")
+                .after("members")
+                .ids("workspace_id member_id")
+                .texts("model")
+                .ints("day reports tokens usd_micros turns")
+                .unproven("day member_id model reports tokens usd_micros turns", "sums of usage reports"),
+        ])
+}
+
+type Name = Text<1, REPORT_ID_MAX>;
+
+type Reported = Count<0, USAGE_MAX>;
+
+/// The holder of a claim reported what its work has used.
+#[derive(Serialize, JsonSchema)]
+struct UsageReported<'a> {
+    /// The thread.
+    thread_id: ThreadId,
+    /// The report's id, chosen by the holder.
+    report_id: &'a str,
+    /// The fencing id of the claim.
+    claim_lease_id: LeaseId,
+    /// Tokens.
+    tokens: i64,
+    /// Millionths of a US dollar.
+    usd_micros: i64,
+    /// Turns.
+    turns: i64,
+    /// The model that was used, if the report names it.
+    model: Option<&'a str>,
+}
+
+impl Event for UsageReported<'_> {
+    const KIND: &'static str = "UsageReported";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let more = |field| event.int(field).unwrap_or_default();
+        let thread = event.row_of("threads", "thread_id")?.add("spent_tokens", more("tokens"));
+        let thread = thread.add("spent_usd_micros", more("usd_micros"));
+        thread.add("spent_turns", more("turns")).keep()?;
+        let row = event.row_of("usage_reports", "thread_id report_id")?.made();
+        let row = row.copy("claim_lease_id tokens usd_micros turns model").set("lsn", event.lsn());
+        let row = row.set("member_id", event.subject()).set("actor_id", event.actor());
+        row.set("reported_at", event.at()).keep()?;
+        workers::replay_delegate(event)?;
+        budget::replay(event, budget::running_micros(event)?)
+    }
+}
+
+/// Reports what your work under a claim has used, and returns what is left of the thread's budget.
+///
+/// Choose an id for each report, so that a repeat is not counted twice.
+///
+/// Send it again until there is a response: a repeat returns the first one, also after the claim has ended.
+/// The report is stored even if a limit is then used up.
+///
+/// Fails with 409 `stale-claim` if the claim has lapsed, or if `claim_lease_id` is not that of the live
+/// claim; 409 `claim-not-held` if you do not hold the claim; 409 `report-taken` if a different report of the
+/// thread has this id.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ReportUsage {
+    /// The thread.
+    thread_id: ThreadId,
+    /// An id for the report, unique among those of the thread.
+    report_id: Name,
+    /// The lease id of your claim.
+    claim_lease_id: LeaseId,
+    /// Tokens since the previous report.
+    #[schemars(transform = default_is("0"))]
+    tokens: Option<Reported>,
+    /// Millionths of a US dollar since the previous report.
+    #[schemars(transform = default_is("0"))]
+    usd_micros: Option<Reported>,
+    /// Turns since the previous report.
+    #[schemars(transform = default_is("0"))]
+    turns: Option<Reported>,
+    /// The model that was used.
+    ///
+    /// Per member and day, 50 models have their own sums in the workspace's usage; further ones are added to
+    /// one sum named `other`.
+    model: Option<Name>,
+}
+
+/// Numbers of a report.
+#[derive(Clone, Copy)]
+struct Numbers {
+    tokens: i64,
+    usd_micros: i64,
+    turns: i64,
+}
+
+impl ReportUsage {
+    fn numbers(&self) -> Numbers {
+        let number = |reported: Option<Reported>| reported.map_or(0, Count::get);
+        let tokens = self.tokens;
+        let usd_micros = self.usd_micros;
+        let turns = self.turns;
+        Numbers { tokens: number(tokens), usd_micros: number(usd_micros), turns: number(turns) }
+    }
+
+    fn digest(&self, member: MemberId) -> [u8; 32] {
+        let Numbers { tokens, usd_micros, turns } = self.numbers();
+        let member = Some(member.uuid());
+        let lease = Some(self.claim_lease_id.uuid());
+        digest_of(member, lease, [tokens, usd_micros, turns], self.model.as_deref())
+    }
+}
+
+/// Returns the digest that equal reports share, apart from their ids.
+fn digest_of(member: Option<Uuid>, lease: Option<Uuid>, numbers: [i64; 3], model: Option<&str>) -> [u8; 32] {
+    let [tokens, usd_micros, turns] = numbers;
+    sha256(json!([member, lease, tokens, usd_micros, turns, model]).to_string().as_bytes())
+}
+
+/// A stored usage report, and the budget after it.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct ReportedUsage {
+    /// The thread.
+    thread_id: ThreadId,
+    /// The id of the report.
+    report_id: String,
+    /// When it was stored.
+    reported_at: Time,
+    /// Its position in the workspace's log.
+    lsn: i64,
+    /// The thread's usage after the report.
+    used: Used,
+    /// The remaining amount of each limit.
+    remaining: Remaining,
+    /// The limits that were used up.
+    exceeded: Vec<Limit>,
+}
+
+impl Answer<ReportUsage> for ReportedUsage {
+    type Kept = ();
+
+    fn kept(&self) -> Option<()> {
+        Some(())
+    }
+
+    fn answer_repeat(cx: &Read<'_>, input: &ReportUsage, (): ()) -> Result<Self> {
+        let thread = visible_thread(cx, input.thread_id)?;
+        let known = known(cx, thread.id, input)?;
+        known.ok_or_else(|| Error::not_found("usage report"))
+    }
+}
+
+fn report_usage(cx: &mut Write<'_>, input: &ReportUsage) -> Result<ReportedUsage> {
+    let thread = visible_thread(cx, input.thread_id)?;
+    let member_id = cx.caller().member_id()?;
+    // Checked before the fence: a repeated report is answered even if the claim has ended.
+    if let Some(known) = known(cx, thread.id, input)? {
+        return Ok(known);
+    }
+    check_holder(cx, &thread, Some(input.claim_lease_id))?;
+    let (Numbers { tokens, usd_micros, turns }, model) = (input.numbers(), input.model.as_deref());
+    let reported = UsageReported {
+        thread_id: thread.id,
+        report_id: &input.report_id,
+        claim_lease_id: input.claim_lease_id,
+        tokens,
+        usd_micros,
+        turns,
+        model,
+    };
+    let lsn = cx.emit(thread.place().about(member_id), &reported)?.lsn;
+    let now = cx.now();
+    let actor_id = cx.caller().actor;
+    workers::add_delegate(cx, thread.id, lsn)?;
+    cx.execute(1, SPEND, &[&thread.id, &tokens, &usd_micros, &turns])?;
+    let day = day_of(now);
+    let key = summed_as(cx, day, member_id, model)?;
+    cx.execute(1, SUM, &[&thread.workspace_id, &day, &member_id, &key, &tokens, &usd_micros, &turns])?;
+    let budget = budget::load(cx, thread.id)?;
+    let answer = ReportedUsage {
+        thread_id: thread.id,
+        report_id: input.report_id.to_string(),
+        reported_at: now,
+        lsn,
+        used: budget.used(),
+        remaining: budget.remaining(),
+        exceeded: budget.exceeded(),
+    };
+    cx.insert(&new_row!("insert into usage_reports" {
+        thread_id: thread.id,
+        report_id: input.report_id,
+        workspace_id: thread.workspace_id,
+        digest: input.digest(member_id).as_slice(),
+        answer: json!(answer).to_string(),
+        member_id,
+        actor_id,
+        claim_lease_id: input.claim_lease_id,
+        model,
+        tokens,
+        usd_micros,
+        turns,
+        reported_at: now,
+        lsn,
+    }))?;
+    budget::follow(cx, &thread, &budget)?;
+    Ok(answer)
+}
+
+/// Returns the stored answer to a report, if it was stored before.
+///
+/// Fails with 409 `report-taken` if a different report has its id.
+fn known(cx: &Read<'_>, thread: ThreadId, input: &ReportUsage) -> Result<Option<ReportedUsage>> {
+    let known: Option<([u8; 32], Value)> = cx.one(KNOWN, &[&thread, &input.report_id])?;
+    let Some((digest, answer)) = known else { return Ok(None) };
+    if digest != input.digest(cx.caller().member_id()?) {
+        let taken = "a different report of the thread has this `report_id`";
+        return Err(Error::new(Code::ReportTaken, taken));
+    }
+    serde_json::from_value(answer).map(Some).map_err(Error::internal)
+}
+
+const KNOWN: &str = "select digest, answer from usage_reports where thread_id = $1 and report_id = $2";
+
+/// One day. Days are counted from the beginning of 1970, in UTC.
+const DAY_MICROS: i64 = 86_400_000_000;
+
+fn day_of(time: Time) -> i64 {
+    time.micros().div_euclid(DAY_MICROS)
+}
+
+const SPEND: &str = "
+    update threads set spent_tokens = spent_tokens + $2, spent_usd_micros = spent_usd_micros + $3,
+        spent_turns = spent_turns + $4
+    where id = $1";
+
+/// Returns the name under which the usage of a model is summed.
+///
+/// Models beyond the maximum of a member and day share one sum. Reports without a model are summed under the
+/// empty name.
+fn summed_as<'m>(cx: &Read<'_>, day: i64, member: MemberId, model: Option<&'m str>) -> Result<&'m str> {
+    let Some(model) = model else { return Ok("") };
+    let place: [&dyn ToParam; 5] = [&cx.caller().workspace_id, &day, &member, &model, &USAGE_MODELS_MAX];
+    let apart: Option<(bool,)> = cx.one(HAS_A_SUM, &place)?;
+    Ok(if apart.is_some_and(|(apart,)| apart) { model } else { OTHERS })
+}
+
+/// The name of the sum of further models.
+const OTHERS: &str = "other";
+
+/// Selects whether a model has its own sum or can still get one.
+const HAS_A_SUM: &str = "
+    select exists (
+        select 1 from usage_totals where workspace_id = $1 and day = $2 and member_id = $3 and model = $4)
+    or $5 > (
+        select count(*) from usage_totals
+        where workspace_id = $1 and day = $2 and member_id = $3 and model not in ('', 'other'))";
+
+const SUM: &str = "
+    insert into usage_totals (workspace_id, day, member_id, model, reports, tokens, usd_micros, turns)
+    values ($1, $2, $3, $4, 1, $5, $6, $7)
+    on conflict (workspace_id, day, member_id, model) do update set
+        reports = usage_totals.reports + 1, tokens = usage_totals.tokens + excluded.tokens,
+        usd_micros = usage_totals.usd_micros + excluded.usd_micros,
+        turns = usage_totals.turns + excluded.turns";
+
+/// Usage under a claim, as its holder reported it.
+#[derive(Serialize, JsonSchema)]
+struct UsageReport {
+    /// The report's id, chosen by the holder.
+    report_id: String,
+    /// The member who held the claim.
+    member_id: MemberId,
+    /// The fencing id of the claim.
+    claim_lease_id: LeaseId,
+    /// The model that was used, if the report names it.
+    model: Option<String>,
+    /// Tokens.
+    tokens: i64,
+    /// Millionths of a US dollar.
+    usd_micros: i64,
+    /// Turns.
+    turns: i64,
+    /// When it was stored.
+    reported_at: Time,
+    /// The position in the workspace's log.
+    lsn: i64,
+}
+
+columns! {
+    report_columns: UsageReport as u {
+        report_id, member_id, claim_lease_id, model, tokens, usd_micros, turns, reported_at, lsn,
+    }
+}
+
+/// Returns the usage reports of a thread, oldest first.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListThreadUsage {
+    /// The thread.
+    thread_id: ThreadId,
+    cursor: Option<Cursor>,
+    limit: Option<PageLimit>,
+}
+
+fn list_thread_usage(cx: &Read<'_>, input: &ListThreadUsage) -> Result<Page<UsageReport>> {
+    let thread = visible_thread(cx, input.thread_id)?;
+    let after = Cursor::after(input.cursor);
+    let rows = rows_to_read(input.limit);
+    let reports = cx.rows(REPORTS, &[&thread.id, &after, &rows])?;
+    Ok(Page::of(reports, input.limit, |report: &UsageReport| report.lsn))
+}
+
+const REPORTS: &str = concat!(
+    "select ",
+    report_columns!(),
+    " from usage_reports u where u.thread_id = $1 and u.lsn > $2 order by u.lsn limit $3"
+);

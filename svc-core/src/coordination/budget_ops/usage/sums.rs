@@ -1,0 +1,94 @@
+//! The usage of a workspace: the daily totals of its members and models, added up.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{DAY_MICROS, day_of};
+use crate::Result;
+use crate::id::MemberId;
+use crate::identity::workspaces::OwnWorkspaceId;
+use crate::limits::{USAGE_DAYS_DEFAULT, USAGE_SCAN_MAX, USAGE_SUMS_MAX};
+use crate::op::Read;
+use crate::page::{Cursor, Page};
+use crate::store::columns;
+use crate::time::Time;
+
+/// Returns the reported usage of a workspace, by member and model.
+///
+/// The sums include reports in channels that you may not see. They cover whole days in UTC, up to now;
+/// `since` in the response is the beginning of the first.
+///
+/// It is later than the day that you asked for only if there are more than 10,000 daily sums since then, of
+/// which the latest are added up. Returns the 1000 largest sums, by tokens. Models beyond the first 50 of a
+/// member and day are in the sum of a model named `other`.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GetWorkspaceUsage {
+    /// The workspace. It must be yours.
+    workspace_id: OwnWorkspaceId,
+    /// Only reports on the day of this time, in UTC, or later. Default: 30 days ago.
+    since: Option<Time>,
+    cursor: Option<Cursor>,
+}
+
+/// The reported usage of a workspace.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct WorkspaceUsage {
+    #[serde(flatten)]
+    sums: Page<UsageSum>,
+    /// The beginning of the first day whose reports are summed.
+    since: Time,
+}
+
+/// The reported usage of a member with one model.
+#[derive(Serialize, JsonSchema)]
+struct UsageSum {
+    /// The member.
+    member_id: MemberId,
+    /// The model; null for reports without one, `other` also for the sum of further models of a day.
+    model: Option<String>,
+    /// How many reports there were.
+    reports: i64,
+    /// Tokens.
+    tokens: i64,
+    /// Millionths of a US dollar.
+    usd_micros: i64,
+    /// Turns.
+    turns: i64,
+}
+
+columns! {
+    sum_columns: UsageSum as s {
+        member_id, model = "nullif(s.model, '')", reports, tokens, usd_micros, turns,
+    }
+}
+
+pub(super) fn get_workspace_usage(cx: &Read<'_>, input: &GetWorkspaceUsage) -> Result<WorkspaceUsage> {
+    let workspace_id = input.workspace_id.of(cx)?;
+    let today = day_of(cx.now());
+    let asked = input.since.map_or(today.saturating_sub(USAGE_DAYS_DEFAULT), day_of);
+    let others = USAGE_SCAN_MAX.saturating_sub(1);
+    let too_many: Option<(i64,)> = cx.one(TOO_MANY, &[&workspace_id, &asked, &others])?;
+    // Today is always included: the members and their models bound its rows.
+    let first = too_many.map_or(asked, |(day,)| day.saturating_add(1).min(today).max(asked));
+    let sums: Vec<UsageSum> = cx.query(SUMS, &[&workspace_id, &first, &USAGE_SUMS_MAX])?;
+    let since = Time::from_micros(first.saturating_mul(DAY_MICROS));
+    Ok(WorkspaceUsage { sums: Page::after_place(sums, input.cursor), since })
+}
+
+/// Selects the day of the row at offset `$3`, newest days first.
+const TOO_MANY: &str = "
+    select day from usage_totals where workspace_id = $1 and day >= $2
+    order by day desc limit 1 offset $3";
+
+const SUMS: &str = concat!(
+    "select ",
+    sum_columns!(),
+    " from (
+         select member_id, model, cast(sum(reports) as bigint) as reports,
+             cast(sum(tokens) as bigint) as tokens, cast(sum(usd_micros) as bigint) as usd_micros,
+             cast(sum(turns) as bigint) as turns
+         from usage_totals where workspace_id = $1 and day >= $2
+         group by member_id, model) s
+     order by s.tokens desc, s.member_id, s.model limit $3"
+);

@@ -1,0 +1,342 @@
+//! Claiming threads: the next one of a channel or of the workspace, or one by its id.
+//!
+//! One call takes up work: it can also acknowledge the claim and return the thread's context.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::Result;
+use crate::capability::Capability::ThreadTransition;
+use crate::conversation::visibility;
+use crate::coordination::claims::{self, ClaimedThread, LeaseSecs, expire_first};
+use crate::coordination::context::{self, ThreadContext};
+use crate::coordination::footprint::{self, Repo};
+use crate::coordination::obstacles::{self, Blocked};
+use crate::coordination::queue::{self, QueueRequest, QueueScope};
+use crate::coordination::rules::check_claimable;
+use crate::coordination::thread_row::{Thread, visible_thread};
+use crate::error::Code;
+use crate::id::{ChannelId, LeaseId, ThreadId};
+use crate::identity::workspaces::OwnWorkspaceId;
+use crate::op::{Answer, Effect, Feature, Read, Write, WriteNeeds, changing, write};
+use crate::schema::{brief, default_is};
+
+pub(crate) fn feature() -> Feature {
+    Feature::new().operations(
+        "claims",
+        vec![
+            changing("claim_next_thread", Effect::Write)
+                .wants(|_| WriteNeeds::next_thread())
+                .in_steps(claim_next_thread)
+                .after(expire_first)
+                .title("Claim a channel's next thread")
+                .when(
+                    "Use to get your next task from one channel, with its claim; \
+                     `claim_next_workspace_thread` takes it from all. Returns `{}` if there is nothing to \
+                     claim.",
+                )
+                .detailed()
+                .post("/channels/{channel_id}/claim-next")
+                .needs(&[ThreadTransition])
+                .example(|w| json!({"channel_id": w.id("channel"), "lease_secs": 900, "acknowledge": true})),
+            changing("claim_next_workspace_thread", Effect::Write)
+                .wants(|_| WriteNeeds::next_thread())
+                .in_steps(claim_next_workspace_thread)
+                .after(expire_first)
+                .title("Claim the workspace's next thread")
+                .when(
+                    "Use to get your next task, with its claim; `claim_thread` takes one that you have \
+                     chosen. Returns `{}` if there is nothing to claim: then use `wait_for_ready`.",
+                )
+                .detailed()
+                .post("/workspaces/{workspace_id}/claim-next")
+                .needs(&[ThreadTransition])
+                .example(|w| {
+                    json!({"workspace_id": w.id("workspace"), "lease_secs": 900, "acknowledge": true,
+                       "include_context": true})
+                }),
+            write("claim_thread", claim_thread)
+                .after(expire_first)
+                .title("Claim a thread")
+                .when(
+                    "Use to take up a thread that you have chosen; `claim_next_workspace_thread` chooses \
+                     for you.",
+                )
+                .detailed()
+                .post("/threads/{thread_id}/claim")
+                .needs(&[ThreadTransition])
+                .refuses(&[Code::NotClaimable, Code::FootprintConflict, Code::BudgetExhausted])
+                .example(|w| {
+                    json!({"thread_id": w.id("thread"), "lease_secs": 900, "acknowledge": true,
+                       "include_context": true})
+                }),
+        ],
+    )
+}
+
+/// The options of a claim.
+#[derive(Clone, Copy)]
+struct ClaimOptions {
+    lease_secs: Option<LeaseSecs>,
+    acknowledge: bool,
+    include_context: bool,
+    resume: bool,
+}
+
+/// A thread that the caller has claimed, with the requested context.
+#[derive(Serialize, JsonSchema)]
+struct Taken {
+    #[serde(flatten)]
+    claimed: ClaimedThread,
+    /// The current result of `get_thread_context`. Only if requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    context: Option<Box<ThreadContext>>,
+}
+
+impl<I> Answer<I> for Taken {
+    /// The claim, and whether the context was requested.
+    type Kept = ((ThreadId, LeaseId), bool);
+    const REFUSES: &'static [Code] = &[Code::StaleClaim];
+
+    fn kept(&self) -> Option<Self::Kept> {
+        Some((Answer::<I>::kept(&self.claimed)?, self.context.is_some()))
+    }
+
+    fn answer_repeat(cx: &Read<'_>, input: &I, (claimed, include_context): Self::Kept) -> Result<Self> {
+        with_context(cx, ClaimedThread::answer_repeat(cx, input, claimed)?, include_context)
+    }
+}
+
+/// The claimed thread; `{}` if there is nothing to claim.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+enum Next {
+    Thread(Box<Taken>),
+    Nothing {},
+}
+
+impl<I> Answer<I> for Next {
+    type Kept = <Taken as Answer<I>>::Kept;
+    const REFUSES: &'static [Code] = &[Code::StaleClaim];
+
+    fn kept(&self) -> Option<Self::Kept> {
+        match self {
+            Self::Thread(taken) => Answer::<I>::kept(&**taken),
+            Self::Nothing {} => None,
+        }
+    }
+
+    fn answer_repeat(cx: &Read<'_>, input: &I, kept: Self::Kept) -> Result<Self> {
+        Taken::answer_repeat(cx, input, kept).map(|taken| Self::Thread(Box::new(taken)))
+    }
+}
+
+/// Claims the next thread of a channel and returns it with its claim, or `{}` if there is nothing to claim.
+///
+/// Name its `claim_lease_id` in what you do with the thread. Acknowledge the claim soon, and renew it before
+/// `assignment_expires_at`, or it lapses.
+///
+/// The next thread is the oldest of the most urgent ones that are open, wait for nothing, require no skill
+/// that you lack and whose footprint conflicts with nothing. `pin` refers to the event that made the claim.
+///
+/// If the response was lost, call again with `resume`: you get the claim that you hold, and no second thread.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ClaimNextThread {
+    /// The channel.
+    channel_id: ChannelId,
+    lease_secs: Option<LeaseSecs>,
+    /// Only a thread whose footprint names this repository.
+    repo: Option<Repo>,
+    /// Whether to acknowledge the claim, too.
+    #[schemars(transform = brief("Acknowledges it."), transform = default_is("false"))]
+    #[serde(default)]
+    acknowledge: bool,
+    /// Whether to also return the result of `get_thread_context`.
+    #[schemars(transform = brief("Adds its context."), transform = default_is("false"))]
+    #[serde(default)]
+    include_context: bool,
+    /// Whether to return a claim that you already hold.
+    ///
+    /// Returns your newest live claim in the channel, with its lease unchanged. With `repo`, only claims of
+    /// that repository count. If you have none, claims the next thread.
+    #[schemars(transform = brief("A claim that you hold, again."), transform = default_is("false"))]
+    #[serde(default)]
+    resume: bool,
+}
+
+fn claim_next_thread(cx: &mut Write<'_>, input: &ClaimNextThread) -> Result<Option<Next>> {
+    visibility::visible_channel(cx, input.channel_id)?;
+    let ClaimNextThread { lease_secs, acknowledge, include_context, resume, .. } = *input;
+    let terms = ClaimOptions { lease_secs, acknowledge, include_context, resume };
+    claim_next(cx, QueueScope::Channel(input.channel_id), terms, input.repo.as_ref())
+}
+
+/// Claims the next thread of the workspace and returns it with its claim, or `{}` if there is none.
+///
+/// Name its `claim_lease_id` in what you do with the thread. Acknowledge the claim soon, and renew it before
+/// `assignment_expires_at`, or it lapses.
+///
+/// The next thread is the oldest of the most urgent ones, in all channels that you may see, that are open,
+/// wait for nothing, require no skill that you lack and whose footprint conflicts with nothing. `resume` and
+/// the response are as in `claim_next_thread`.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ClaimNextWorkspaceThread {
+    /// The workspace. It must be yours.
+    workspace_id: OwnWorkspaceId,
+    lease_secs: Option<LeaseSecs>,
+    /// Only a thread whose footprint names this repository.
+    repo: Option<Repo>,
+    /// Whether to acknowledge the claim, too.
+    #[schemars(transform = brief("Acknowledges it."), transform = default_is("false"))]
+    #[serde(default)]
+    acknowledge: bool,
+    /// Whether to also return the result of `get_thread_context`.
+    #[schemars(transform = brief("Adds its context."), transform = default_is("false"))]
+    #[serde(default)]
+    include_context: bool,
+    /// Whether to return a claim that you already hold.
+    ///
+    /// Returns your newest live claim in the workspace, with its lease unchanged. With `repo`, only claims of
+    /// that repository count. If you have none, claims the next thread.
+    #[schemars(transform = brief("A claim that you hold, again."), transform = default_is("false"))]
+    #[serde(default)]
+    resume: bool,
+}
+
+fn claim_next_workspace_thread(cx: &mut Write<'_>, input: &ClaimNextWorkspaceThread) -> Result<Option<Next>> {
+    input.workspace_id.of(cx)?;
+    let ClaimNextWorkspaceThread { lease_secs, acknowledge, include_context, resume, .. } = *input;
+    let terms = ClaimOptions { lease_secs, acknowledge, include_context, resume };
+    claim_next(cx, QueueScope::Workspace, terms, input.repo.as_ref())
+}
+
+/// Claims the next thread. Returns `None` if another step must continue the search; the blocked threads found
+/// so far have been parked.
+fn claim_next(
+    cx: &mut Write<'_>,
+    scope: QueueScope,
+    terms: ClaimOptions,
+    repo: Option<&Repo>,
+) -> Result<Option<Next>> {
+    let wanted = QueueRequest { scope, repo: repo.map(Repo::key) };
+    if terms.resume {
+        let channel = if let QueueScope::Channel(channel) = scope { Some(channel) } else { None };
+        if let Some(held) = claims::newest_of_caller(cx, channel, wanted.repo.as_ref())? {
+            let thread = visible_thread(cx, held)?;
+            return resume_held(cx, thread, terms).map(|taken| Some(Next::Thread(Box::new(taken))));
+        }
+    }
+    let mut parked: usize = 0;
+    for _ in 0..CHECKED_MAX {
+        let Some(found) = queue::first(cx, &wanted, &[])? else { return Ok(Some(Next::Nothing {})) };
+        if let Some(blocked) = first_obstacle(cx, found.footprint)? {
+            parked = parked.saturating_add(queue::park(cx, found.thread_id, &blocked)?);
+            if parked >= PARKED_MAX {
+                break;
+            }
+            continue;
+        }
+        let thread = visible_thread(cx, found.thread_id)?;
+        return take(cx, thread, terms).map(|taken| Some(Next::Thread(Box::new(taken))));
+    }
+    Ok(None)
+}
+
+/// Maximum footprints that a claim checks in one step before it yields to others.
+const CHECKED_MAX: usize = 64;
+
+/// The number of parked threads at which a step ends.
+const PARKED_MAX: usize = 1000;
+
+/// Returns one conflict with a footprint, if there is one.
+fn first_obstacle(cx: &Read<'_>, footprint: i64) -> Result<Option<Blocked>> {
+    let Some(touched) = footprint::load(cx, footprint)? else { return Ok(None) };
+    Ok(obstacles::conflicts_with(cx, &touched, None, 1)?.pop())
+}
+
+/// Claims a thread and returns it with its claim.
+///
+/// Name its `claim_lease_id` in what you do with the thread. Acknowledge the claim soon, and renew it before
+/// `assignment_expires_at`, or it lapses.
+///
+/// `pin` refers to the event that made the claim.
+///
+/// Fails with 409 `not-claimable` with a `reason` if the thread has a live claim (`claimed`; without `resume`
+/// your own too), is not open (`state`), has a result (`has-result`) or a dead letter (`dead-letter`), waits
+/// for another thread (`blocked`), requires skills that you lack (`missing-skills`) or is in an archived
+/// channel (`channel-archived`); 409 `footprint-conflict` with `conflicts` if its footprint overlaps that of
+/// a live claim, its repository is paused or one of its slots is full; 409 `budget-exhausted` with `exceeded`
+/// if a limit of its budget is used up.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ClaimThread {
+    /// The thread.
+    thread_id: ThreadId,
+    lease_secs: Option<LeaseSecs>,
+    /// Whether to acknowledge the claim, too.
+    #[schemars(transform = brief("Acknowledges it."), transform = default_is("false"))]
+    #[serde(default)]
+    acknowledge: bool,
+    /// Whether to also return the result of `get_thread_context`.
+    #[schemars(transform = brief("Adds its context."), transform = default_is("false"))]
+    #[serde(default)]
+    include_context: bool,
+    /// Whether to return a claim that you already hold.
+    ///
+    /// Its lease stays as it is.
+    #[schemars(transform = brief("A claim that you hold, again."), transform = default_is("false"))]
+    #[serde(default)]
+    resume: bool,
+}
+
+fn claim_thread(cx: &mut Write<'_>, input: &ClaimThread) -> Result<Taken> {
+    let thread = visible_thread(cx, input.thread_id)?;
+    let ClaimThread { lease_secs, acknowledge, include_context, resume, .. } = *input;
+    let terms = ClaimOptions { lease_secs, acknowledge, include_context, resume };
+    if resume && thread.assignee_id == Some(cx.caller().member_id()?) {
+        return resume_held(cx, thread, terms);
+    }
+    check_claimable(cx, &thread)?;
+    take(cx, thread, terms)
+}
+
+/// Claims a thread for the caller, which was checked to be allowed.
+fn take(cx: &mut Write<'_>, thread: Thread, terms: ClaimOptions) -> Result<Taken> {
+    let holder = cx.caller().member_id()?;
+    let mut claimed = claims::begin(cx, thread, holder, terms.lease_secs)?;
+    if let Some(held) = claimed.thread.held.filter(|_| terms.acknowledge) {
+        claims::acknowledge(cx, &mut claimed.thread, held)?;
+    }
+    with_context(cx, claimed, terms.include_context)
+}
+
+/// Returns a thread that the caller holds as if it had claimed it now. Its lease stays as it is.
+fn resume_held(cx: &mut Write<'_>, mut thread: Thread, terms: ClaimOptions) -> Result<Taken> {
+    if let Some(held) = thread.held.filter(|_| terms.acknowledge && thread.acknowledged_at.is_none()) {
+        claims::acknowledge(cx, &mut thread, held)?;
+    }
+    let claimed = claims::resumed(cx, thread)?;
+    with_context(cx, claimed, terms.include_context)
+}
+
+/// Returns a claimed thread, with its context if requested.
+fn with_context(cx: &Read<'_>, claimed: ClaimedThread, include_context: bool) -> Result<Taken> {
+    let context = match include_context {
+        true => Some(Box::new(context::of(cx, claimed.thread.clone(), None, false)?)),
+        false => None,
+    };
+    Ok(Taken { claimed, context })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_an_empty_object() {
+        assert_eq!(serde_json::to_value(Next::Nothing {}).unwrap(), json!({}));
+    }
+}

@@ -1,0 +1,47 @@
+//! Claims that an administrator takes from their holder: the notice, the inbox item and the audit row.
+
+use serde_json::json;
+
+use crate::Result;
+use crate::conversation::inbox::{self, InboxReason, Recipients};
+use crate::coordination::notices::{NewNotice, post_recorded};
+use crate::coordination::thread_row::{HeldClaim, Thread};
+use crate::id::MemberId;
+use crate::identity::members::load_member;
+use crate::op::{Read, Write};
+
+/// Notifies the holder that the caller has taken its claim, on the thread and in its inbox, and writes an
+/// audit row.
+///
+/// `to` is the member that received the claim; `None` if it was released.
+pub(super) fn notify_holder(
+    cx: &mut Write<'_>,
+    thread: &Thread,
+    taken: HeldClaim,
+    to: Option<MemberId>,
+) -> Result<()> {
+    let administrator = cx.caller().member_id()?;
+    let handle = |cx: &Read<'_>, member| load_member(cx, member).map(|member| member.handle);
+    let holder = handle(cx, taken.holder)?;
+    let by = handle(cx, administrator)?;
+    let (name, action, text) = match to {
+        None => ("claim_released", "claim.release", format!("{by} has released the claim of {holder}")),
+        Some(to) => {
+            let to = handle(cx, to)?;
+            (
+                "claim_handed_off",
+                "claim.hand_off",
+                format!("{by} has handed off the claim of {holder} to {to}"),
+            )
+        }
+    };
+    let HeldClaim { holder: member_id, lease_id: claim_lease_id, .. } = taken;
+    let data = json!({"member_id": member_id, "claim_lease_id": claim_lease_id, "to_member_id": to,
+        "administrator_id": administrator});
+    let data = data.as_object().cloned().unwrap_or_default();
+    let (recorded, message) = post_recorded(cx, thread.id, None, &NewNotice { name, text: &text, data })?;
+    inbox::notify(cx, &recorded, InboxReason::ClaimTaken, Some(message), Recipients::Members(&[member_id]))?;
+    let metadata = json!({"thread_id": thread.id, "member_id": member_id, "claim_lease_id": claim_lease_id,
+        "to_member_id": to});
+    cx.audit(action, metadata)
+}

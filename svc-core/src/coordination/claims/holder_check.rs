@@ -1,0 +1,143 @@
+//! Checks who may act under a claim: its holder, while the claim is live, under its lease id if one is named.
+//!
+//! A member with `channel:admin` may take a live claim from its holder if it names the lease id.
+
+use std::borrow::Cow;
+
+use crate::Result;
+use crate::capability::Capability::ChannelAdmin;
+use crate::coordination::thread_row::{HeldClaim, Thread};
+use crate::error::{Code, Error};
+use crate::id::{LeaseId, MemberId};
+use crate::op::Read;
+use crate::time::Time;
+
+/// Fails if the caller does not hold the live claim on `thread`, or names a lease id that is not current.
+pub(in crate::coordination) fn check_holder(
+    cx: &Read<'_>,
+    thread: &Thread,
+    named: Option<LeaseId>,
+) -> Result<()> {
+    fence(thread.held, cx.caller().member_id()?, false, named, cx.now()).map(|_| ())
+}
+
+/// Fails if the caller may not release or hand off the live claim on `thread`, or names a lease id that is
+/// not current. Returns the claim if the caller takes it from another member.
+pub(super) fn check_disposes(
+    cx: &Read<'_>,
+    thread: &Thread,
+    named: Option<LeaseId>,
+) -> Result<Option<HeldClaim>> {
+    let caller = cx.caller();
+    let may_take = caller.capabilities.has(ChannelAdmin);
+    fence(thread.held, caller.member_id()?, may_take, named, cx.now()).map_err(|error| {
+        if error.code() != Code::ClaimNotHeld || thread.held.is_none() {
+            return error;
+        }
+        let how = "a member with channel:admin can release it or hand it off by its claim_lease_id";
+        Error::new(Code::ClaimNotHeld, format!("another member holds the claim on this thread; {how}"))
+    })
+}
+
+/// Checks that the caller holds the claim, or may take it.
+///
+/// The lease id is a fence, not a credential: it names the claim under which the caller means to act.
+/// The caller must also hold that claim, or have the right to take it. Returns the claim if the caller takes
+/// it from another member.
+fn fence(
+    held: Option<HeldClaim>,
+    caller: MemberId,
+    may_take: bool,
+    named: Option<LeaseId>,
+    now: Time,
+) -> Result<Option<HeldClaim>> {
+    let Some(held) = held else {
+        return Err(if named.is_some() {
+            stale("that claim is over")
+        } else {
+            not_held("nobody holds a claim")
+        });
+    };
+    if named.is_some_and(|lease| lease != held.lease_id) {
+        return Err(stale("another claim is live"));
+    }
+    if named.is_none() && held.holder != caller {
+        return Err(not_held("another member holds the claim"));
+    }
+    if !held.is_live(now) {
+        return Err(stale(format!("the lease of the claim ended at {}", held.until)));
+    }
+    match (held.holder == caller, may_take) {
+        (true, _) => Ok(None),
+        (false, true) => Ok(Some(held)),
+        (false, false) => Err(not_held("another member holds the claim")),
+    }
+}
+
+/// Fails if the claim with this lease id has ended, regardless of its holder.
+pub(super) fn check_live(thread: &Thread, lease: LeaseId) -> Result<()> {
+    if thread.claim_lease_id == Some(lease) { Ok(()) } else { Err(stale("that claim is over")) }
+}
+
+fn stale(why: impl Into<Cow<'static, str>>) -> Error {
+    Error::new(Code::StaleClaim, why)
+}
+
+fn not_held(why: &str) -> Error {
+    Error::new(Code::ClaimNotHeld, format!("{why} on this thread"))
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn id<T: From<Uuid>>(n: u128) -> T {
+        Uuid::from_u128(n).into()
+    }
+
+    fn at(secs: i64) -> Time {
+        Time::from_micros(secs * 1_000_000)
+    }
+
+    #[test]
+    fn only_the_holder_acts_and_only_under_the_live_claim() {
+        let held = Some(HeldClaim { holder: id(1), lease_id: id(10), until: at(100) });
+        let (holder, other): (MemberId, MemberId) = (id(1), id(2));
+        let (live, old): (Option<LeaseId>, Option<LeaseId>) = (Some(id(10)), Some(id(9)));
+        let before = at(99);
+        let lapsed = at(100);
+        let ok = None;
+        let stale = Some(Code::StaleClaim);
+        let not_held = Some(Code::ClaimNotHeld);
+        let table = [
+            (held, holder, None, before, ok),
+            (held, holder, live, before, ok),
+            (held, holder, old, before, stale),
+            (held, holder, None, lapsed, stale),
+            (held, holder, live, lapsed, stale),
+            (held, holder, old, lapsed, stale),
+            (held, other, None, before, not_held),
+            (held, other, live, before, not_held),
+            (held, other, old, before, stale),
+            (held, other, None, lapsed, not_held),
+            (held, other, live, lapsed, stale),
+            (held, other, old, lapsed, stale),
+            (None, holder, None, before, not_held),
+            (None, holder, old, before, stale),
+            (None, other, None, before, not_held),
+            (None, other, old, before, stale),
+        ];
+        for (held, caller, named, now, wanted) in table {
+            let found = fence(held, caller, false, named, now);
+            assert_eq!(found.err().map(|error| error.code()), wanted, "{held:?} {caller} {named:?} {now}");
+            // A caller that may take the claim needs only its lease id, and is rejected like a holder.
+            let found = fence(held, caller, true, named, now);
+            let takes = (caller == other && named == live && now == before).then_some(held).flatten();
+            let wanted = if takes.is_some() { ok } else { wanted };
+            assert_eq!(found.as_ref().ok().copied().flatten(), takes, "{held:?} {caller} {named:?} {now}");
+            assert_eq!(found.err().map(|error| error.code()), wanted, "{held:?} {caller} {named:?} {now}");
+        }
+    }
+}

@@ -1,0 +1,445 @@
+//! Holding a claim: reading, acknowledging, renewing and releasing it, and handing it off to another member.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::holder_check::check_disposes;
+use super::{
+    ClaimEnd, ClaimedThread, LeaseSecs, admin_takeover, check_holder, end_claim, expire_first, lapsed_claims,
+    lease_end, transfer_claim,
+};
+use crate::Result;
+use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
+use crate::coordination::budget::{self, Budget};
+use crate::coordination::checkpoint::{self, NewCheckpoint};
+use crate::coordination::rules::{check_receiver, live};
+use crate::coordination::thread_row::{self, HeldClaim, Thread, visible_thread};
+use crate::coordination::workers;
+use crate::error::{Code, Error};
+use crate::id::{ChannelId, LeaseId, MemberId, ThreadId};
+use crate::log::event::Event;
+use crate::log::replay::Replayed;
+use crate::op::{Answer, Operation, Read, Write, destructive, idempotent, read, write};
+use crate::schema::brief;
+use crate::store::columns;
+use crate::time::Time;
+
+pub(super) fn operations() -> Vec<Operation> {
+    vec![
+        read("get_claim", get_claim)
+            .quick()
+            .title("Read a thread's claim")
+            .when(
+                "Use to see who works on a thread, under which lease and until when; `list_active_claims` \
+                 has all.",
+            )
+            .get("/threads/{thread_id}/claim")
+            .needs(&[WorkspaceRead])
+            .refuses(&[Code::NotFound])
+            .example(|w| json!({"thread_id": w.id("claimed_thread")})),
+        idempotent("acknowledge_claim", acknowledge_claim)
+            .title("Acknowledge a claim")
+            .when(
+                "Use right after a claim that you did not make with `acknowledge`, to say that you work on \
+                 the thread.",
+            )
+            .post("/threads/{thread_id}/claim/acknowledge")
+            .needs(&[ThreadTransition])
+            .refuses(&[Code::NotFound, Code::StaleClaim, Code::ClaimNotHeld])
+            .example(|w| json!({"thread_id": w.id("claimed_thread"), "claim_lease_id": w.id("lease")})),
+        idempotent("renew_claim", renew_claim)
+            .title("Renew a claim")
+            .when(
+                "Use before `assignment_expires_at` while you work, or the thread goes to somebody else: \
+                 your claim then ends `lease_secs` from now.",
+            )
+            .post("/threads/{thread_id}/claim/renew")
+            .needs(&[ThreadTransition])
+            .refuses(&[Code::NotFound, Code::StaleClaim, Code::ClaimNotHeld, Code::BudgetExhausted])
+            .example(|w| {
+                json!({"thread_id": w.id("claimed_thread"), "lease_secs": 1800,
+                       "claim_lease_id": w.id("lease")})
+            }),
+        destructive("release_claim", release_claim)
+            .title("Release a claim")
+            .when(
+                "Use when you cannot finish: gives the thread back for anybody to claim. `hand_off_claim` \
+                 gives it to one member, `set_thread_result` hands work in.",
+            )
+            .reversible()
+            .post("/threads/{thread_id}/claim/release")
+            .needs(&[ThreadTransition])
+            .refuses(&[Code::StaleClaim, Code::ClaimNotHeld])
+            .example(|w| json!({"thread_id": w.id("claimed_thread"), "claim_lease_id": w.id("lease")})),
+        write("hand_off_claim", hand_off_claim)
+            .after(expire_first)
+            .title("Hand a claim to another member")
+            .when(
+                "Use when a certain member is to go on with your claimed thread; `release_claim` leaves it \
+                 to anybody.",
+            )
+            .post("/threads/{thread_id}/claim/hand-off")
+            .needs(&[ThreadTransition])
+            .refuses(&[Code::StaleClaim, Code::ClaimNotHeld, Code::NotClaimable, Code::BudgetExhausted])
+            .example(|w| {
+                json!({
+                    "thread_id": w.id("claimed_thread"), "to_member_id": w.id("agent"),
+                    "claim_lease_id": w.id("lease"), "lease_secs": 900,
+                })
+            }),
+    ]
+}
+
+/// The right of one member to work on a thread, until its lease ends.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Claim {
+    /// The thread that is being worked on.
+    pub thread_id: ThreadId,
+    /// The channel of the thread.
+    pub channel_id: ChannelId,
+    /// The task to do, in one line.
+    pub title: String,
+    /// The member who holds the claim.
+    pub holder: MemberId,
+    /// The fencing id of the claim.
+    pub claim_lease_id: LeaseId,
+    /// When the claim lapses unless it is renewed.
+    pub lease_expires_at: Time,
+    /// When the holder acknowledged the claim; null until then.
+    pub acknowledged_at: Option<Time>,
+    /// The place of its thread in lists.
+    #[serde(skip)]
+    pub lsn: i64,
+}
+
+impl Claim {
+    fn of(thread: Thread, held: HeldClaim) -> Self {
+        Self {
+            thread_id: thread.id,
+            channel_id: thread.channel_id,
+            title: thread.title,
+            holder: held.holder,
+            claim_lease_id: held.lease_id,
+            lease_expires_at: held.until,
+            acknowledged_at: thread.acknowledged_at,
+            lsn: thread.lsn,
+        }
+    }
+}
+
+impl<I> Answer<I> for Claim {
+    type Kept = (ThreadId, LeaseId);
+    const REFUSES: &'static [Code] = &[Code::StaleClaim];
+
+    fn kept(&self) -> Option<Self::Kept> {
+        Some((self.thread_id, self.claim_lease_id))
+    }
+
+    fn answer_repeat(cx: &Read<'_>, _: &I, (thread, lease): Self::Kept) -> Result<Self> {
+        let thread = visible_thread(cx, thread)?;
+        let held = own_claim(cx, &thread, Some(lease))?;
+        Ok(Self::of(thread, held))
+    }
+}
+
+columns! {
+    pub(super) claim_columns: Claim as t {
+        thread_id = id,
+        channel_id,
+        title,
+        holder = assignee_id,
+        claim_lease_id,
+        lease_expires_at = assignment_expires_at,
+        acknowledged_at,
+        lsn,
+    }
+}
+
+/// Loads a thread that is not finished. A finished thread has no claim: it ended when the thread closed.
+fn unfinished_thread(cx: &Read<'_>, id: ThreadId) -> Result<Thread> {
+    let thread = visible_thread(cx, id)?;
+    if thread.state.is_finished() { Err(Error::not_found("claim")) } else { Ok(thread) }
+}
+
+/// Returns the live claim on a thread: who holds it, under which lease and until when.
+///
+/// Fails with 404 `not-found` if the thread has no live claim.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GetClaim {
+    /// The thread.
+    thread_id: ThreadId,
+}
+
+fn get_claim(cx: &Read<'_>, input: &GetClaim) -> Result<Claim> {
+    let thread = unfinished_thread(cx, input.thread_id)?;
+    let held = live(&thread, cx.now()).ok_or_else(|| Error::not_found("claim"))?;
+    Ok(Claim::of(thread, held))
+}
+
+/// Returns the claim that the caller holds.
+fn own_claim(cx: &Read<'_>, thread: &Thread, named: Option<LeaseId>) -> Result<HeldClaim> {
+    check_holder(cx, thread, named)?;
+    thread.held.ok_or_else(|| Error::internal("a claim that is held is missing"))
+}
+
+/// The holder of a claim confirmed that it works on the thread.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ClaimAcknowledged {
+    /// The thread.
+    thread_id: ThreadId,
+    /// The member who holds the claim.
+    member_id: MemberId,
+    /// The fencing id of the claim.
+    claim_lease_id: LeaseId,
+}
+
+impl Event for ClaimAcknowledged {
+    const KIND: &'static str = "ClaimAcknowledged";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let row = event.row_of("threads", "thread_id")?;
+        row.set("acknowledged_at", event.at()).clear("acknowledge_by").keep()?;
+        workers::replay_delegate(event)
+    }
+}
+
+/// Acknowledges the claim that you hold, and returns it.
+///
+/// Acknowledging it again changes nothing.
+///
+/// That confirms that you work on the thread, so that the claim is not reported as unacknowledged.
+///
+/// Fails with 404 `not-found` if the thread is finished; 409 `stale-claim` if the claim has lapsed, or if
+/// `claim_lease_id` is not that of the live claim; 409 `claim-not-held` if you do not hold the claim.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct AcknowledgeClaim {
+    /// The thread.
+    thread_id: ThreadId,
+    /// The lease id of your claim. If given, the call fails unless it is that of the live claim.
+    #[schemars(transform = brief("That of your claim: always send it."))]
+    claim_lease_id: Option<LeaseId>,
+}
+
+fn acknowledge_claim(cx: &mut Write<'_>, input: &AcknowledgeClaim) -> Result<Claim> {
+    let mut thread = unfinished_thread(cx, input.thread_id)?;
+    let held = own_claim(cx, &thread, input.claim_lease_id)?;
+    if thread.acknowledged_at.is_none() {
+        acknowledge(cx, &mut thread, held)?;
+    }
+    Ok(Claim::of(thread, held))
+}
+
+/// Acknowledges the live claim of a thread, which has not been acknowledged before.
+pub(in crate::coordination) fn acknowledge(
+    cx: &mut Write<'_>,
+    thread: &mut Thread,
+    held: HeldClaim,
+) -> Result<()> {
+    let now = cx.now();
+    let acknowledge = |thread| Thread { acknowledged_at: Some(now), ..thread };
+    thread_row::save(cx, thread.id, ACKNOWLEDGE, &[&thread.id, &held.lease_id, &now], acknowledge)?;
+    let acknowledged =
+        ClaimAcknowledged { thread_id: thread.id, member_id: held.holder, claim_lease_id: held.lease_id };
+    let lsn = cx.emit(thread.place().about(held.holder), &acknowledged)?.lsn;
+    workers::add_delegate(cx, thread.id, lsn)?;
+    thread.acknowledged_at = Some(now);
+    Ok(())
+}
+
+const ACKNOWLEDGE: &str = "
+    update threads set acknowledged_at = $3, acknowledge_by = null where id = $1 and claim_lease_id = $2";
+
+/// The lease of a claim was renewed, or shortened to what a new budget leaves.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ClaimRenewed {
+    /// The thread.
+    thread_id: ThreadId,
+    /// The member who holds the claim.
+    member_id: MemberId,
+    /// The fencing id of the claim, which stays the same.
+    claim_lease_id: LeaseId,
+    /// When the claim lapses from now on.
+    expires_at: Time,
+    /// Whether a new budget has shortened the lease; false if the holder has renewed it.
+    shortened: bool,
+}
+
+impl Event for ClaimRenewed {
+    const KIND: &'static str = "ClaimRenewed";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let row = event.row_of("threads", "thread_id")?;
+        let row = row.set_to("assignment_expires_at", "expires_at");
+        let row = match event.field("shortened").and_then(Value::as_bool) {
+            Some(true) => return row.keep(),
+            // Something was left, or the claim could not have been renewed.
+            Some(false) => row.set("exhausted", false),
+            None => row,
+        };
+        row.keep()?;
+        workers::replay_delegate(event)
+    }
+}
+
+/// Renews the claim that you hold, and returns it: it ends `lease_secs` from now.
+///
+/// A `checkpoint` left with it is returned to the next member who claims the thread, also if your lease
+/// lapses.
+///
+/// The claim ends earlier if the thread's budget leaves less wall time.
+///
+/// Fails with 404 `not-found` if the thread is finished, for example after a cancel: stop working on it; 409
+/// `stale-claim` if the claim has lapsed, or if `claim_lease_id` is not that of the live claim, for example
+/// because the thread was cancelled and reopened; 409 `claim-not-held` if you do not hold the claim; 409
+/// `budget-exhausted` with `exceeded` if nothing is left of a limit of the thread's budget.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct RenewClaim {
+    /// The thread.
+    thread_id: ThreadId,
+    lease_secs: Option<LeaseSecs>,
+    /// The lease id of your claim. If given, the call fails unless it is that of the live claim.
+    #[schemars(transform = brief("That of your claim: always send it."))]
+    claim_lease_id: Option<LeaseId>,
+    checkpoint: Option<NewCheckpoint>,
+}
+
+fn renew_claim(cx: &mut Write<'_>, input: &RenewClaim) -> Result<Claim> {
+    let thread = unfinished_thread(cx, input.thread_id)?;
+    let held = own_claim(cx, &thread, input.claim_lease_id)?;
+    let limited = budget::check_left(cx, &thread)?;
+    checkpoint::leave(cx, &thread, input.checkpoint.as_ref())?;
+    let renewed = HeldClaim { until: lease_end(cx, input.lease_secs, limited.as_ref()), ..held };
+    // At the end of the wall time there is nothing to add, but a delegate has worked all the same.
+    if renewed != held || workers::is_new_delegate(cx, thread.id)? {
+        let lsn = set_lease_end(cx, &thread, renewed, false)?;
+        workers::add_delegate(cx, thread.id, lsn)?;
+    }
+    if let Some(budget) = &limited {
+        budget::follow(cx, &thread, budget)?;
+    }
+    Ok(Claim::of(thread, renewed))
+}
+
+/// Sets the end of the lease of a claim to that of `changed`, and returns the position of the event.
+fn set_lease_end(cx: &mut Write<'_>, thread: &Thread, changed: HeldClaim, shortened: bool) -> Result<i64> {
+    let renew = |thread| Thread { held: Some(changed), ..thread };
+    thread_row::save(cx, thread.id, RENEW, &[&thread.id, &changed.lease_id, &changed.until], renew)?;
+    lapsed_claims::lapses_at(cx, changed.until);
+    let event = ClaimRenewed {
+        thread_id: thread.id,
+        member_id: changed.holder,
+        claim_lease_id: changed.lease_id,
+        expires_at: changed.until,
+        shortened,
+    };
+    Ok(cx.emit(thread.place().about(changed.holder), &event)?.lsn)
+}
+
+/// Shortens the lease of a thread's live claim to what its budget leaves.
+pub(in crate::coordination) fn shorten_lease(
+    cx: &mut Write<'_>,
+    thread: &Thread,
+    budget: &Budget,
+) -> Result<()> {
+    let held = live(thread, cx.now());
+    match held.zip(budget.last_lease_end(cx.now())) {
+        Some((held, last)) if last < held.until => {
+            set_lease_end(cx, thread, HeldClaim { until: last, ..held }, true).map(|_| ())
+        }
+        _ => Ok(()),
+    }
+}
+
+const RENEW: &str = "update threads set assignment_expires_at = $3 where id = $1 and claim_lease_id = $2";
+
+/// Releases the claim that you hold, and returns the thread, which others can claim at once.
+///
+/// If nothing is left of a limit of the thread's budget, the thread gets a dead letter instead.
+///
+/// With `channel:admin` you can release the claim of another member too; the holder is notified.
+///
+/// Fails with 409 `stale-claim` if the claim has lapsed, or if `claim_lease_id` is not that of the live
+/// claim, for example after a release; 409 `claim-not-held` if you neither hold the claim nor have
+/// `channel:admin`.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ReleaseClaim {
+    /// The thread.
+    thread_id: ThreadId,
+    /// The lease id of the claim.
+    claim_lease_id: LeaseId,
+    checkpoint: Option<NewCheckpoint>,
+}
+
+fn release_claim(cx: &mut Write<'_>, input: &ReleaseClaim) -> Result<Thread> {
+    let thread = visible_thread(cx, input.thread_id)?;
+    let taken = check_disposes(cx, &thread, Some(input.claim_lease_id))?;
+    leave_checkpoint(cx, &thread, taken, input.checkpoint.as_ref())?;
+    end_claim(cx, &thread, ClaimEnd::Released)?;
+    if let Some(taken) = taken {
+        admin_takeover::notify_holder(cx, &thread, taken, None)?;
+    }
+    // What its budget says may have changed.
+    if thread.budgeted { visible_thread(cx, thread.id) } else { Ok(thread.claimed(None, cx.now())) }
+}
+
+/// Leaves the checkpoint of a claim that is released or handed off. An administrator who takes it from its
+/// holder does not know how far the work has come.
+fn leave_checkpoint(
+    cx: &mut Write<'_>,
+    thread: &Thread,
+    taken: Option<HeldClaim>,
+    left: Option<&NewCheckpoint>,
+) -> Result<()> {
+    if taken.is_some() && left.is_some() {
+        return Err(Error::in_field("checkpoint", "only the holder of the claim leaves one; omit it"));
+    }
+    checkpoint::leave(cx, thread, left)
+}
+
+/// Hands the thread whose claim you hold off to another member, and returns it with its new claim.
+///
+/// The member must have the required skills and see the channel.
+///
+/// With `channel:admin` you can hand off the claim of another member too, by its `claim_lease_id`; the
+/// former holder is notified.
+///
+/// It gets its own claim with a fresh lease id, which it has to acknowledge; your lease id is no longer
+/// valid. `pin` refers to the event that made the new claim.
+///
+/// Fails with 409 `stale-claim` if the claim has lapsed, or if `claim_lease_id` is not that of the live
+/// claim; 409 `claim-not-held` if you do not hold the claim, and lack `channel:admin` or name no
+/// `claim_lease_id`; 409 `not-claimable` with a `reason` if the member is not in the workspace (`member`), is
+/// frozen or deactivated (`frozen`), lacks required skills (`missing-skills`), may not see the channel
+/// (`channel`) or holds the claim already (`claimed`); 409 `budget-exhausted` with `exceeded` if nothing is
+/// left of a limit of the thread's budget.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct HandOffClaim {
+    /// The thread.
+    thread_id: ThreadId,
+    /// The member who receives the claim.
+    to_member_id: MemberId,
+    /// The lease id of the claim. If given, the call fails unless it is that of the live claim.
+    #[schemars(transform = brief("That of the claim: always send it."))]
+    claim_lease_id: Option<LeaseId>,
+    lease_secs: Option<LeaseSecs>,
+    checkpoint: Option<NewCheckpoint>,
+}
+
+fn hand_off_claim(cx: &mut Write<'_>, input: &HandOffClaim) -> Result<ClaimedThread> {
+    let mut thread = visible_thread(cx, input.thread_id)?;
+    let taken = check_disposes(cx, &thread, input.claim_lease_id)?;
+    check_receiver(cx, &thread, input.to_member_id)?;
+    leave_checkpoint(cx, &thread, taken, input.checkpoint.as_ref())?;
+    thread.has_checkpoint |= input.checkpoint.is_some();
+    let claimed = transfer_claim(cx, thread, input.to_member_id, input.lease_secs)?;
+    if let Some(taken) = taken {
+        admin_takeover::notify_holder(cx, &claimed.thread, taken, Some(input.to_member_id))?;
+    }
+    Ok(claimed)
+}

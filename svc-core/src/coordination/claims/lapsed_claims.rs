@@ -1,0 +1,49 @@
+//! Finds the lapsed claims of a workspace, once for many jobs.
+//!
+//! A lookup also finds the time until which no other claim lapses, so that later jobs need no lookup.
+
+use std::time::Duration;
+
+use crate::Result;
+use crate::id::ThreadId;
+use crate::log::cache::{Cached, Lifetime, ONLY};
+use crate::op::Read;
+use crate::time::Time;
+
+/// Until when no claim of the workspace lapses, as far as the batch has read and saved.
+#[derive(Clone, Copy)]
+struct NoLapseUntil(Time);
+
+impl Cached for NoLapseUntil {
+    const LIFETIME: Lifetime = Lifetime::Transaction;
+}
+
+/// Returns the first threads of the caller's workspace whose claims have lapsed, or an empty list.
+pub(super) fn lapsed(cx: &Read<'_>) -> Result<Vec<ThreadId>> {
+    if cx.cached(&ONLY).is_some_and(|NoLapseUntil(next)| cx.now() < next) {
+        return Ok(Vec::new());
+    }
+    let horizon = cx.now().plus(LOOK_AHEAD);
+    let ending: Vec<(ThreadId, Time)> = cx.query(ENDING, &[&cx.caller().workspace_id, &horizon])?;
+    let (lapsed, live): (Vec<_>, Vec<_>) = ending.into_iter().partition(|(_, until)| *until <= cx.now());
+    if lapsed.is_empty() {
+        let next = live.first().map_or(horizon, |(_, until)| *until);
+        cx.keep(&ONLY, NoLapseUntil(next));
+    }
+    Ok(lapsed.into_iter().map(|(thread, _)| thread).collect())
+}
+
+/// Takes account of a claim that lapses at `until`: a budget may leave it less time than a lookup searches.
+pub(super) fn lapses_at(cx: &Read<'_>, until: Time) {
+    if cx.cached(&ONLY).is_some_and(|NoLapseUntil(next)| until < next) {
+        cx.keep(&ONLY, NoLapseUntil(until));
+    }
+}
+
+/// How far ahead a lookup searches.
+const LOOK_AHEAD: Duration = Duration::from_secs(1);
+
+const ENDING: &str = "
+    select id, assignment_expires_at from threads where workspace_id = $1 and assignment_expires_at <= $2
+        and assignment_expires_at is not null
+    order by assignment_expires_at, id limit 128";

@@ -1,0 +1,235 @@
+//! Obstacles of threads that wait to be claimed, independent of the claiming member.
+//!
+//! The rules are those of claiming, except for those about one member: it is enough that some member has the
+//! skills. The results for one thread of a page are reused for the others. A page runs a limited number of
+//! lookups, and ends with the last thread whose obstacles are known.
+
+use std::collections::{BTreeSet, HashMap};
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::Result;
+use crate::coordination::budget;
+use crate::coordination::footprint::{self, Footprint};
+use crate::coordination::obstacles::{self, Conflict, ConflictReason};
+use crate::coordination::skill_sets;
+use crate::coordination::thread_row::thread_of_workspace;
+use crate::id::{MemberId, ThreadId};
+use crate::identity::members;
+use crate::op::Read;
+use crate::page::ScanHorizon;
+use crate::store::{ToParam, columns};
+
+/// Maximum threads whose obstacles one page looks up.
+const WAITING_SCAN_MAX: i64 = 500;
+/// Maximum items of footprints whose conflicts one page looks up.
+const WAITING_ITEMS_MAX: usize = 500;
+/// Maximum statements about single threads and skills that one page runs.
+const WAITING_LOOKUPS_MAX: usize = 30;
+
+/// The reasons, other than the footprint, for which a thread may wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub(in crate::coordination) enum Reason {
+    Dependencies,
+    Skills,
+    Budget,
+    DeadLetter,
+    Any,
+}
+
+/// The conditions of a thread `t` in its channel `c` that waits to be claimed, at the time `$6`.
+macro_rules! is_waiting {
+    () => {
+        "t.state = 'open' and not t.has_result and c.archived_at is null and not c.dm
+         and (t.assignee_id is null or t.assignment_expires_at <= $6)"
+    };
+}
+pub(in crate::coordination) use is_waiting;
+
+/// A thread that may have obstacles.
+pub(in crate::coordination) struct WaitingCandidate {
+    pub id: ThreadId,
+    pub lsn: i64,
+    footprint: i64,
+    /// Whether it waits to be claimed.
+    pub is_waiting: bool,
+    /// The number of unfinished threads that it waits for.
+    blocked: i64,
+    skill_set: i64,
+    exhausted: bool,
+    dead: bool,
+    /// Whether its row has a lapsed claim that will count against its budget once it is ended.
+    is_lapsing: bool,
+}
+
+columns! {
+    pub(crate) candidate_columns: WaitingCandidate as t {
+        id,
+        lsn,
+        footprint,
+        is_waiting = (crate::coordination::conflicts::is_waiting!()),
+        blocked,
+        skill_set,
+        exhausted,
+        dead,
+        is_lapsing = "t.budgeted and t.assignee_id is not null",
+    }
+}
+
+/// Returns how far one page searches for candidates, as [`Read::horizon`] does for other pages.
+pub(in crate::coordination) fn horizon(
+    cx: &Read<'_>,
+    sql: &'static str,
+    list: &[&dyn ToParam],
+    after: i64,
+) -> Result<ScanHorizon> {
+    cx.horizon_within(sql, list, after, WAITING_SCAN_MAX)
+}
+
+/// The detail in which conflicts with a footprint are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::coordination) enum ConflictDetail {
+    /// Every conflict.
+    All,
+    /// Only whether there is one.
+    Any,
+}
+
+/// The obstacles of threads, as far as one page has found them.
+pub(in crate::coordination) struct ConflictReport {
+    reason: Option<Reason>,
+    /// The conflicts of those footprints that one page can check.
+    by_footprint: HashMap<i64, Vec<Conflict>>,
+    /// Whether some member that can work has all skills of a set.
+    by_skills: HashMap<i64, bool>,
+    /// The members with a skill that can work: active, and not frozen.
+    holders: HashMap<String, BTreeSet<MemberId>>,
+    /// The number of statements that were run for single threads.
+    lookups: usize,
+}
+
+impl ConflictReport {
+    /// Finds the conflicts of the footprints of the first candidates that wait.
+    ///
+    /// For [`ConflictDetail::Any`], all conflicts with a footprint count as one.
+    pub fn find(
+        cx: &Read<'_>,
+        reason: Option<Reason>,
+        detail: ConflictDetail,
+        candidates: &[WaitingCandidate],
+    ) -> Result<Self> {
+        let waiting = candidates.iter().filter(|candidate| candidate.is_waiting);
+        let footprints = some_footprints(cx, waiting.map(|candidate| candidate.footprint))?;
+        let touched: Vec<&Footprint> = footprints.iter().map(|(_, footprint)| footprint).collect();
+        let conflicts: Vec<Vec<Conflict>> = match detail {
+            _ if touched.is_empty() => Vec::new(),
+            ConflictDetail::All => obstacles::conflicts_of_each(cx, &touched)?
+                .into_iter()
+                .map(|found| found.into_iter().map(|blocked| blocked.conflict).collect())
+                .collect(),
+            ConflictDetail::Any => obstacles::blocked(cx, &touched)?
+                .into_iter()
+                .map(|is_blocked| {
+                    is_blocked.then(|| Conflict::alone(ConflictReason::Overlap)).into_iter().collect()
+                })
+                .collect(),
+        };
+        let mut by_footprint: HashMap<i64, Vec<Conflict>> =
+            footprints.iter().map(|(id, _)| *id).zip(conflicts).collect();
+        by_footprint.insert(0, Vec::new());
+        let (by_skills, holders) = Default::default();
+        Ok(Self { reason, by_footprint, by_skills, holders, lookups: 0 })
+    }
+
+    fn asks_for(&self, reason: Reason) -> bool {
+        self.reason.is_some_and(|asked| asked == reason || asked == Reason::Any)
+    }
+
+    /// Returns everything that blocks a thread; `None` if the page must end before it.
+    ///
+    /// It is never `None` for the first candidate of a page.
+    pub fn obstacles(&mut self, cx: &Read<'_>, thread: &WaitingCandidate) -> Result<Option<Vec<Conflict>>> {
+        if self.lookups >= WAITING_LOOKUPS_MAX {
+            return Ok(None);
+        }
+        let Some(conflicts) = self.by_footprint.get(&thread.footprint).cloned() else { return Ok(None) };
+        let for_budget = self.asks_for(Reason::Budget);
+        let for_letter = self.asks_for(Reason::DeadLetter);
+        let fails = (for_budget || for_letter) && self.fails(cx, thread)?;
+        let mut found = Vec::new();
+        if for_budget && (thread.exhausted || fails) {
+            found.push(Conflict::alone(ConflictReason::Budget));
+        }
+        if for_letter && (thread.dead || fails) {
+            found.push(Conflict::alone(ConflictReason::DeadLetter));
+        }
+        if self.asks_for(Reason::Dependencies) && thread.blocked > 0 {
+            found.push(Conflict::alone(ConflictReason::Dependencies));
+        }
+        if self.asks_for(Reason::Skills) && !self.is_covered(cx, thread.skill_set)? {
+            found.push(Conflict::alone(ConflictReason::Skills));
+        }
+        found.extend(conflicts);
+        Ok(Some(found))
+    }
+
+    /// Returns whether a thread fails once its lapsed claim is ended.
+    fn fails(&mut self, cx: &Read<'_>, thread: &WaitingCandidate) -> Result<bool> {
+        if !thread.is_lapsing {
+            return Ok(false);
+        }
+        self.lookups = self.lookups.saturating_add(LOOKUPS_OF_A_BUDGET);
+        thread_of_workspace(cx, thread.id)?.map_or(Ok(false), |thread| budget::fails_by_lapse(cx, &thread))
+    }
+
+    fn is_covered(&mut self, cx: &Read<'_>, skill_set: i64) -> Result<bool> {
+        if let Some(known) = self.by_skills.get(&skill_set) {
+            return Ok(*known);
+        }
+        let required = skill_sets::names_of(cx, skill_set)?;
+        let unknown: Vec<&str> =
+            required.iter().map(String::as_str).filter(|skill| !self.holders.contains_key(*skill)).collect();
+        let mut rows: usize = 0;
+        if !unknown.is_empty() {
+            let found = members::members_with_skills(cx, &unknown)?;
+            rows = found.values().map(BTreeSet::len).fold(0, usize::saturating_add);
+            self.holders.extend(unknown.iter().map(|skill| ((*skill).to_owned(), BTreeSet::new())));
+            self.holders.extend(found);
+        }
+        self.lookups = self.lookups.saturating_add(2).saturating_add(rows / HOLDERS_OF_A_LOOKUP);
+        let mut holders: Vec<&BTreeSet<MemberId>> =
+            required.iter().filter_map(|skill| self.holders.get(skill)).collect();
+        holders.sort_by_key(|members| members.len());
+        let covered = holders.split_first().is_none_or(|(fewest, others)| {
+            fewest.iter().any(|member| others.iter().all(|members| members.contains(member)))
+        });
+        self.by_skills.insert(skill_set, covered);
+        Ok(covered)
+    }
+}
+
+/// The number of statements that check the budget of a thread.
+const LOOKUPS_OF_A_BUDGET: usize = 4;
+
+/// The number of members with a skill that count as one statement.
+const HOLDERS_OF_A_LOOKUP: usize = 200;
+
+/// Returns the footprints with these ids, in order and without repeats, up to the maximum number of items.
+fn some_footprints(cx: &Read<'_>, ids: impl Iterator<Item = i64>) -> Result<Vec<(i64, Footprint)>> {
+    let mut seen = BTreeSet::from([0]);
+    let ids: Vec<i64> = ids.filter(|id| seen.insert(*id)).collect();
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut footprints = footprint::load_some(cx, &ids)?;
+    let mut items: usize = 0;
+    let too_many = footprints.iter().position(|(_, footprint)| {
+        items = items.saturating_add(footprint.items.len());
+        items > WAITING_ITEMS_MAX
+    });
+    footprints.truncate(too_many.unwrap_or(footprints.len()));
+    Ok(footprints)
+}

@@ -1,0 +1,216 @@
+//! Footprints of threads: setting, reading and checking them.
+//!
+//! A footprint counts while its thread has a live claim. On a thread without one it is always stored; it then
+//! says what the thread waits for.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use crate::Result;
+use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
+use crate::coordination::claims::{expire_first, release_footprint};
+use crate::coordination::footprint::{self, Footprint, Item, Mode, Repo};
+use crate::coordination::obstacles::{self, Conflict};
+use crate::coordination::rules::live;
+use crate::coordination::thread_row::visible_thread;
+use crate::error::Code;
+use crate::id::ThreadId;
+use crate::identity::workspaces::OwnWorkspaceId;
+use crate::limits::{CONFLICTS_MAX, FOOTPRINT_ITEMS_MAX};
+use crate::log::event::{Event, EventKind};
+use crate::log::replay::Replayed;
+use crate::op::{Answer, Feature, Read, Records, Write, idempotent, read};
+use crate::schema::{brief, explained_elsewhere};
+use crate::text::Items;
+
+pub(crate) fn feature() -> Feature {
+    Feature::new()
+        .operations(
+            "footprints",
+            vec![
+                idempotent("set_thread_footprint", set_thread_footprint)
+                    .after(expire_first)
+                    .title("Set a thread's footprint")
+                    .when(
+                        "Use before work on files or resources that others may touch too, to say what the \
+                         thread will touch.",
+                    )
+                    .put("/threads/{thread_id}/footprint")
+                    .needs(&[ThreadTransition])
+                    .refuses(&[Code::WrongState, Code::FootprintConflict])
+                    .example(|w| {
+                        json!({
+                            "thread_id": w.id("thread"), "repo": "acme/app", "mode": "exclusive",
+                            "items": [{"kind": "path", "value": "src/parser"},
+                                      {"kind": "slot", "value": "gpu"}],
+                        })
+                    }),
+                read("get_thread_footprint", get_thread_footprint)
+                    .quick()
+                    .title("Read a thread's footprint")
+                    .when("Use to see what a thread will touch; `check_footprint` says what is in its way.")
+                    .get("/threads/{thread_id}/footprint")
+                    .needs(&[WorkspaceRead])
+                    .example(|w| json!({"thread_id": w.id("thread")})),
+                read("check_footprint", check_footprint)
+                    .title("Check what a footprint conflicts with")
+                    .when(
+                        "Use before you claim a thread or set a footprint, to see what would be in its \
+                         way; nothing is changed.",
+                    )
+                    .post("/workspaces/{workspace_id}/footprint-check")
+                    .needs(&[WorkspaceRead])
+                    .example(|w| {
+                        json!({
+                            "workspace_id": w.id("workspace"),
+                            "footprint": {"repo": "acme/app", "items": [{"kind": "crate", "value": "core"}]},
+                        })
+                    }),
+            ],
+        )
+        .events(vec![EventKind::of::<ThreadFootprintChanged>()])
+        .records(vec![
+            Records::table("footprints", "workspace_id id")
+                .after("workspaces")
+                .ids("workspace_id")
+                .ints("id")
+                .digest("digest", |row| footprint::digest_of(&footprint::in_row(row)?))
+                .derives_ids(|workspace, row| {
+                    Ok(obstacles::of_footprint(workspace, &footprint::in_row(row)?))
+                })
+                .texts("repo repo_key mode items")
+                .unproven("id repo repo_key mode items digest", "compared where a thread has it"),
+        ])
+}
+
+/// A thread's footprint was set or cleared.
+#[derive(Serialize, JsonSchema)]
+pub(in crate::coordination) struct ThreadFootprintChanged<'a> {
+    /// The footprint from now on; null for none.
+    footprint: Option<&'a Footprint>,
+}
+
+impl Event for ThreadFootprintChanged<'_> {
+    const KIND: &'static str = "ThreadFootprintChanged";
+
+    fn replay(event: &Replayed<'_>) -> Result<()> {
+        let touched = footprint::footprint_in_event(event);
+        event.row_of("threads", "$thread")?.set_known("footprint", touched).keep()
+    }
+}
+
+/// Sets what a thread will touch, and returns the footprint as it is stored.
+///
+/// A path is from the root of the repository and stands for all below it, a glob for its text before the
+/// first of `*`, `?`, `[`, `{`. A slot is a resource of the workspace, whatever the repository.
+///
+/// Paths are normalised; an empty list of items clears the footprint. On a thread without a live claim it is
+/// stored whatever it overlaps; the thread is then given out once nothing blocks it.
+///
+/// Fails with 409 `wrong-state` if the thread is archived; 409 `footprint-conflict` with `conflicts` if the
+/// thread has a live claim and the footprint overlaps that of another live claim, its repository is paused or
+/// one of its slots is full. Nothing is stored then.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct SetThreadFootprint {
+    /// The thread.
+    thread_id: ThreadId,
+    /// The repository, as `owner/name`; a clone URL is accepted. Optional if all items are slots.
+    #[schemars(transform = brief("`owner/name` or a clone URL. Optional if all items are slots."))]
+    repo: Option<Repo>,
+    /// `exclusive` conflicts with every overlap, `shared` only with an exclusive one. Default: `exclusive`.
+    #[serde(default)]
+    mode: Mode,
+    /// Items touched; an empty list clears the footprint.
+    items: Items<Item, FOOTPRINT_ITEMS_MAX>,
+}
+
+fn set_thread_footprint(cx: &mut Write<'_>, input: &SetThreadFootprint) -> Result<Footprint> {
+    let thread = visible_thread(cx, input.thread_id)?;
+    thread.check_not_archived()?;
+    let sent = Footprint { repo: input.repo.clone(), mode: input.mode, items: input.items.clone() };
+    let wanted = sent.checked("repo")?;
+    if wanted != thread.footprint {
+        let is_live = live(&thread, cx.now()).is_some();
+        if let Some(touched) = wanted.as_ref().filter(|_| is_live) {
+            obstacles::check_free(cx, touched, Some(thread.id))?;
+        }
+        let id = footprint::intern(cx, wanted.as_ref())?;
+        cx.execute(1, SET_FOOTPRINT, &[&thread.id, &id])?;
+        if is_live && let Some(touched) = &thread.footprint {
+            release_footprint(cx, thread.id, touched)?;
+        }
+        if let Some(touched) = wanted.as_ref().filter(|_| is_live) {
+            obstacles::begin(cx, thread.id, touched)?;
+        }
+        cx.emit(thread.place(), &ThreadFootprintChanged { footprint: wanted.as_ref() })?;
+    }
+    Ok(wanted.unwrap_or_default())
+}
+
+const SET_FOOTPRINT: &str = "update threads set footprint = $2 where id = $1";
+
+impl Answer<SetThreadFootprint> for Footprint {
+    type Kept = ();
+
+    fn kept(&self) -> Option<()> {
+        Some(())
+    }
+
+    fn answer_repeat(cx: &Read<'_>, input: &SetThreadFootprint, (): ()) -> Result<Self> {
+        get_thread_footprint(cx, &GetThreadFootprint { thread_id: input.thread_id })
+    }
+}
+
+/// Returns what a thread will touch; without a footprint, no items.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GetThreadFootprint {
+    /// The thread.
+    thread_id: ThreadId,
+}
+
+fn get_thread_footprint(cx: &Read<'_>, input: &GetThreadFootprint) -> Result<Footprint> {
+    Ok(visible_thread(cx, input.thread_id)?.footprint.unwrap_or_default())
+}
+
+/// Returns what conflicts with a footprint, or blocks a thread because of its footprint; changes nothing.
+///
+/// Give a footprint, a thread, or both: then the footprint is checked as if it were set on the thread, whose
+/// own claim does not count.
+///
+/// With neither, there are no conflicts. Up to 1000 conflicts are returned. Claims on threads that you may
+/// not see conflict like others. Of each you learn which of the items conflict with it, who holds it and when
+/// it lapses, but not its thread.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct CheckFootprint {
+    /// The workspace. It must be yours.
+    workspace_id: OwnWorkspaceId,
+    /// The thread.
+    thread_id: Option<ThreadId>,
+    /// The footprint, as `set_thread_footprint` takes it. Default: that of the thread.
+    #[schemars(transform = explained_elsewhere)]
+    footprint: Option<Footprint>,
+}
+
+/// Conflicts with a footprint.
+#[derive(Serialize, JsonSchema)]
+struct FootprintCheck {
+    /// Each live claim, pause and full slot that conflicts; empty if the footprint is free.
+    conflicts: Vec<Conflict>,
+}
+
+fn check_footprint(cx: &Read<'_>, input: &CheckFootprint) -> Result<FootprintCheck> {
+    input.workspace_id.of(cx)?;
+    let thread = input.thread_id.map(|id| visible_thread(cx, id)).transpose()?;
+    let touched = match (&input.footprint, &thread) {
+        (Some(sent), _) => sent.clone().checked("footprint.repo")?,
+        (None, Some(thread)) => thread.footprint.clone(),
+        (None, None) => None,
+    };
+    let Some(touched) = touched else { return Ok(FootprintCheck { conflicts: Vec::new() }) };
+    let found = obstacles::conflicts_with(cx, &touched, thread.map(|thread| thread.id), CONFLICTS_MAX)?;
+    Ok(FootprintCheck { conflicts: found.into_iter().map(|blocked| blocked.conflict).collect() })
+}

@@ -1,0 +1,272 @@
+//! Finding the slots of footprints that are full, and the claims that use them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::live_items::uses;
+use super::{Blocked, Conflict, ConflictReason, Obstacle, WorkspaceLimits};
+use crate::Result;
+use crate::conversation::visibility::visible;
+use crate::coordination::footprint::{Footprint, Item};
+use crate::id::{MemberId, ThreadId};
+use crate::op::Read;
+use crate::store::Engine;
+use crate::time::Time;
+
+/// A live claim that uses a slot: holder, end of the lease, thread, and whether the caller sees it.
+type SlotClaim = (MemberId, Time, ThreadId, bool);
+
+/// The full slots of some footprints.
+pub(super) struct FullSlots(BTreeSet<Obstacle>);
+
+impl FullSlots {
+    /// Finds the full slots of all footprints in one statement. A claim on the thread `own` does not count.
+    pub fn find(
+        cx: &Read<'_>,
+        footprints: &[&Footprint],
+        limited: &WorkspaceLimits,
+        own: Option<ThreadId>,
+    ) -> Result<Self> {
+        let items = footprints.iter().flat_map(|footprint| footprint.items.iter());
+        let limits: BTreeMap<Obstacle, i64> = items.filter_map(|item| slot_of(cx, item, limited)).collect();
+        // A slot of capacity 0 is full without any claim.
+        let (closed, open): (Vec<_>, Vec<_>) = limits.into_iter().partition(|(_, capacity)| *capacity == 0);
+        let mut full: BTreeSet<Obstacle> = closed.into_iter().map(|(slot, _)| slot).collect();
+        if !open.is_empty() {
+            full.extend(used_up(cx, open, own)?);
+        }
+        Ok(Self(full))
+    }
+
+    /// Returns whether any slot of a footprint is full.
+    pub fn blocks(&self, cx: &Read<'_>, footprint: &Footprint) -> bool {
+        footprint.items.iter().filter_map(|item| obstacle_of(cx, item)).any(|slot| self.0.contains(&slot))
+    }
+
+    /// Returns up to `most` claims that use the slots; those of a slot by the ends of their leases.
+    pub fn holders(&self, cx: &Read<'_>, own: Option<ThreadId>, most: i64) -> Result<SlotClaims> {
+        let mut holders = SlotClaims(self.0.iter().map(|slot| (*slot, Vec::new())).collect());
+        if self.0.is_empty() {
+            return Ok(holders);
+        }
+        let slots: Vec<Obstacle> = self.0.iter().copied().collect();
+        let sql = by_engine(cx, HOLDERS_SQLITE, HOLDERS_POSTGRES);
+        let own = own_id(own);
+        let params = cx.caller().visibility.params();
+        let asked = listed(slots.iter().copied());
+        let rows: Vec<(i64, MemberId, Time, ThreadId, bool)> =
+            cx.query(sql, &params.and(&[&asked, &own, &cx.now(), &most]))?;
+        for (number, holder, until, thread, is_visible) in rows {
+            let slot = usize::try_from(number).ok().and_then(|number| slots.get(number));
+            if let Some(of_slot) = slot.and_then(|slot| holders.0.get_mut(slot)) {
+                of_slot.push((holder, until, thread, is_visible));
+            }
+        }
+        Ok(holders)
+    }
+}
+
+/// The claims that use full slots.
+pub(super) struct SlotClaims(BTreeMap<Obstacle, Vec<SlotClaim>>);
+
+impl SlotClaims {
+    /// Returns the full slots of a footprint, in the order of its items, with each claim that uses one.
+    pub fn conflicts_with(&self, cx: &Read<'_>, footprint: &Footprint) -> Vec<Blocked> {
+        let mut found = Vec::new();
+        for item in footprint.items.iter() {
+            let Some(obstacle) = obstacle_of(cx, item) else { continue };
+            let Some(holders) = self.0.get(&obstacle) else { continue };
+            let found_in = |conflict, thread| Blocked { conflict, thread, obstacle, exclusive: true };
+            let alone = Conflict { item: Some(item.clone()), ..Conflict::alone(ConflictReason::SlotFull) };
+            if holders.is_empty() {
+                found.push(found_in(alone.clone(), None));
+            }
+            found.extend(holders.iter().map(|(holder, until, thread, is_visible)| {
+                let of_claim = Conflict {
+                    holder: Some(*holder),
+                    lease_expires_at: Some(*until),
+                    thread_id: is_visible.then_some(*thread),
+                    ..alone.clone()
+                };
+                found_in(of_claim, Some(*thread))
+            }));
+        }
+        found
+    }
+}
+
+/// Returns the obstacle and the capacity of an item's slot.
+fn slot_of(cx: &Read<'_>, item: &Item, limited: &WorkspaceLimits) -> Option<(Obstacle, i64)> {
+    let key = item.slot_key()?;
+    Some((Obstacle::slot(cx.caller().workspace_id, &key), limited.capacity(&key)?))
+}
+
+fn obstacle_of(cx: &Read<'_>, item: &Item) -> Option<Obstacle> {
+    Some(Obstacle::slot(cx.caller().workspace_id, &item.slot_key()?))
+}
+
+fn own_id(own: Option<ThreadId>) -> Uuid {
+    own.map(ThreadId::uuid).unwrap_or_default()
+}
+
+fn by_engine(cx: &Read<'_>, sqlite: &'static str, postgres: &'static str) -> &'static str {
+    match cx.engine() {
+        Engine::Sqlite => sqlite,
+        Engine::Postgres => postgres,
+    }
+}
+
+/// Returns slots as a parameter of the statements.
+fn listed(slots: impl Iterator<Item = Obstacle>) -> String {
+    let slots: Vec<Value> = slots.map(|slot| json!(slot.uuid().simple().to_string())).collect();
+    Value::from(slots).to_string()
+}
+
+/// The slots in `$1`, or `$5`, with their numbers.
+macro_rules! slots_sqlite {
+    ($slots:literal) => {
+        concat!("(select key as number, unhex(value) as slot from json_each(", $slots, "))")
+    };
+}
+
+macro_rules! slots_postgres {
+    ($slots:literal) => {
+        concat!(
+            "(select ordinality - 1 as number, cast(value as uuid) as slot
+              from jsonb_array_elements_text(cast(cast(",
+            $slots,
+            " as text) as jsonb)) with ordinality)"
+        )
+    };
+}
+
+/// Returns the slots whose uses by live claims reach their capacity, without the claim on `own`.
+///
+/// The stored counts change as claims begin and end, so they include lapsed claims that have not been ended.
+/// Those of the first [`LAPSED_MAX`] lapsed claims are subtracted.
+fn used_up(
+    cx: &Read<'_>,
+    slots: Vec<(Obstacle, i64)>,
+    own: Option<ThreadId>,
+) -> Result<impl Iterator<Item = Obstacle>> {
+    let asked = listed(slots.iter().map(|(slot, _)| *slot));
+    let counted: Vec<(i64, i64)> = cx.query(by_engine(cx, USES_SQLITE, USES_POSTGRES), &[&asked])?;
+    let mut left: BTreeMap<Obstacle, i64> = BTreeMap::new();
+    for (number, uses) in counted {
+        let slot = usize::try_from(number).ok().and_then(|number| slots.get(number));
+        left.extend(slot.map(|(slot, capacity)| (*slot, capacity.saturating_sub(uses))));
+    }
+    left.retain(|_, left| *left <= 0);
+    if !left.is_empty() {
+        let freed: Vec<(Obstacle,)> =
+            cx.query(FREED, &[&cx.caller().workspace_id, &cx.now(), &own_id(own), &LAPSED_MAX])?;
+        for (slot,) in freed {
+            if let Some(left) = left.get_mut(&slot) {
+                *left = left.saturating_add(1);
+            }
+        }
+    }
+    Ok(left.into_iter().filter(|(_, left)| *left <= 0).map(|(slot, _)| slot))
+}
+
+/// Maximum lapsed claims whose uses are subtracted.
+const LAPSED_MAX: i64 = 50;
+
+macro_rules! uses_of {
+    ($slots:expr) => {
+        concat!("select p.number, ", uses!("p.slot"), " from ", $slots, " p")
+    };
+}
+
+const USES_SQLITE: &str = uses_of!(slots_sqlite!("$1"));
+
+const USES_POSTGRES: &str = uses_of!(slots_postgres!("$1"));
+
+/// Selects a slot for each use of it by the claim on `$3`, or by a lapsed claim.
+const FREED: &str = "
+    select l.obstacle from (
+        select t.id from threads t
+        where t.workspace_id = $1 and t.assignment_expires_at <= $2 and t.assignment_expires_at is not null
+            and t.id <> $3
+        order by t.assignment_expires_at, t.id limit $4) t
+    join live_items l on l.thread_id = t.id and l.space = 'slot'
+    union all
+    select l.obstacle from live_items l where l.thread_id = $3 and l.space = 'slot'";
+
+/// Returns how many live claims use each of some slots, counting up to `most` per slot.
+pub(in crate::coordination) fn used(
+    cx: &Read<'_>,
+    slots: &[Obstacle],
+    most: i64,
+) -> Result<BTreeMap<Obstacle, i64>> {
+    let sql = by_engine(cx, USED_SQLITE, USED_POSTGRES);
+    let asked = listed(slots.iter().copied());
+    let used: Vec<(i64, i64)> = cx.query(sql, &[&asked, &cx.now(), &most])?;
+    let slot_at = |number: i64| usize::try_from(number).ok().and_then(|number| slots.get(number));
+    Ok(used.into_iter().filter_map(|(number, used)| Some((*slot_at(number)?, used))).collect())
+}
+
+/// Counts the live claims that use each slot.
+macro_rules! used {
+    ($slots:expr) => {
+        concat!(
+            "select p.number, (
+                 select count(*) from (
+                     select 1 from live_items l join threads t on t.id = l.thread_id
+                     where l.obstacle = p.slot and l.space = 'slot' and t.assignment_expires_at > $2
+                     limit $3) used)
+             from ",
+            $slots,
+            " p"
+        )
+    };
+}
+
+const USED_SQLITE: &str = used!(slots_sqlite!("$1"));
+
+const USED_POSTGRES: &str = used!(slots_postgres!("$1"));
+
+macro_rules! holders {
+    ($slots:expr) => {
+        concat!(
+            "select t.number, t.assignee_id, t.assignment_expires_at, t.id, coalesce(",
+            visible!(c),
+            ", false) from (
+                 select p.number, t.assignee_id, t.assignment_expires_at, t.id, t.channel_id
+                 from ",
+            $slots,
+            " p join live_items l on l.obstacle = p.slot and l.space = 'slot'
+                     join threads t on t.id = l.thread_id
+                 where t.id <> $6 and t.assignment_expires_at > $7 limit $8) t
+             join channels c on c.id = t.channel_id
+             order by t.number, t.assignment_expires_at, t.id"
+        )
+    };
+}
+
+const HOLDERS_SQLITE: &str = holders!(slots_sqlite!("$5"));
+
+const HOLDERS_POSTGRES: &str = holders!(slots_postgres!("$5"));
+
+/// Returns live claims that use a slot, of `counted` ones those whose leases end first.
+pub(in crate::coordination) fn holders(
+    cx: &Read<'_>,
+    slot: Obstacle,
+    counted: i64,
+    most: i64,
+) -> Result<Vec<SlotClaim>> {
+    cx.query(HOLDERS, &cx.caller().visibility.params().and(&[&slot, &cx.now(), &most, &counted]))
+}
+
+const HOLDERS: &str = concat!(
+    "select t.assignee_id, t.assignment_expires_at, t.id, coalesce(",
+    visible!(c),
+    ", false) from (
+         select t.id, t.assignee_id, t.assignment_expires_at, t.channel_id
+         from live_items l join threads t on t.id = l.thread_id
+         where l.obstacle = $5 and l.space = 'slot' and t.assignment_expires_at > $6 limit $8) t
+     join channels c on c.id = t.channel_id
+     order by t.assignment_expires_at, t.id limit $7"
+);

@@ -1,0 +1,62 @@
+//! The limits of a workspace: the capacities of its slots, and its paused repositories.
+//!
+//! Both are few and cached; the events of their changes invalidate the cache.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use super::{Blocked, Conflict, ConflictReason, Obstacle};
+use crate::Result;
+use crate::coordination::footprint::{Footprint, RepoKey, slot_key};
+use crate::id::WorkspaceId;
+use crate::log::cache::{Cached, Lifetime, ONLY};
+use crate::log::event::Invalidates;
+use crate::op::Read;
+
+/// The capacities and pauses of a workspace.
+#[derive(Clone, Default)]
+pub(super) struct WorkspaceLimits {
+    capacities: Arc<HashMap<String, i64>>,
+    paused: Arc<HashSet<RepoKey>>,
+}
+
+impl Cached for WorkspaceLimits {
+    const LIFETIME: Lifetime = Lifetime::Epoch(Invalidates::Rules);
+}
+
+impl WorkspaceLimits {
+    /// Returns how many claims may use a slot, or `None` if any number may.
+    pub fn capacity(&self, slot_key: &str) -> Option<i64> {
+        self.capacities.get(slot_key).copied()
+    }
+
+    /// Returns the conflict of a footprint whose repository is paused.
+    pub fn pause_of(&self, workspace: WorkspaceId, footprint: &Footprint) -> Option<Blocked> {
+        let repo = footprint.repo_key();
+        self.paused.contains(&repo).then(|| Blocked {
+            conflict: Conflict::alone(ConflictReason::RepoPaused),
+            thread: None,
+            obstacle: Obstacle::pause(workspace, &repo),
+            exclusive: true,
+        })
+    }
+}
+
+/// Returns the limits of the caller's workspace.
+pub(super) fn limited(cx: &Read<'_>) -> Result<WorkspaceLimits> {
+    let workspace = cx.caller().workspace_id;
+    cx.cached_or_load(&ONLY, || {
+        let capacities = cx.query::<(String, i64)>(CAPACITIES, &[&workspace])?.into_iter();
+        // A key may be older than the form in which slots are compared.
+        let capacities = capacities.map(|(key, capacity)| (slot_key(&key), capacity));
+        let paused = cx.query::<(RepoKey,)>(PAUSED, &[&workspace])?;
+        Ok(WorkspaceLimits {
+            capacities: Arc::new(capacities.collect()),
+            paused: Arc::new(paused.into_iter().map(|(repo,)| repo).collect()),
+        })
+    })
+}
+
+const CAPACITIES: &str = "select slot_key, capacity from slots where workspace_id = $1";
+
+const PAUSED: &str = "select repo_key from repo_pauses where workspace_id = $1";

@@ -1,0 +1,277 @@
+//! Reading threads: a single one with its notices and result, lists, and a thread's events.
+//!
+//! Nothing in this file changes anything.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::Result;
+use crate::capability::Capability::{ThreadTransition, WorkspaceRead};
+use crate::conversation::messages::{self, OpenedEvent};
+use crate::conversation::visibility;
+use crate::coordination::context::get_thread_context;
+use crate::coordination::notices::{self, Notice};
+use crate::coordination::queue::{self, QueueRequest, QueueScope};
+use crate::coordination::results;
+use crate::coordination::thread_row::{self, Thread, ThreadState, thread_select, visible_thread};
+use crate::coordination::workspace_threads::list_workspace_threads;
+use crate::error::Code;
+use crate::id::{ChannelId, MemberId, ThreadId};
+use crate::log::stored_event::{StoredEvent, event_columns};
+use crate::op::{Feature, Read, read};
+use crate::page::{Cursor, Limit, Page, PageRows, ScanHorizon, rows_to_read};
+use crate::schema::brief;
+use crate::store::ToParam;
+
+pub(crate) fn feature() -> Feature {
+    Feature::new().operations(
+        "threads",
+        vec![
+            read("get_thread", get_thread)
+                .quick()
+                .title("Read a thread")
+                .when(
+                    "Use to look up a thread's state; to take it up, or to read what was said, use \
+                     `get_thread_context`.",
+                )
+                .get("/threads/{thread_id}")
+                .needs(&[WorkspaceRead])
+                .example(|w| json!({"thread_id": w.id("done_thread")})),
+            read("list_threads", list_threads)
+                .title("List a channel's threads")
+                .when(
+                    "Use to look through the threads of one channel; `list_workspace_threads` has those of \
+                     all.",
+                )
+                .detailed()
+                .get("/channels/{channel_id}/threads")
+                .needs(&[WorkspaceRead])
+                .example(|w| json!({"channel_id": w.id("channel"), "state": "open", "limit": 10})),
+            read("list_child_threads", list_child_threads)
+                .title("List a thread's children")
+                .when("Use to see how the parts of a thread stand, oldest first.")
+                .detailed()
+                .get("/threads/{thread_id}/children")
+                .needs(&[WorkspaceRead])
+                .example(|w| json!({"thread_id": w.id("thread"), "limit": 10})),
+            read("list_workspace_threads", list_workspace_threads)
+                .title("List a workspace's threads")
+                .when(
+                    "Use to look through the threads of all channels; to get work use \
+                     `claim_next_workspace_thread`.",
+                )
+                .detailed()
+                .get("/workspaces/{workspace_id}/threads")
+                .needs(&[WorkspaceRead])
+                .example(|w| {
+                    json!({
+                        "workspace_id": w.id("workspace"), "state": "open", "assignee_id": w.id("admin"),
+                        "limit": 10,
+                    })
+                }),
+            read("get_thread_context", get_thread_context)
+                .title("Read what is needed to take up a thread")
+                .when(
+                    "Use before you work on, review or answer a thread: returns its brief and last \
+                     messages. `list_messages` has the messages before those.",
+                )
+                .detailed()
+                .get("/threads/{thread_id}/context")
+                .needs(&[WorkspaceRead])
+                .refuses(&[Code::MustRefetch])
+                .example(|w| json!({"thread_id": w.id("thread"), "include_glossary": true})),
+            read("list_thread_events", list_thread_events)
+                .title("List a thread's events")
+                .when(
+                    "Use to see what happened to one thread, oldest first; its words are in \
+                     `list_messages`.",
+                )
+                .detailed()
+                .get("/threads/{thread_id}/events")
+                .needs(&[WorkspaceRead])
+                .example(|w| json!({"thread_id": w.id("thread"), "newest_first": true, "limit": 10})),
+        ],
+    )
+}
+
+/// A thread with its notices and result.
+#[derive(Serialize, JsonSchema)]
+struct ThreadDetail {
+    #[serde(flatten)]
+    thread: Thread,
+    /// The latest result. It stays readable after the thread was reopened; null also if it was purged.
+    result: Option<Value>,
+    /// The member who set the result.
+    produced_by: Option<MemberId>,
+    /// The last 10 notices, newest first.
+    notices: Vec<Notice>,
+}
+
+/// Returns a thread with its last 10 notices and its latest result.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GetThread {
+    /// The thread.
+    thread_id: ThreadId,
+}
+
+fn get_thread(cx: &Read<'_>, input: &GetThread) -> Result<ThreadDetail> {
+    let thread = visible_thread(cx, input.thread_id)?;
+    let latest = results::latest(cx, thread.id)?;
+    let (result, produced_by) = latest.map(|latest| (latest.result, latest.produced_by)).unzip();
+    let result = result.flatten().map(Value::Object);
+    Ok(ThreadDetail { notices: notices::last(cx, thread.id)?, thread, result, produced_by })
+}
+
+/// Returns the threads of a channel, oldest first unless you request the newest first.
+///
+/// One page covers up to 2000 threads, so with a filter it may be short or empty although there is more:
+/// continue while `next_cursor` is not null.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(transform = brief(""))]
+struct ListThreads {
+    /// The channel.
+    channel_id: ChannelId,
+    /// Only threads in this state.
+    state: Option<ThreadState>,
+    /// Newest first.
+    #[serde(default)]
+    newest_first: bool,
+    cursor: Option<Cursor>,
+    limit: Option<Limit>,
+}
+
+fn list_threads(cx: &Read<'_>, input: &ListThreads) -> Result<Page<Thread>> {
+    if input.newest_first {
+        return newest_in(cx, input);
+    }
+    threads_in(cx, input.channel_id, input.state, input.cursor, input.limit)
+}
+
+fn newest_in(cx: &Read<'_>, input: &ListThreads) -> Result<Page<Thread>> {
+    let channel = visibility::visible_channel(cx, input.channel_id)?;
+    let before = Cursor::before(input.cursor);
+    let rows = rows_to_read(input.limit);
+    let horizon = match input.state {
+        Some(_) => cx.horizon(HORIZON_OF_NEWEST, &[&channel.id], before)?,
+        None => ScanHorizon(None),
+    };
+    let params: [&dyn ToParam; 5] = [&channel.id, &before, &input.state, &rows, &horizon.down_to()];
+    Ok(page(horizon, thread_row::select(cx, NEWEST_IN_CHANNEL, &params)?, input.limit))
+}
+
+const NEWEST_IN_CHANNEL: &str = thread_select!(
+    "where t.channel_id = $1 and t.lsn < $2 and t.lsn >= $5 and (cast($3 as text) is null or t.state = $3)
+     order by t.lsn desc limit $4"
+);
+
+const HORIZON_OF_NEWEST: &str =
+    "select lsn from threads where channel_id = $1 and lsn < $2 order by lsn desc limit 1 offset $3";
+
+/// Returns the threads of a channel that the caller may see, oldest first.
+pub(crate) fn threads_in(
+    cx: &Read<'_>,
+    channel: ChannelId,
+    state: Option<ThreadState>,
+    cursor: Option<Cursor>,
+    limit: Option<Limit>,
+) -> Result<Page<Thread>> {
+    let channel = visibility::visible_channel(cx, channel)?;
+    let after = Cursor::after(cursor);
+    let rows = rows_to_read(limit);
+    let horizon = match state {
+        Some(_) => cx.horizon(HORIZON_IN_CHANNEL, &[&channel.id], after)?,
+        None => ScanHorizon(None),
+    };
+    let params: [&dyn ToParam; 5] = [&channel.id, &after, &state, &rows, &horizon.up_to()];
+    Ok(page(horizon, thread_row::select(cx, IN_CHANNEL, &params)?, limit))
+}
+
+const IN_CHANNEL: &str = thread_select!(
+    "where t.channel_id = $1 and t.lsn > $2 and t.lsn <= $5 and (cast($3 as text) is null or t.state = $3)
+     order by t.lsn limit $4"
+);
+
+const HORIZON_IN_CHANNEL: &str =
+    "select lsn from threads where channel_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
+
+fn page(horizon: ScanHorizon, threads: PageRows<Thread>, limit: Option<Limit>) -> Page<Thread> {
+    Page::within(horizon, threads, limit, |thread| thread.lsn)
+}
+
+/// Returns the children of a thread, oldest first.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListChildThreads {
+    /// The parent.
+    thread_id: ThreadId,
+    cursor: Option<Cursor>,
+    limit: Option<Limit>,
+}
+
+fn list_child_threads(cx: &Read<'_>, input: &ListChildThreads) -> Result<Page<Thread>> {
+    let parent = visible_thread(cx, input.thread_id)?;
+    let after = Cursor::after(input.cursor);
+    let rows = rows_to_read(input.limit);
+    let threads = thread_row::select(cx, CHILDREN, &[&parent.id, &after, &rows])?;
+    Ok(page(ScanHorizon(None), threads, input.limit))
+}
+
+/// Children are in their parent's channel and as visible as it is.
+const CHILDREN: &str = thread_select!("where t.parent_id = $1 and t.lsn > $2 order by t.lsn limit $3");
+
+/// Returns the thread that the caller would get if it now claimed the next one of the workspace.
+pub(crate) fn next_for_caller(cx: &Read<'_>) -> Result<Option<Thread>> {
+    let caller = cx.caller();
+    if !caller.is_member() || !caller.capabilities.has(ThreadTransition) || caller.frozen {
+        return Ok(None);
+    }
+    let next = queue::next(cx, &QueueRequest { scope: QueueScope::Workspace, repo: None })?;
+    next.map(|next| visible_thread(cx, next.thread_id)).transpose()
+}
+
+/// Returns a thread's events, oldest first unless you request the newest first.
+///
+/// They are the stored events with the hashes that chain them, as in the workspace's log.
+///
+/// The payload of a message's event holds the content as it was hashed: sealed. `message` beside it holds the
+/// plaintext, which is blank once the message is withdrawn.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListThreadEvents {
+    /// The thread.
+    thread_id: ThreadId,
+    /// Newest first.
+    #[serde(default)]
+    newest_first: bool,
+    cursor: Option<Cursor>,
+    limit: Option<Limit>,
+}
+
+fn list_thread_events(cx: &Read<'_>, input: &ListThreadEvents) -> Result<Page<OpenedEvent>> {
+    let thread = visible_thread(cx, input.thread_id)?;
+    let sql = if input.newest_first { NEWEST_EVENTS } else { EVENTS };
+    let from = Cursor::beyond(input.cursor, input.newest_first);
+    let rows = rows_to_read(input.limit);
+    let events = cx.rows(sql, &[&thread.id, &from, &cx.caller().workspace_id, &rows])?;
+    messages::open_content(cx, Page::of(events, input.limit, |event: &StoredEvent| event.lsn))
+}
+
+/// Selects the events of a thread from the floor on.
+macro_rules! thread_events {
+    ($which:literal) => {
+        concat!(
+            "select ",
+            event_columns!(),
+            " from events e where e.thread_id = $1
+                and e.lsn >= (select h.floor from heads h where h.workspace_id = $3) ",
+            $which
+        )
+    };
+}
+
+const EVENTS: &str = thread_events!("and e.lsn > $2 order by e.lsn limit $4");
+
+const NEWEST_EVENTS: &str = thread_events!("and e.lsn < $2 order by e.lsn desc limit $4");

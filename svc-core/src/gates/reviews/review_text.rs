@@ -1,0 +1,154 @@
+//! The text of a review and of its findings: one message, so that they are sealed and withdrawn together.
+//!
+//! The text is for readers of the thread. Its metadata gives the byte range of each section.
+
+use serde_json::{Value, json};
+
+use super::findings::{Finding, Severity};
+use super::verdicts::Verdict;
+use crate::conversation::messages::Metadata;
+use crate::id::ReviewId;
+
+/// The notice of a review's message.
+const NOTICE: &str = "review";
+/// Metadata key of the byte ranges: pairs of start and end, the review's own text first.
+const SPANS: &str = "spans";
+
+/// A finding as it appears in the text.
+pub(super) struct FindingText<'a> {
+    pub severity: Severity,
+    pub path: Option<&'a str>,
+    pub line: Option<i64>,
+    pub body: &'a str,
+}
+
+/// Composes the text of a review, and the metadata of its message.
+pub(super) fn compose(
+    review: ReviewId,
+    verdict: Verdict,
+    body: &str,
+    parts: &[FindingText<'_>],
+) -> (String, Value) {
+    let mut text = format!("Review: {}", verdict.name().replace('_', " "));
+    let mut spans = Vec::new();
+    let mut append = |heading: &str, words: &str| {
+        if !words.is_empty() {
+            text.push_str("\n\n");
+            text.push_str(heading);
+        }
+        let begin = text.len();
+        text.push_str(words);
+        spans.push([begin, text.len()]);
+    };
+    append("", body);
+    for part in parts {
+        append(&heading(part), part.body);
+    }
+    let metadata = json!({"notice": NOTICE, "review_id": review, "verdict": verdict, SPANS: spans});
+    (text, metadata)
+}
+
+/// Returns the heading of a finding's text, the only place where its path is stored.
+fn heading(part: &FindingText<'_>) -> String {
+    let place = match (part.path, part.line) {
+        (Some(path), Some(line)) => format!(", {path}:{line}"),
+        (Some(path), None) => format!(", {path}"),
+        (None, _) => String::new(),
+    };
+    format!("{}{place}: ", part.severity.name())
+}
+
+/// Returns the path in the [`heading`] of a finding, whose severity and line are known.
+fn path_in(heading: &str, finding: &Finding) -> Option<String> {
+    let place = heading.strip_prefix(finding.severity.name())?.strip_suffix(": ")?.strip_prefix(", ")?;
+    let path = match finding.line {
+        Some(line) => place.strip_suffix(&format!(":{line}"))?,
+        None => place,
+    };
+    Some(path.to_owned())
+}
+
+/// Splits the text of a review: returns its own text, and fills in the text and the path of each finding.
+///
+/// A section without a valid byte range is blank.
+pub(super) fn split(text: &str, metadata: &Metadata, findings: &mut [Finding]) -> String {
+    let bound = |number: usize, at: usize| {
+        let bound = metadata.get(SPANS)?.get(number)?.get(at)?.as_u64()?;
+        usize::try_from(bound).ok()
+    };
+    let part = |number: usize| text.get(bound(number, 0)?..bound(number, 1)?);
+    // The heading begins at the end of the section before, after a blank line.
+    let heading =
+        |number: usize| text.get(bound(number.checked_sub(1)?, 1)?..bound(number, 0)?)?.strip_prefix("\n\n");
+    for finding in findings {
+        let number = usize::try_from(finding.number).ok().and_then(|number| number.checked_add(1));
+        finding.body = number.and_then(part).unwrap_or_default().to_owned();
+        finding.path = number.and_then(heading).and_then(|heading| path_in(heading, finding));
+    }
+    part(0).unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn finding(number: i64, line: Option<i64>) -> Finding {
+        Finding {
+            id: Uuid::from_u128(3).into(),
+            review_id: Uuid::from_u128(4).into(),
+            severity: Severity::Critical,
+            path: Some("before".to_owned()),
+            line,
+            body: "before".to_owned(),
+            resolution: None,
+            resolved_by: None,
+            resolved_actor_id: None,
+            resolved_at: None,
+            number,
+        }
+    }
+
+    /// The path, the line and the text of each finding.
+    const FOUND: [(Option<&str>, Option<i64>, &str); 6] = [
+        (Some("a.rs"), Some(3), "é\n\ncritical: no"),
+        (None, Some(9), "two"),
+        (None, None, ": three"),
+        (Some("a: b, c:4"), None, "four"),
+        (Some(":5"), Some(5), "five"),
+        (Some(", é: "), Some(1), "\n\n"),
+    ];
+
+    #[test]
+    fn a_text_splits_into_what_it_was_composed_of() {
+        let part = |(path, line, body)| FindingText { severity: Severity::Critical, path, line, body };
+        let parts = FOUND.map(part);
+        for (body, wanted) in [
+            (
+                "Good.\n\ncritical: x",
+                "Review: request changes\n\nGood.\n\ncritical: x\n\ncritical, a.rs:3: é",
+            ),
+            ("", "Review: request changes\n\ncritical, a.rs:3: é"),
+        ] {
+            let id = Uuid::from_u128(4).into();
+            let (text, metadata) = compose(id, Verdict::RequestChanges, body, &parts);
+            assert!(text.starts_with(wanted), "{text}");
+            assert!(
+                text.contains("\n\ncritical: two\n\ncritical: : three\n\ncritical, a: b, c:4: four"),
+                "{text}"
+            );
+            let more = FOUND.iter().chain(&[(None, None, "")]);
+            let mut findings: Vec<Finding> =
+                (0..).zip(more).map(|(n, (_, line, _))| finding(n, *line)).collect();
+            let metadata = metadata.as_object().unwrap();
+            assert_eq!(split(&text, metadata, &mut findings), body);
+            let more = FOUND.iter().chain(&[(None, None, "")]);
+            for (found, (path, _, words)) in findings.iter().zip(more) {
+                assert_eq!((found.path.as_deref(), found.body.as_str()), (*path, *words));
+            }
+            assert_eq!(split(&text, &Metadata::new(), &mut findings), "");
+            assert!(findings.iter().all(|found| found.path.is_none() && found.body.is_empty()));
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! The members who may judge the work in a thread, and whether a judgement still counts.
+//!
+//! The same rules apply to approvals and to passes of the land gate. A judgement under delegation is the
+//! member's and the delegate's: neither may be the thread's owner or have worked on it, and a later judgement
+//! of either replaces it. The rules are checked when a judgement is given and whenever it is read, as the
+//! thread may have changed in between. A judgement does not count while either is frozen, or once either is
+//! deactivated: a member who may not act decides nothing.
+//!
+//! Ownership matters at those two moments only. A member who gave the thread to another owner may judge it,
+//! unless it has worked on it, which stays on record.
+
+use std::collections::BTreeSet;
+
+use crate::Result;
+use crate::coordination::thread_row::Thread;
+use crate::coordination::workers;
+use crate::error::Error;
+use crate::id::MemberId;
+use crate::op::{Caller, Read};
+use crate::store::named_enum;
+
+named_enum! {
+    /// Why a judgement does not count.
+    ///
+    /// `verdict`: it does not approve. `superseded`: its author has given another one since. `outdated`: the
+    /// thread has a later result, or was reopened since. `owner`: its author owns the thread. `worker`: its
+    /// author has worked on the thread. `unqualified`: its author is not a listed reviewer and lacks the
+    /// skill. `inactive`: its author is frozen or deactivated. `owner`, `worker` and `unqualified` apply too
+    /// if they did when it was given; under delegation all but `unqualified` apply to the delegate too.
+    pub(super) enum Objection {
+        Verdict = "verdict",
+        Superseded = "superseded",
+        Outdated = "outdated",
+        Owner = "owner",
+        Worker = "worker",
+        Unqualified = "unqualified",
+        Inactive = "inactive",
+    }
+}
+
+/// The author of a judgement: the member, and under delegation the delegate whose credential it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct VerdictAuthor {
+    pub member: MemberId,
+    pub actor: MemberId,
+}
+
+impl VerdictAuthor {
+    /// Returns the caller, who must act as a member.
+    pub fn of(caller: &Caller) -> Result<Self> {
+        let member = caller.member_id()?;
+        Ok(Self { member, actor: caller.actor.unwrap_or(member) })
+    }
+
+    /// Returns the member whose credential it was, if it is another one.
+    pub fn delegate(self) -> Option<MemberId> {
+        (self.actor != self.member).then_some(self.actor)
+    }
+
+    /// Returns both members, who may be the same.
+    pub fn people(self) -> [MemberId; 2] {
+        [self.member, self.actor]
+    }
+}
+
+/// A judgement: its author, its position, and the objection to it at that time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct EarlierVerdict {
+    pub by: VerdictAuthor,
+    pub lsn: i64,
+    pub objection: Option<Objection>,
+    /// Whether both of its authors may act today.
+    pub active: bool,
+}
+
+/// The rules for judging one thread: its owner, its workers, and the qualified members.
+#[derive(Debug)]
+pub(super) struct VerdictRules {
+    owner: Option<MemberId>,
+    workers: BTreeSet<MemberId>,
+    qualified: BTreeSet<MemberId>,
+    judged_from: i64,
+}
+
+impl VerdictRules {
+    /// Returns the judges of the thread, if `qualified` are asked to judge it.
+    pub fn of_thread(cx: &Read<'_>, thread: &Thread, qualified: BTreeSet<MemberId>) -> Result<Self> {
+        let workers = workers::of(cx, thread.id)?;
+        Ok(Self { owner: thread.owner_id, workers, qualified, judged_from: thread.judged_from })
+    }
+
+    /// Returns the objection to a judgement that `judge` gives now.
+    pub fn objection_to(&self, judge: VerdictAuthor) -> Option<Objection> {
+        let people = judge.people();
+        if people.iter().any(|member| self.owner == Some(*member)) {
+            Some(Objection::Owner)
+        } else if people.iter().any(|member| self.workers.contains(member)) {
+            Some(Objection::Worker)
+        } else if self.qualified.contains(&judge.member) {
+            None
+        } else {
+            Some(Objection::Unqualified)
+        }
+    }
+
+    /// Returns the reason why an earlier judgement no longer counts, or never did.
+    pub fn objection_against(&self, given: &EarlierVerdict) -> Option<Objection> {
+        if given.lsn < self.judged_from {
+            return Some(Objection::Outdated);
+        }
+        let inactive = (!given.active).then_some(Objection::Inactive);
+        given.objection.or_else(|| self.objection_to(given.by)).or(inactive)
+    }
+}
+
+/// Fails if the caller has worked on the thread, directly or by a delegate.
+///
+/// Workers may not lower the requirements of the close of their own work.
+pub(super) fn check_may_lower(cx: &Read<'_>, thread: &Thread) -> Result<()> {
+    let workers = workers::of(cx, thread.id)?;
+    let caller = cx.caller();
+    if caller.member.iter().chain(&caller.actor).any(|member| workers.contains(member)) {
+        return Err(Error::forbidden(
+            "whoever has worked on a thread may neither lower what its close asks nor choose who approves",
+        ));
+    }
+    Ok(())
+}
+
+/// Returns the judges of a thread without owner and workers, for unit tests of rules.
+#[cfg(test)]
+pub(super) fn judges_for_tests(judged_from: i64, qualified: impl Iterator<Item = MemberId>) -> VerdictRules {
+    VerdictRules { owner: None, workers: BTreeSet::new(), qualified: qualified.collect(), judged_from }
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn only_qualified_members_who_neither_own_nor_worked_judge() {
+        let id = |n: u128| MemberId::from(Uuid::from_u128(n));
+        let [owner, worker, reviewer, delegate, stranger] = [1, 2, 3, 4, 5].map(id);
+        let judges = VerdictRules {
+            owner: Some(owner),
+            workers: BTreeSet::from([worker]),
+            qualified: BTreeSet::from([owner, worker, reviewer]),
+            judged_from: 10,
+        };
+        let verdict = Some(Objection::Verdict);
+        let unqualified = Some(Objection::Unqualified);
+        let table = [
+            (reviewer, reviewer, 11, None, None),
+            (reviewer, delegate, 11, None, None),
+            (reviewer, reviewer, 9, None, Some(Objection::Outdated)),
+            (reviewer, reviewer, 9, unqualified, Some(Objection::Outdated)),
+            (reviewer, reviewer, 11, unqualified, unqualified),
+            (reviewer, reviewer, 11, verdict, verdict),
+            (owner, owner, 11, None, Some(Objection::Owner)),
+            (reviewer, owner, 11, None, Some(Objection::Owner)),
+            (owner, delegate, 11, None, Some(Objection::Owner)),
+            (worker, worker, 11, None, Some(Objection::Worker)),
+            (reviewer, worker, 11, None, Some(Objection::Worker)),
+            (worker, delegate, 11, None, Some(Objection::Worker)),
+            (stranger, stranger, 11, None, unqualified),
+            // A delegate's own qualification is not the member's.
+            (stranger, reviewer, 11, None, unqualified),
+        ];
+        for (member, actor, lsn, objection, wanted) in table {
+            let given = EarlierVerdict { by: VerdictAuthor { member, actor }, lsn, objection, active: true };
+            assert_eq!(judges.objection_against(&given), wanted, "{given:?}");
+            let given = EarlierVerdict { active: false, ..given };
+            assert_eq!(judges.objection_against(&given), wanted.or(Some(Objection::Inactive)), "{given:?}");
+        }
+        let unowned = VerdictRules { owner: None, ..judges };
+        assert_eq!(unowned.objection_to(VerdictAuthor { member: reviewer, actor: reviewer }), None);
+    }
+}

@@ -1,0 +1,121 @@
+//! The health checks of the service's core.
+//!
+//! A check of this process also works while the database does not respond.
+
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::thread::JoinHandle;
+
+use tokio::sync::Semaphore;
+
+use crate::host::delivery_slots::SlotsByChannel;
+use crate::host::start_checks::ReplacementReason;
+use crate::limits::{CALLS_PREPARED_MAX, FILES_JUDGED_MAX, FILES_READ_MAX, WAITS_MAX};
+use crate::op::{CheckMethod, DATABASE, Depth, Dispatch, Feature, HealthCheck, MeasureDepth};
+use crate::share::{Ceiling, Quotas};
+use crate::sync::lock;
+
+/// Returns the health checks that query the database.
+///
+/// Such a query also finds out whether the database responds.
+pub(crate) fn in_database() -> Feature {
+    let part = |name, health| HealthCheck { name, health: CheckMethod::InDatabase(health), status: None };
+    Feature::new()
+        .part(part(DATABASE, |_| Ok(None)))
+        .part(part("schema", ReplacementReason::schema))
+        .part(part("keys", ReplacementReason::keys))
+}
+
+/// The threads of a service in addition to those of its executor.
+#[derive(Default)]
+pub(crate) struct ServiceThreads {
+    /// The scheduler's thread, which ends before the executor.
+    pub scheduler: Mutex<Option<JoinHandle<()>>>,
+    pub others: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl ServiceThreads {
+    /// Returns whether one of them has ended although the service runs.
+    fn has_ended_any(&self) -> bool {
+        lock(&self.others).iter().any(JoinHandle::is_finished)
+            || lock(&self.scheduler).as_ref().is_some_and(JoinHandle::is_finished)
+    }
+}
+
+/// The process of a service, whose state the health checks read once it runs.
+pub(crate) struct ProcessState {
+    pub threads: ServiceThreads,
+    dispatch: OnceLock<Weak<Dispatch>>,
+    /// The slots for files that operations read: one file at a time per workspace.
+    pub reading: Ceiling,
+    /// The slots for calls that are prepared on separate threads.
+    pub preparing: Ceiling,
+    /// The slots for files that are checked while they are received.
+    pub judging: Semaphore,
+    /// The slots for batches that are sent on each delivery channel.
+    pub sending: SlotsByChannel,
+}
+
+impl Default for ProcessState {
+    fn default() -> Self {
+        let reading = Ceiling::new("files that are read", FILES_READ_MAX, Quotas::default());
+        let preparing = Ceiling::new("calls that are prepared", CALLS_PREPARED_MAX, Quotas::default());
+        let judging = Semaphore::new(FILES_JUDGED_MAX);
+        let sending = SlotsByChannel::default();
+        let threads = ServiceThreads::default();
+        let dispatch = OnceLock::new();
+        Self { threads, dispatch, reading, preparing, judging, sending }
+    }
+}
+
+impl ProcessState {
+    /// Gives the health checks access to the state that requests run with.
+    pub fn begin(&self, dispatch: &Arc<Dispatch>) {
+        // It begins only once.
+        let _ = self.dispatch.set(Arc::downgrade(dispatch));
+    }
+
+    /// Returns the health checks of this process.
+    pub fn parts(self: &Arc<Self>) -> Feature {
+        let check = |check: fn(&ProcessState, &Dispatch) -> Option<String>| {
+            let process = Arc::clone(self);
+            CheckMethod::InProcess(Box::new(move || process.dispatch().and_then(|on| check(&process, &on))))
+        };
+        let depth = |depth: fn(&Dispatch) -> Depth| -> Option<MeasureDepth> {
+            let process = Arc::clone(self);
+            Some(Box::new(move || process.dispatch().map_or(Depth::new(0, Some(0)), |on| depth(&on))))
+        };
+        let process = Arc::clone(self);
+        let clock =
+            CheckMethod::Remarkable(Box::new(move || process.dispatch().and_then(|on| on.clock.remark())));
+        let checked = |name, health| HealthCheck { name, health, status: None };
+        let counted = |name, status| HealthCheck { name, health: CheckMethod::Unchecked, status };
+        Feature::new()
+            .part(checked(
+                "disk",
+                check(|_, on| Some(on.executor.check_writers().err()?.detail().to_owned())),
+            ))
+            .part(checked("bus", check(Self::bus_fault)))
+            .part(checked("clock", clock))
+            .part(counted("queued_writes", depth(|on| Depth::new(on.executor.queued_writes(), None))))
+            .part(counted("queued_reads", depth(|on| Depth::new(on.executor.queued_reads(), None))))
+            .part(counted("parked_waits", depth(|on| Depth::new(on.rounds.counts().parked, Some(WAITS_MAX)))))
+    }
+
+    fn dispatch(&self) -> Option<Arc<Dispatch>> {
+        self.dispatch.get()?.upgrade()
+    }
+
+    /// Describes the fault of the threads that wake waits and run chores, if there is one.
+    fn bus_fault(&self, dispatch: &Dispatch) -> Option<String> {
+        if self.threads.has_ended_any() {
+            return Some("a thread of the service has ended: restart it".to_owned());
+        }
+        if dispatch.bus.is_stuck() {
+            return Some("the thread that wakes waits is stuck: it is waiting for the database".to_owned());
+        }
+        dispatch
+            .bus
+            .is_interrupted()
+            .then(|| "notifications of other servers are interrupted; polling continues".to_owned())
+    }
+}

@@ -1,0 +1,57 @@
+//! Files that are checked while they are received.
+
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::host::service::Service;
+use crate::id::WorkspaceId;
+use crate::op::{Admission, Input, Operation, Read};
+use crate::portability::ArrivingExport;
+use crate::spool::CompleteSpool;
+
+impl Service {
+    /// Checks a request for an operation that takes a file, before the file is received.
+    ///
+    /// Fails as the operation does if the caller may not call it, and if it would fail for any file.
+    pub async fn check_before_file(
+        &self,
+        operation: &Arc<Operation>,
+        admission: &Admission,
+        input: &Input,
+    ) -> Result<()> {
+        let check = operation.run.before_file;
+        let input = input.clone();
+        let run = move |cx: &Read<'_>| check.map_or(Ok(()), |check| check(cx, &input));
+        self.dispatch().read_for(operation, admission.follow_up(), false, run).await
+    }
+
+    /// Begins to receive a file from a workspace, which is checked while it is received.
+    pub async fn begin_file(&self, workspace: WorkspaceId) -> Result<ArrivingExport> {
+        let service = self.clone();
+        on_disk(move || ArrivingExport::begin(&service.dispatch().shared, workspace)).await
+    }
+
+    /// Writes and checks the next bytes of a file.
+    ///
+    /// The process checks one file at a time, for as long as these bytes take.
+    pub async fn write_file(&self, file: ArrivingExport, bytes: Vec<u8>) -> Result<ArrivingExport> {
+        let _turn = self.process().judging.acquire().await.map_err(Error::internal)?;
+        on_disk(move || file.write(bytes)).await
+    }
+
+    /// Ends receiving a file.
+    pub async fn end_file(&self, file: ArrivingExport) -> Result<CompleteSpool> {
+        let _turn = self.process().judging.acquire().await.map_err(Error::internal)?;
+        on_disk(move || file.finish()).await
+    }
+
+    /// Returns the maximum bytes of a received file.
+    pub fn file_max_bytes(&self) -> u64 {
+        self.dispatch().shared.settings.import_max_bytes
+    }
+}
+
+/// Runs work that waits for the disk on a thread that may block.
+async fn on_disk<T: Send + 'static>(run: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(run).await.map_err(Error::internal)?
+}

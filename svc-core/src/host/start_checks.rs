@@ -1,0 +1,169 @@
+//! Checks before a service starts.
+//!
+//! The database was set up, or may be; its schema has this version; every key-encryption key that it was used
+//! with is configured. All of it is checked before anything is locked, so that a start during a long write
+//! does not wait, and checked again under the lock of migrations.
+
+use std::time::Duration;
+
+use crate::error::{Code, Error, Result};
+use crate::limits::{INLINE_READERS, POSTGRES_INLINE_READERS, POSTGRES_READERS, READERS, WRITER_LANES};
+use crate::log::batch::newest_time;
+use crate::log::keys;
+use crate::log::seal::Sealer;
+use crate::op::Read;
+use crate::store::executor::ReaderCounts;
+use crate::store::migrate::{self, Schema};
+use crate::store::{Conn, Engine, OpenMode, Opener, rate_windows};
+use crate::time::{Clock, Time};
+
+/// Prepares the database for a service, or fails with the reason why it cannot.
+pub(crate) fn make_ready(opener: &Opener, mode: OpenMode, sealer: &Sealer, now: Time) -> Result<()> {
+    if MissingRows::of(&opener.first(mode)?, mode, sealer)?.is_nothing() {
+        return Ok(());
+    }
+    let conn = opener.migrator()?;
+    migrate::in_turn(&conn, |conn| MissingRows::of(conn, mode, sealer)?.supply(conn, sealer, now))?;
+    // A schema in SQLite's file, not only in its write-ahead log, can be read without changing either.
+    conn.checkpoint()
+}
+
+/// On Postgres, starts the clock at the database's time, and compares the newest stored time with it.
+pub(crate) fn compare_times(opener: &Opener, clock: &Clock) -> Result<()> {
+    let conn = opener.reader()?;
+    if conn.engine() == Engine::Postgres {
+        let asked = clock.monotonic();
+        clock.hear(rate_windows::database_time(&conn)?, asked);
+    }
+    newest_time(&conn)?.into_iter().for_each(|newest| clock.remember(newest));
+    Ok(())
+}
+
+/// Rejects a database that has been set up, without changing it.
+pub(crate) fn check_is_new(opener: &Opener) -> Result<()> {
+    let conn = opener.reader()?;
+    if Schema::read(&conn)?.exists() && keys::has_workspace(&conn)? {
+        return Err(already_set_up());
+    }
+    Ok(())
+}
+
+fn already_set_up() -> Error {
+    Error::new(Code::AlreadyInitialised, "the database is already set up; nothing was changed")
+}
+
+/// Why this process should be replaced although it runs: changes to the database since it started.
+pub(crate) struct ReplacementReason {
+    /// Another version has migrated the schema.
+    pub schema: Option<String>,
+    /// Another process wraps with a key that is not configured here.
+    pub keys: Option<String>,
+}
+
+impl ReplacementReason {
+    /// Reads whether this process is outdated, and why.
+    pub fn of(cx: &Read<'_>) -> Result<Self> {
+        Ok(Self { schema: Self::schema(cx)?, keys: Self::keys(cx)? })
+    }
+
+    /// Reads whether another version has migrated the schema.
+    pub fn schema(cx: &Read<'_>) -> Result<Option<String>> {
+        let newest = cx.one::<(i64, String)>(migrate::NEWEST, &[])?;
+        let newer = newest.filter(|(version, _)| migrate::is_newer(*version));
+        Ok(newer.map(|(_, name)| format!("a newer version has applied {name}: run that version here")))
+    }
+
+    /// Reads whether another process wraps with a key that is not configured here.
+    pub fn keys(cx: &Read<'_>) -> Result<Option<String>> {
+        let checks = cx.query::<(Vec<u8>, Vec<u8>)>(keys::CHECKS, &[])?;
+        let lacking = keys::lacking(&checks, cx.sealer());
+        Ok((!lacking.is_empty())
+            .then(|| format!("the key {} is in use: add it to SVC_CONTENT_KEK_PREVIOUS", lacking.join(", "))))
+    }
+
+    /// Returns whether the check value of this process's sealing key was removed.
+    pub fn is_forgotten(cx: &Read<'_>) -> Result<bool> {
+        let checks = cx.query::<(Vec<u8>, Vec<u8>)>(keys::CHECKS, &[])?;
+        Ok(!checks.is_empty() && checks.iter().all(|(id, _)| id != cx.sealer().current_id()))
+    }
+
+    /// Logs a warning for each reason.
+    pub fn warn(&self) {
+        for found in [&self.schema, &self.keys].into_iter().flatten() {
+            tracing::warn!("this process should be replaced: {found}");
+        }
+    }
+}
+
+struct MissingRows {
+    schema: Schema,
+    /// Whether the sealing key has no check value yet.
+    check: bool,
+}
+
+impl MissingRows {
+    fn of(conn: &Conn, mode: OpenMode, sealer: &Sealer) -> Result<Self> {
+        let schema = Schema::read(conn)?;
+        if !schema.exists() {
+            return match mode {
+                OpenMode::Existing => Err(migrate::not_set_up()),
+                OpenMode::Create => Ok(Self { schema, check: false }),
+            };
+        }
+        match keys::is_unrecorded(conn, sealer) {
+            Ok(check) => Ok(Self { schema, check }),
+            // The process that sets up has generated a separate key.
+            Err(_) if mode == OpenMode::Create && keys::has_workspace(conn)? => Err(already_set_up()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn is_nothing(&self) -> bool {
+        self.schema.is_complete() && !self.check
+    }
+
+    fn supply(&self, conn: &Conn, sealer: &Sealer, now: Time) -> Result<()> {
+        self.schema.complete(conn, now)?;
+        if self.check { keys::record(conn, sealer, now) } else { Ok(()) }
+    }
+}
+
+/// Returns the numbers of writers and readers of a process on a machine with this many cores.
+pub(super) fn connections(opener: &Opener, cores: usize, limit: Option<Duration>) -> (usize, ReaderCounts) {
+    if opener.is_sqlite() {
+        let inline = cores.saturating_add(1).min(INLINE_READERS);
+        return (1, ReaderCounts { threads: READERS, inline, limit });
+    }
+    // Each of their statements waits for the network, independently of the cores. Their number is fixed, so
+    // that a server can be configured for a number of processes.
+    (WRITER_LANES, ReaderCounts { threads: POSTGRES_READERS, inline: POSTGRES_INLINE_READERS, limit })
+}
+
+#[cfg(test)]
+mod tests {
+    use secrecy::SecretString;
+
+    use super::*;
+    use crate::limits::{POSTGRES_CONNECTIONS, SCANNERS};
+    use crate::store::Database;
+
+    #[test]
+    fn a_process_has_at_most_seventeen_connections_to_postgres_whatever_its_cores() {
+        let postgres =
+            Opener::new(&Database::Postgres(SecretString::from("postgres://svc@localhost/svc"))).unwrap();
+        for cores in [1, 2, 8, 64, 256] {
+            let (lanes, readers) = connections(&postgres, cores, None);
+            // One more each for health, the long reader, the bus, the listener, the housekeeper and the rate
+            // limits.
+            let fixed = SCANNERS + 6;
+            assert_eq!(
+                lanes + readers.threads + readers.inline + fixed,
+                POSTGRES_CONNECTIONS,
+                "{cores} cores"
+            );
+        }
+        let sqlite = Opener::new(&Database::Sqlite("svc.db".into())).unwrap();
+        assert_eq!(connections(&sqlite, 2, None).1.inline, 3);
+        assert_eq!(connections(&sqlite, 64, None).1.inline, 9);
+    }
+}

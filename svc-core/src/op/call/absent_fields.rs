@@ -1,0 +1,121 @@
+//! Null in an input: the field counts as absent, unless null has a meaning there.
+//!
+//! Many clients send null for each field that they do not use. If null has a meaning, such as clearing a
+//! field, the schema of the field allows null; the schemas of all other fields do not.
+
+use serde_json::{Map, Value};
+
+use crate::schema::{alternatives, is_kind};
+
+/// Returns whether a value contains null, at any depth.
+pub(super) fn has_null(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.iter().any(has_null),
+        Value::Object(members) => members.values().any(has_null),
+        _ => false,
+    }
+}
+
+/// Removes from a value the fields that are null and thereby absent, at every depth.
+///
+/// Fields that the schema does not name, such as metadata, belong to the caller and stay.
+pub(super) fn omit_nulls(schema: &Value, value: &mut Value) {
+    match value {
+        Value::Object(members) => omit_null_members(schema, members),
+        Value::Array(items) => {
+            for form in forms(schema).filter_map(|form| form.get("items")) {
+                items.iter_mut().for_each(|item| omit_nulls(form, item));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Removes from an object the members that are null and thereby absent, and does the same within the others.
+pub(super) fn omit_null_members(schema: &Value, members: &mut Map<String, Value>) {
+    members.retain(|name, value| !(value.is_null() && is_optional(schema, name)));
+    for (name, value) in members {
+        fields(schema, name).for_each(|field| omit_nulls(field, value));
+    }
+}
+
+/// Returns whether null in a field of an object means that the field is absent.
+///
+/// A required field cannot be absent: null in it is an error that says so.
+pub(super) fn is_optional(schema: &Value, name: &str) -> bool {
+    let is_required = |form: &Value| {
+        form.get("required").and_then(Value::as_array).is_some_and(|names| names.iter().any(|it| it == name))
+    };
+    let has_field = |form: &&Value| field(form, name).is_some();
+    !fields(schema, name).any(takes_null) && forms(schema).filter(has_field).any(|form| !is_required(form))
+}
+
+/// Returns a schema and its alternatives.
+fn forms(schema: &Value) -> impl Iterator<Item = &Value> {
+    std::iter::once(schema).chain(alternatives(schema))
+}
+
+fn field<'a>(form: &'a Value, name: &str) -> Option<&'a Value> {
+    form.get("properties")?.get(name)
+}
+
+/// Returns the schemas of a field, one for each alternative.
+fn fields<'a>(schema: &'a Value, name: &'a str) -> impl Iterator<Item = &'a Value> {
+    forms(schema).filter_map(move |form| field(form, name))
+}
+
+/// Returns whether a field accepts null.
+fn takes_null(schema: &Value) -> bool {
+    let says_nothing = !["type", "anyOf", "oneOf", "enum", "const"].iter().any(|it| schema.get(it).is_some());
+    says_nothing || forms(schema).any(|form| form.get("type").is_some_and(|kind| is_kind(kind, "null")))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn null_is_absent_where_it_says_nothing() {
+        let kind = |kind: &str| json!({"properties": {"kind": {"const": kind}, kind: {"type": "string"}}});
+        let schema = json!({
+            "required": ["title"],
+            "properties": {
+                "title": {"type": "string"},
+                "note": {"type": ["string", "null"]},
+                "choice": {"anyOf": [{"enum": ["a"], "type": "string"}, {"type": "null"}]},
+                "any": {"description": "Anything."},
+                "limit": {"type": "integer"},
+                "metadata": {"type": "object", "properties": {"tags": {"type": "array"}}},
+                "steps": {"type": "array", "items": {"oneOf": [kind("a"), kind("b")]}},
+            },
+        });
+        let left = |given: Value| {
+            let mut given = given;
+            omit_nulls(&schema, &mut given);
+            given
+        };
+        for (given, wanted) in [
+            (json!({"limit": null, "title": "x"}), json!({"title": "x"})),
+            (json!({"title": null}), json!({"title": null})),
+            (
+                json!({"note": null, "choice": null, "any": null}),
+                json!({"note": null, "choice": null, "any": null}),
+            ),
+            (json!({"unknown": null}), json!({"unknown": null})),
+            (
+                json!({"metadata": {"tags": null, "own": null, "deep": {"tags": null}}}),
+                json!({"metadata": {"own": null, "deep": {"tags": null}}}),
+            ),
+            (
+                json!({"steps": [{"kind": "a", "a": null}, {"kind": "b", "b": "c"}, null]}),
+                json!({"steps": [{"kind": "a"}, {"kind": "b", "b": "c"}, null]}),
+            ),
+        ] {
+            assert_eq!(left(given.clone()), wanted, "{given}");
+        }
+        assert!(has_null(&json!([{"a": [null]}])) && !has_null(&json!([{"a": ["null", 0, false]}])));
+    }
+}

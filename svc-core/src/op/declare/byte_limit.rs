@@ -1,0 +1,609 @@
+//! Answers that fit: cuts an answer to a number of bytes.
+//!
+//! A client drops an answer that is too long for it, and loses the data in it, for example a lease. So an
+//! answer is made to fit. A page ends early, with a cursor. A text is cut, and its object says where the rest
+//! of it begins. A list without a cursor is cut, and callers' JSON is omitted as a whole; `omitted` counts
+//! both. The members that identify an object stay: ids, times, a lease, a title, a pin.
+//!
+//! The cut answer is made from the encoded answer, by the schema of the output, so no output needs a second
+//! type.
+//! It is made of the encoded answer, by the schema of the output, so that no output has a second type.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use super::cut_notes::{
+    CURSOR_BYTES, ITEMS, NEWEST, NEWEST_OMITTED, NEXT_CURSOR, NEXT_OFFSET, OMITTED, TEXT_MIN, TEXTS,
+    TRUNCATED, WHOLE, WHOLE_ITEMS, WORD_MAX, is_nullable, is_open,
+};
+use super::lean_answer::{OrderedMembers, parse};
+use crate::error::{Error, Result};
+use crate::page::{AnswerBounds, CURSORS, Cursor};
+use crate::schema;
+
+/// Members that hold the last position of a page.
+const POSITIONS: &[&str] = &["after_id", "after_lsn"];
+
+/// Members that are never cut.
+const KEPT: &[&str] = &["pin"];
+
+/// Bytes for the note about a cut text, an omitted member, or all of them.
+const TRUNCATED_BYTES: usize = 48;
+const OMITTED_BYTES: usize = 16;
+
+/// How the answers of an operation are cut to a number of bytes.
+#[derive(Default)]
+pub(crate) struct ByteLimit {
+    /// Answers are short, whatever their schema says.
+    pub short: bool,
+    /// Answers are never cut.
+    pub whole: bool,
+    /// The text that a caller may read from a given character on.
+    pub reads_on: Option<&'static str>,
+    pub shape: OnceLock<AnswerShape>,
+    /// Whether callers may request another number of bytes.
+    pub has_max_bytes: OnceLock<bool>,
+}
+
+/// The structure of an answer, as far as it is cut.
+#[derive(Debug)]
+pub(crate) enum AnswerShape {
+    /// Lists without a schema are cut, and other JSON without one is whole or null.
+    Object {
+        members: BTreeMap<String, AnswerShape>,
+        nullable: bool,
+    },
+    List(Box<AnswerShape>),
+    /// The value is whole or null.
+    Whole,
+    /// The value stays, unless it is a long text.
+    Plain,
+}
+
+impl AnswerShape {
+    /// Derives from the schema of an answer which parts may be cut.
+    pub fn of(schema: &Value) -> Self {
+        let nullable = is_nullable(schema);
+        let merged = schema::one_object(schema.clone());
+        if let Some(members) = merged.get("properties").and_then(Value::as_object) {
+            let shape = |(name, member): (&String, &Value)| {
+                let shape = match name.as_str() {
+                    name if WHOLE.contains(&name) => Self::Whole,
+                    name if WHOLE_ITEMS.contains(&name) => Self::List(Box::new(Self::Whole)),
+                    name if KEPT.contains(&name) => Self::Plain,
+                    _ => Self::of(member),
+                };
+                (name.clone(), shape)
+            };
+            return Self::Object { members: members.iter().map(shape).collect(), nullable };
+        }
+        match merged.get("items") {
+            Some(items) => Self::List(Box::new(Self::of(items))),
+            None if is_open(schema) => Self::Whole,
+            None => Self::Plain,
+        }
+    }
+
+    /// Returns the shape of an object without a schema.
+    pub fn unknown() -> Self {
+        Self::Object { members: BTreeMap::new(), nullable: false }
+    }
+
+    /// Cuts an answer that is too long.
+    pub fn fit(&self, full: &[u8], bounds: AnswerBounds) -> Result<Vec<u8>> {
+        let full: &RawValue = serde_json::from_slice(full).map_err(Error::internal)?;
+        match self {
+            Self::Object { members, .. } if full.get().starts_with('{') => {
+                CutObject::of(members, full)?.fit(bounds.max_bytes, bounds.offset)
+            }
+            _ => Ok(full.get().as_bytes().to_vec()),
+        }
+    }
+}
+
+/// Returns the answer without the part of its text before the offset.
+///
+/// In a page, that is the text of its first item.
+pub(crate) fn read_on(full: &[u8], text: &str, offset: usize) -> Result<Vec<u8>> {
+    let mut answer: Map<String, Value> = serde_json::from_slice(full).map_err(Error::internal)?;
+    let object = match answer.get_mut(ITEMS).and_then(Value::as_array_mut) {
+        Some(items) => items.first_mut().and_then(Value::as_object_mut),
+        None => Some(&mut answer),
+    };
+    if let Some(Value::String(text)) = object.and_then(|object| object.get_mut(text)) {
+        let begin = text.char_indices().nth(offset).map_or(text.len(), |(begin, _)| begin);
+        text.drain(..begin);
+    }
+    serde_json::to_vec(&answer).map_err(Error::internal)
+}
+
+/// How a part of an object is shortened.
+#[derive(Clone, Copy)]
+enum CutKind<'a> {
+    Whole,
+    Text,
+    List(&'a AnswerShape),
+    Object { members: &'a BTreeMap<String, AnswerShape>, nullable: bool },
+}
+
+impl<'a> CutKind<'a> {
+    /// Returns how a member is cut, or `None` if it is not.
+    fn of(name: &str, value: &RawValue, shape: Option<&'a AnswerShape>) -> Option<Self> {
+        match (value.get().as_bytes().first()?, shape) {
+            (b'{' | b'[' | b'"', Some(AnswerShape::Whole)) => Some(Self::Whole),
+            (b'{', Some(AnswerShape::Object { members, nullable })) => {
+                Some(Self::Object { members, nullable: *nullable })
+            }
+            (b'[', Some(AnswerShape::List(items))) => Some(Self::List(items)),
+            (b'[', _) => Some(Self::List(&AnswerShape::Whole)),
+            (b'{', None) => Some(Self::Whole),
+            (b'"', _) if TEXTS.contains(&name) => (value.get().len() > TEXT_MIN).then_some(Self::Text),
+            (b'"', _) => (value.get().len() > WORD_MAX).then_some(Self::Text),
+            _ => None,
+        }
+    }
+
+    /// Returns how many bytes are reserved for the note about a cut.
+    fn said_of(self, name: &str) -> usize {
+        match self {
+            Self::Text => TRUNCATED_BYTES,
+            _ => name.len().saturating_add(2 * OMITTED_BYTES),
+        }
+    }
+}
+
+/// A member of an object, whole or cut.
+struct ObjectMember<'a> {
+    name: &'a str,
+    full: &'a RawValue,
+    cut: Option<CutKind<'a>>,
+    short: Option<Vec<u8>>,
+}
+
+impl ObjectMember<'_> {
+    fn bytes(&self) -> &[u8] {
+        self.short.as_deref().unwrap_or(self.full.get().as_bytes())
+    }
+}
+
+/// An object while it is cut.
+struct CutObject<'a> {
+    members: OrderedMembers<'a>,
+    shapes: &'a BTreeMap<String, AnswerShape>,
+}
+
+/// The notes of an object about its cuts.
+#[derive(Default)]
+struct CutNotes<'a> {
+    next_offset: Option<usize>,
+    is_truncated: bool,
+    omitted: Map<String, Value>,
+    newest_omitted: Option<usize>,
+    cursor: Option<&'a RawValue>,
+}
+
+impl<'a> CutObject<'a> {
+    fn of(shapes: &'a BTreeMap<String, AnswerShape>, full: &'a RawValue) -> Result<Self> {
+        Ok(Self { members: parse(full)?, shapes })
+    }
+
+    /// Returns it in `budget` bytes, or in as few as possible. Its text begins at a character.
+    fn fit(&self, budget: usize, offset: usize) -> Result<Vec<u8>> {
+        let cursors: Vec<&RawValue> = match self.members.get(CURSORS) {
+            Some(cursors) => parse(cursors)?,
+            None => Vec::new(),
+        };
+        let is_page = self.shapes.contains_key(NEXT_CURSOR) && !cursors.is_empty();
+        let mut parts: Vec<ObjectMember<'_>> = self
+            .members
+            .iter()
+            .filter(|(name, _)| *name != CURSORS)
+            .map(|(name, full)| ObjectMember {
+                name,
+                full,
+                cut: CutKind::of(name, full, self.shapes.get(name)),
+                short: None,
+            })
+            .collect();
+        let mut left = budget.saturating_sub(if is_page { CURSOR_BYTES } else { 2 });
+        for part in &parts {
+            // The quotation marks of a name, a colon and a comma.
+            left = left.saturating_sub(part.name.len().saturating_add(4));
+            left = left.saturating_sub(part.cut.map_or(part.full.get().len(), |cut| cut.said_of(part.name)));
+        }
+        let mut said = CutNotes::default();
+        let order =
+            |part: &&mut ObjectMember<'_>| (!matches!(part.cut, Some(CutKind::Whole)), part.full.get().len());
+        let mut short: Vec<&mut ObjectMember<'_>> =
+            parts.iter_mut().filter(|part| part.cut.is_some()).collect();
+        short.sort_by_key(order);
+        let mut others = short.len();
+        for part in short {
+            let share = left.checked_div(others).unwrap_or_default();
+            others = others.saturating_sub(1);
+            if part.full.get().len() > share {
+                let cursors: &[&RawValue] = if is_page && part.name == ITEMS { &cursors } else { &[] };
+                part.shorten(share, offset, cursors, &mut said)?;
+            }
+            left = left.saturating_sub(part.bytes().len());
+        }
+        write(&parts, said)
+    }
+}
+
+impl<'a> ObjectMember<'a> {
+    /// Shortens it to its share, and notes what was omitted.
+    fn shorten(
+        &mut self,
+        share: usize,
+        offset: usize,
+        cursors: &[&'a RawValue],
+        said: &mut CutNotes<'a>,
+    ) -> Result<()> {
+        match self.cut {
+            None => {}
+            Some(CutKind::Whole) => self.leave_out(said),
+            Some(CutKind::Text) => {
+                let text: String = parse(self.full)?;
+                let (begin, kept) = beginning(&text, share);
+                self.short = Some(serde_json::to_vec(begin).map_err(Error::internal)?);
+                said.is_truncated = true;
+                if TEXTS.contains(&self.name) {
+                    said.next_offset = Some(offset.saturating_add(kept));
+                }
+            }
+            Some(CutKind::Object { members, nullable }) => {
+                let short = CutObject::of(members, self.full)?.fit(share, 0)?;
+                if nullable && short.len() > share {
+                    self.leave_out(said);
+                } else {
+                    self.short = Some(short);
+                }
+            }
+            Some(CutKind::List(shape)) => {
+                let listed: Vec<&RawValue> = parse(self.full)?;
+                let is_newest_last = self.name == NEWEST;
+                let is_page = !cursors.is_empty();
+                let (kept, short) =
+                    some_of(&listed, shape, share, is_newest_last, is_page.then_some(offset))?;
+                let omitted = listed.len().saturating_sub(kept);
+                self.short = Some(short);
+                match cursors.get(kept.saturating_sub(1)) {
+                    _ if omitted == 0 => {}
+                    Some(cursor) => said.cursor = Some(cursor),
+                    None if is_newest_last => said.newest_omitted = Some(omitted),
+                    None => drop(said.omitted.insert(self.name.to_owned(), omitted.into())),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn leave_out(&mut self, said: &mut CutNotes<'_>) {
+        said.omitted.insert(self.name.to_owned(), self.full.get().len().into());
+        self.short = Some(b"null".to_vec());
+    }
+}
+
+/// Returns the longest prefix of a text that has no more than `most` bytes as JSON, and its number of
+/// characters.
+fn beginning(text: &str, most: usize) -> (&str, usize) {
+    let mut bytes = 2_usize;
+    let mut kept = 0_usize;
+    for (place, c) in text.char_indices() {
+        bytes = bytes.saturating_add(match c {
+            '"' | '\\' | '\u{8}' | '\t' | '\n' | '\u{c}' | '\r' => 2,
+            c if c < ' ' => 6,
+            c => c.len_utf8(),
+        });
+        if bytes > most {
+            return (text.split_at(place).0, kept);
+        }
+        kept = kept.saturating_add(1);
+    }
+    (text, kept)
+}
+
+/// Returns the number of items of a list that are kept, and the list of these.
+///
+/// The first items are kept, or the last ones. If even a single one is too long, that one is cut; a page
+/// keeps it at any length, with its text from a character on.
+fn some_of(
+    items: &[&RawValue],
+    shape: &AnswerShape,
+    share: usize,
+    from_the_end: bool,
+    of_page: Option<usize>,
+) -> Result<(usize, Vec<u8>)> {
+    let mut kept = 0_usize;
+    let mut bytes = 2_usize;
+    let mut next: Box<dyn Iterator<Item = &&RawValue>> =
+        if from_the_end { Box::new(items.iter().rev()) } else { Box::new(items.iter()) };
+    let mut first = None;
+    for item in next.by_ref() {
+        first = first.or(Some(*item));
+        let with = bytes.saturating_add(item.get().len()).saturating_add(usize::from(kept > 0));
+        if with > share {
+            break;
+        }
+        (bytes, kept) = (with, kept.saturating_add(1));
+    }
+    let mut out = Vec::with_capacity(bytes);
+    out.push(b'[');
+    match (kept, first) {
+        (0, Some(first)) => {
+            let short = match shape {
+                AnswerShape::Object { members, .. } if first.get().starts_with('{') => {
+                    CutObject::of(members, first)?
+                        .fit(share.saturating_sub(2), of_page.unwrap_or_default())?
+                }
+                _ => first.get().as_bytes().to_vec(),
+            };
+            if of_page.is_some() || short.len().saturating_add(2) <= share {
+                out.extend_from_slice(&short);
+                kept = 1;
+            }
+        }
+        _ => {
+            let skipped = if from_the_end { items.len().saturating_sub(kept) } else { 0 };
+            for (place, item) in items.iter().skip(skipped).take(kept).enumerate() {
+                if place > 0 {
+                    out.push(b',');
+                }
+                out.extend_from_slice(item.get().as_bytes());
+            }
+        }
+    }
+    out.push(b']');
+    Ok((kept, out))
+}
+
+/// Writes an object with the notes about its cuts.
+fn write(parts: &[ObjectMember<'_>], said: CutNotes<'_>) -> Result<Vec<u8>> {
+    let mut out = vec![b'{'];
+    let mut member = |name: &str, value: &[u8]| {
+        if out.len() > 1 {
+            out.push(b',');
+        }
+        serde_json::to_writer(&mut out, name).map_err(Error::internal)?;
+        out.push(b':');
+        out.extend_from_slice(value);
+        Ok::<(), Error>(())
+    };
+    // The position of a page is also its cursor, in a list that is read by position.
+    let position =
+        said.cursor.and_then(|cursor| parse::<Cursor>(cursor).ok()).map(|Cursor(at)| at.to_string());
+    // Some may have been omitted before.
+    let before = parts.iter().find(|part| part.name == NEWEST_OMITTED);
+    let before = before.and_then(|part| parse::<usize>(part.full).ok()).unwrap_or_default();
+    for part in parts {
+        match (part.name, &said.cursor, &position) {
+            (NEXT_CURSOR, Some(_), _) => {}
+            (NEWEST_OMITTED, ..) if said.newest_omitted.is_some() => {}
+            (name, _, Some(at)) if POSITIONS.contains(&name) => member(name, at.as_bytes())?,
+            (name, ..) => member(name, part.bytes())?,
+        }
+    }
+    if let Some(cursor) = said.cursor {
+        member(NEXT_CURSOR, cursor.get().as_bytes())?;
+    }
+    if said.is_truncated {
+        member(TRUNCATED, b"true")?;
+    }
+    if let Some(offset) = said.next_offset {
+        member(NEXT_OFFSET, offset.to_string().as_bytes())?;
+    }
+    if let Some(omitted) = said.newest_omitted {
+        member(NEWEST_OMITTED, omitted.saturating_add(before).to_string().as_bytes())?;
+    }
+    if !said.omitted.is_empty() {
+        member(OMITTED, Value::Object(said.omitted).to_string().as_bytes())?;
+    }
+    out.push(b'}');
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::limits::ANSWER_BYTES_MIN;
+
+    const LEAST: usize = 4096;
+
+    fn fit(shape: &AnswerShape, full: &Value, max_bytes: usize) -> Value {
+        let fitted = shape.fit(full.to_string().as_bytes(), AnswerBounds { max_bytes, offset: 0 }).unwrap();
+        assert!(fitted.len() <= max_bytes, "{} of {max_bytes} bytes", fitted.len());
+        serde_json::from_slice(&fitted).unwrap()
+    }
+
+    /// Returns a number of an answer, or zero if it is absent.
+    fn count(number: Option<&Value>) -> usize {
+        number.map_or(0, |number| number.as_u64().unwrap().try_into().unwrap())
+    }
+
+    fn word(max: usize) -> Value {
+        json!({"type": "string", "maxLength": max})
+    }
+
+    fn object(members: Value) -> Value {
+        json!({"type": "object", "properties": members})
+    }
+
+    /// Returns a schema similar to that of a thread's context.
+    fn pack() -> Value {
+        let message =
+            object(json!({"id": word(36), "body": {"type": "string"}, "metadata": {"type": "object"},
+            "content": {"type": "array", "items": {"type": "object"}}}));
+        let task = object(json!({"id": word(36), "title": word(200), "claim_lease_id": word(36),
+            "tools": {"type": "array", "items": word(200)}, "footprint": {"type": ["object", "null"]},
+            "pin": object(json!({"uri": word(60)}))}));
+        object(json!({
+            "thread": task,
+            "boot": {"anyOf": [object(json!({"text": {"type": "string"}, "version": {"type": "integer"}})),
+                               {"type": "null"}]},
+            "blocks": {"type": "array",
+                       "items": object(json!({"label": word(100), "value": {"type": "string"}}))},
+            "messages": {"type": "array", "items": message},
+            "result": {},
+        }))
+    }
+
+    fn page() -> Value {
+        let item = pack()["properties"]["messages"]["items"].clone();
+        object(json!({"items": {"type": "array", "items": item}, "after_id": {"type": "integer"},
+                      "next_cursor": {"type": ["string", "null"]}}))
+    }
+
+    fn cursor(place: usize) -> Value {
+        serde_json::to_value(Cursor(i64::try_from(place).unwrap())).unwrap()
+    }
+
+    /// Generates any text, up to about this many characters.
+    fn texts(most: usize) -> impl Strategy<Value = String> {
+        let alphabet = prop_oneof!["[a-z ]{1,9}", "[é漢\u{1f600}]{1,9}", "[\"\\\\\n\u{1}\u{7f}]{1,9}"];
+        (alphabet, 0..most).prop_map(|(some, length)| some.chars().cycle().take(length).collect())
+    }
+
+    fn messages() -> impl Strategy<Value = Vec<Value>> {
+        let message = (texts(30_000), texts(3000), 0..4_usize).prop_map(|(body, long, blocks)| {
+            let content = vec![json!({"text": long}); blocks];
+            json!({"id": "m", "body": body, "metadata": {"a": long}, "content": content})
+        });
+        proptest::collection::vec(message, 0..9).prop_map(|mut messages| {
+            for (place, message) in messages.iter_mut().enumerate() {
+                message["id"] = json!(place.to_string());
+            }
+            messages
+        })
+    }
+
+    /// Checks a text that may have been cut, in an object that says so.
+    fn check_text(short: &Value, full: &Value, text: &str) -> Result<(), TestCaseError> {
+        let kept = short[text].as_str().unwrap();
+        let whole = full[text].as_str().unwrap();
+        prop_assert!(whole.starts_with(kept));
+        prop_assert_eq!(short.get("truncated").is_some(), kept.len() < whole.len());
+        let offset = short.get("next_offset").map(|offset| offset.as_u64().unwrap());
+        prop_assert_eq!(offset.is_some(), kept.len() < whole.len());
+        prop_assert!(offset.is_none_or(|offset| offset == kept.chars().count() as u64));
+        Ok(())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(60))]
+
+        /// Any pack fits, says what was omitted, and keeps the members that identify it.
+        #[test]
+        fn any_pack_fits(
+            messages in messages(),
+            (boot, value, title) in (texts(20_000), texts(9_000), "[a-zé]{0,200}"),
+            tools in proptest::collection::vec("[a-z\u{1f600}]{0,200}", 0..60),
+            (result, most) in (texts(9_000), LEAST..90_000),
+        ) {
+            let thread = json!({"id": "t", "title": title, "claim_lease_id": "lease", "tools": tools,
+                                "footprint": {"items": tools}, "pin": {"uri": "svc:event/1"}});
+            let full = json!({"thread": thread, "boot": {"text": boot, "version": 1},
+                              "blocks": [{"label": "a", "value": value}], "messages": messages,
+                              "result": {"a": result}});
+            let short = fit(&AnswerShape::of(&pack()), &full, most);
+            for kept in ["id", "title", "claim_lease_id", "pin"] {
+                prop_assert_eq!(&short["thread"][kept], &full["thread"][kept]);
+            }
+            let own = short["thread"]["tools"].as_array().unwrap();
+            prop_assert!(tools.iter().take(own.len()).eq(own.iter().map(|tool| tool.as_str().unwrap())));
+            let omitted = count(short["thread"]["omitted"].get("tools"));
+            prop_assert_eq!(own.len() + omitted, tools.len());
+            let last = short["messages"].as_array().unwrap();
+            let left = count(short.get("messages_omitted"));
+            prop_assert_eq!(last.len() + left, messages.len(), "the newest stay");
+            for (short, full) in last.iter().zip(messages.iter().skip(left)) {
+                prop_assert_eq!(&short["id"], &full["id"]);
+                check_text(short, full, "body")?;
+            }
+            match &short["boot"] {
+                Value::Null => prop_assert!(short["omitted"]["boot"].is_number()),
+                boot => check_text(boot, &full["boot"], "text")?,
+            }
+            let is_whole = short["result"] == full["result"];
+            prop_assert_eq!(is_whole, short["omitted"].get("result").is_none());
+            prop_assert!(is_whole || short["result"].is_null());
+        }
+
+        /// A page has one item or more, and its cursor is that of the last.
+        #[test]
+        fn any_page_fits_and_goes_on(messages in messages(), most in LEAST..90_000) {
+            prop_assume!(!messages.is_empty());
+            let cursors: Vec<Value> = (1..=messages.len()).map(cursor).collect();
+            let full = json!({"items": messages, "after_id": 99, "next_cursor": null, CURSORS: cursors});
+            let short = fit(&AnswerShape::of(&page()), &full, most);
+            let kept = short["items"].as_array().unwrap();
+            prop_assert!(!kept.is_empty() && short.get(CURSORS).is_none());
+            if kept.len() < messages.len() {
+                prop_assert_eq!(&short["next_cursor"], &cursor(kept.len()));
+                prop_assert_eq!(&short["after_id"], &json!(kept.len()), "the position is the cursor, too");
+            } else {
+                prop_assert_eq!((&short["next_cursor"], &short["after_id"]), (&Value::Null, &json!(99)));
+            }
+            for (short, full) in kept.iter().zip(&messages) {
+                check_text(short, full, "body")?;
+            }
+        }
+
+        /// JSON that no schema describes fits too, such as the problems of refusals.
+        #[test]
+        fn any_problem_fits(
+            conflicts in proptest::collection::vec(texts(500), 0..99),
+            most in LEAST..20_000,
+        ) {
+            let full = json!({"conflicts": conflicts, "field": "x"});
+            let short = fit(&AnswerShape::unknown(), &full, most);
+            prop_assert_eq!(&short["field"], "x");
+            let kept = short["conflicts"].as_array().unwrap().len();
+            let omitted = count(short["omitted"].get("conflicts"));
+            prop_assert_eq!(kept + omitted, conflicts.len());
+        }
+
+        /// Reading a text in parts gives the whole text.
+        #[test]
+        fn a_text_is_read_part_by_part(body in texts(20_000)) {
+            let shape = AnswerShape::of(&page()["properties"]["items"]["items"]);
+            let full = json!({"id": "m", "body": body, "metadata": {}, "content": []}).to_string();
+            let mut read = String::new();
+            let mut offset = 0;
+            loop {
+                let rest = read_on(full.as_bytes(), "body", offset).unwrap();
+                let bounds = AnswerBounds { max_bytes: LEAST, offset };
+                let part = if rest.len() > LEAST { shape.fit(&rest, bounds).unwrap() } else { rest };
+                prop_assert!(part.len() <= LEAST);
+                let part: Value = serde_json::from_slice(&part).unwrap();
+                read.push_str(part["body"].as_str().unwrap());
+                let Some(next) = part.get("next_offset") else { break };
+                prop_assert!(count(Some(next)) > offset);
+                offset = count(Some(next));
+            }
+            prop_assert_eq!(read, body);
+        }
+    }
+
+    #[test]
+    fn the_beginning_of_a_text_ends_between_characters() {
+        assert_eq!(i64::try_from(LEAST).unwrap(), ANSWER_BYTES_MIN);
+        for (text, most, wanted) in [
+            ("ab", 4, ("ab", 2)),
+            ("ab", 3, ("a", 1)),
+            ("é漢b", 6, ("é", 1)),
+            ("é漢b", 7, ("é漢", 2)),
+            ("\n\u{1}x", 9, ("\n", 1)),
+            ("\n\u{1}x", 10, ("\n\u{1}", 2)),
+            ("x", 0, ("", 0)),
+        ] {
+            assert_eq!(beginning(text, most), wanted, "{text:?} in {most}");
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Reads outside of operations, for a connection or for a request to a shell.
+//!
+//! They go through the same pipeline as a request. The start of a connection was counted and recorded; its
+//! further reads are not.
+
+use std::sync::{Arc, Mutex};
+
+use serde::Serialize;
+use tokio::sync::oneshot;
+
+use super::pipeline::Prepared;
+use super::reading::ReadCall;
+use super::service_work::result_of;
+use super::{Admission, Dispatch, ReplyCallback, RequestHandle, RunOn};
+use crate::error::{Error, Result};
+use crate::op::call::request::Input;
+use crate::op::declare::job::ReadJob;
+use crate::op::declare::operation::Operation;
+use crate::op::run::context::Read;
+use crate::sync::lock;
+
+impl Dispatch {
+    /// Reads on behalf of an admitted caller, who needs the rights that `operation` needs.
+    ///
+    /// A long read takes turns with others, so that none delays the quick ones.
+    pub(crate) async fn read_for<T: Send + 'static>(
+        self: &Arc<Self>,
+        operation: &Arc<Operation>,
+        admission: Admission,
+        is_long: bool,
+        mut run: impl FnMut(&Read<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let made = Arc::new(Mutex::new(None));
+        let slot = Arc::clone(&made);
+        let job: ReadJob = Box::new(move |cx| {
+            *lock(&slot) = Some(run(cx)?);
+            Ok(Box::new(()))
+        });
+        let (sender, receiver) = oneshot::channel();
+        let done = result_of(made, move |outcome| {
+            // The connection may have ended; then the result has no receiver.
+            let _ = sender.send(outcome);
+        });
+        let call = self.call(Some(operation), admission, &Input::default());
+        self.executor.read(Box::new(ReadCall::new(call, Prepared::Ready(job), done)), is_long);
+        receiver.await.map_err(Error::internal)?
+    }
+
+    /// Reads on behalf of an admitted caller, who needs the rights that `operation` needs, as quickly as one
+    /// statement.
+    pub(crate) fn start_quick<O: Serialize + Send + 'static>(
+        self: &Arc<Self>,
+        operation: &Arc<Operation>,
+        admission: Admission,
+        read: fn(&Read<'_>) -> Result<O>,
+        on: RunOn,
+        done: ReplyCallback,
+    ) -> RequestHandle {
+        let call = self.call(Some(operation), admission, &Input::default());
+        let abandoned = Arc::clone(&call.abandoned);
+        let job: ReadJob = Box::new(move |cx| Ok(Box::new(read(cx)?)));
+        let task = ReadCall::new(call, Prepared::Ready(job), done);
+        RequestHandle { flushes: self.read_quick(Box::new(task), on), parked: None, abandoned }
+    }
+}

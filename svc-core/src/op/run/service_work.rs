@@ -1,0 +1,157 @@
+//! The service's work without a request: reads and changes as the instance, through the same pipeline as a
+//! request.
+
+use std::sync::{Arc, Mutex};
+
+use tokio::sync::oneshot;
+
+use super::call::{Call, ServiceWork};
+use super::pipeline::Prepared;
+use super::reading::ReadCall;
+use super::tasks::WriteCall;
+use super::{Dispatch, ReplyCallback, RunOn};
+use crate::error::{Error, Result};
+use crate::id::WorkspaceId;
+use crate::op::call::caller::Surface;
+use crate::op::declare::job::{Progress, ReadJob, WriteJob, WriteNeeds};
+use crate::op::run::context::{Read, Write};
+use crate::sync::lock;
+
+impl Dispatch {
+    /// Runs a change as the service itself on `workspace` and waits for it.
+    pub(crate) fn as_instance<T: Send + 'static>(
+        self: &Arc<Self>,
+        workspace: WorkspaceId,
+        surface: Surface,
+        mut run: impl FnMut(&mut Write<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let own = ServiceWork::on(workspace);
+        wait_for(|made, done| {
+            let job: WriteJob = Box::new(move |cx| {
+                *lock(&made) = Some(run(cx)?);
+                Ok(Progress::Done(Box::new(())))
+            });
+            let call = Call::instance(self, own, surface);
+            let task = WriteCall::new(call, 200, job, WriteNeeds::default(), None, done);
+            self.change(task, RunOn::Caller);
+        })
+    }
+
+    /// Reads as the service itself and waits for the result.
+    pub(crate) fn read_as_instance<T: Send + 'static>(
+        self: &Arc<Self>,
+        mut run: impl FnMut(&Read<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        wait_for(|made, done| {
+            let job: ReadJob = Box::new(move |cx| {
+                *lock(&made) = Some(run(cx)?);
+                Ok(Box::new(()))
+            });
+            let call = Call::instance(self, ServiceWork::INSTANCE, Surface::System);
+            self.read(ReadCall::new(call, Prepared::Ready(job), done), RunOn::Caller);
+        })
+    }
+
+    /// Runs a change as the service itself on a core thread; `done` is called with the result.
+    pub(crate) fn submit_change_as_instance<T: Send + 'static>(
+        self: &Arc<Self>,
+        own: ServiceWork,
+        surface: Surface,
+        mut run: impl FnMut(&mut Write<'_>) -> Result<T> + Send + 'static,
+        done: impl FnOnce(Result<T>) + Send + 'static,
+    ) {
+        let made = Arc::new(Mutex::new(None));
+        let slot = Arc::clone(&made);
+        let job: WriteJob = Box::new(move |cx| {
+            *lock(&slot) = Some(run(cx)?);
+            Ok(Progress::Done(Box::new(())))
+        });
+        let call = Call::instance(self, own, surface);
+        let task = WriteCall::new(call, 200, job, WriteNeeds::default(), None, result_of(made, done));
+        self.change(task, RunOn::Pool);
+    }
+
+    /// Reads as the service itself on a core thread; `done` is called with the result.
+    pub(crate) fn submit_as_instance<T: Send + 'static>(
+        self: &Arc<Self>,
+        own: ServiceWork,
+        run: impl FnMut(&Read<'_>) -> Result<T> + Send + 'static,
+        done: impl FnOnce(Result<T>) + Send + 'static,
+    ) {
+        self.read(self.own_read(own, run, done), RunOn::Pool);
+    }
+
+    /// Runs a change as the service itself on a core thread, and returns its result.
+    ///
+    /// A change that has begun continues even if the caller goes away.
+    pub(crate) async fn await_change<T: Send + 'static>(
+        self: &Arc<Self>,
+        own: ServiceWork,
+        surface: Surface,
+        run: impl FnMut(&mut Write<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (done, receiver) = oneshot::channel();
+        self.submit_change_as_instance(own, surface, run, move |outcome| drop(done.send(outcome)));
+        receiver.await.map_err(Error::internal)?
+    }
+
+    /// Reads as the service itself on a core thread, and returns the result.
+    pub(crate) async fn await_read<T: Send + 'static>(
+        self: &Arc<Self>,
+        own: ServiceWork,
+        run: impl FnMut(&Read<'_>) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let (done, receiver) = oneshot::channel();
+        self.submit_as_instance(own, run, move |outcome| drop(done.send(outcome)));
+        receiver.await.map_err(Error::internal)?
+    }
+
+    /// Reads the health of the service without waiting for other reads; `done` is called with the result.
+    pub(crate) fn submit_health<T: Send + 'static>(
+        self: &Arc<Self>,
+        run: impl FnMut(&Read<'_>) -> Result<T> + Send + 'static,
+        done: impl FnOnce(Result<T>) + Send + 'static,
+    ) {
+        self.executor.read_health(Box::new(self.own_read(ServiceWork::INSTANCE, run, done)));
+    }
+
+    fn own_read<T: Send + 'static>(
+        self: &Arc<Self>,
+        own: ServiceWork,
+        mut run: impl FnMut(&Read<'_>) -> Result<T> + Send + 'static,
+        done: impl FnOnce(Result<T>) + Send + 'static,
+    ) -> ReadCall {
+        let made = Arc::new(Mutex::new(None));
+        let slot = Arc::clone(&made);
+        let job: ReadJob = Box::new(move |cx| {
+            *lock(&slot) = Some(run(cx)?);
+            Ok(Box::new(()))
+        });
+        let call = Call::instance(self, own, Surface::System);
+        ReadCall::new(call, Prepared::Ready(job), result_of(made, done))
+    }
+}
+
+/// Passes the result that a job has put into the slot to `done`.
+pub(super) fn result_of<T: Send + 'static>(
+    made: Arc<Mutex<Option<T>>>,
+    done: impl FnOnce(Result<T>) + Send + 'static,
+) -> ReplyCallback {
+    Box::new(move |outcome| {
+        let made = lock(&made).take();
+        done(outcome.and_then(|_| made.ok_or_else(|| Error::internal("the job returned no result"))));
+    })
+}
+
+/// Waits for a job that `start` submits to the core, and returns the result that it has put into the slot.
+fn wait_for<T>(start: impl FnOnce(Arc<Mutex<Option<T>>>, ReplyCallback)) -> Result<T> {
+    let made = Arc::new(Mutex::new(None));
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let done: ReplyCallback = Box::new(move |outcome| {
+        // The caller waits below; it cannot have gone away.
+        let _ = sender.send(outcome.map(|_| ()));
+    });
+    start(Arc::clone(&made), done);
+    receiver.recv().map_err(Error::internal)??;
+    lock(&made).take().ok_or_else(|| Error::internal("the job returned no result"))
+}

@@ -1,0 +1,210 @@
+//! Verifying an export while it is received.
+//!
+//! The file is written to a spool, and the same bytes go to the thread that verifies it, as from any other
+//! source. A chunk counts as taken once that thread wants more, so the file is refused at its first bad
+//! record, and little beyond that record was taken.
+
+use std::io::{self, Read};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{self, JoinHandle};
+
+use super::invalid::InvalidFile;
+use super::verify::verify;
+use crate::error::{Error, Result};
+use crate::id::WorkspaceId;
+use crate::op::SharedState;
+use crate::spool::{CompleteSpool, Spool};
+
+/// An export that is being received.
+pub struct ArrivingExport {
+    spool: Spool,
+    judge: VerifierThread,
+}
+
+/// The thread that verifies a file while it arrives.
+struct VerifierThread {
+    chunks: Sender<Vec<u8>>,
+    /// Has an item whenever the thread has read all of its bytes; closed once the thread has ended.
+    wants: Receiver<()>,
+    thread: JoinHandle<Result<(), InvalidFile>>,
+}
+
+impl ArrivingExport {
+    /// Begins to receive a file from a workspace.
+    pub(crate) fn begin(shared: &SharedState, workspace: WorkspaceId) -> Result<Self> {
+        let spool = shared.settings.spools.create(Some(workspace))?;
+        let table = Arc::clone(&shared.table);
+        let known = shared.settings.known_keys.clone();
+        let judge =
+            VerifierThread::begin(move |chunks| verify(chunks, table.records(), &known, &mut ()).map(drop))?;
+        Ok(Self { spool, judge })
+    }
+
+    /// Takes the next bytes.
+    ///
+    /// Fails with 400 `export-invalid` as soon as a fault is found in the file, and with 507
+    /// `insufficient-storage` if there is no space for it.
+    pub(crate) fn write(self, bytes: Vec<u8>) -> Result<Self> {
+        let Self { mut spool, judge } = self;
+        let written = spool.write(&bytes);
+        // A fault of the file comes first: more space would not help.
+        let judge = judge.take(bytes)?;
+        written.map(|()| Self { spool, judge })
+    }
+
+    /// Ends receiving. Fails with 400 `export-invalid` if the file does not verify.
+    pub(crate) fn finish(self) -> Result<CompleteSpool> {
+        let Self { spool, judge } = self;
+        judge.end()?;
+        spool.finish()
+    }
+}
+
+impl VerifierThread {
+    fn begin(run: impl FnOnce(ArrivingChunks) -> Result<(), InvalidFile> + Send + 'static) -> Result<Self> {
+        let (chunks, received) = channel();
+        let (wanting, wants) = channel();
+        let source = ArrivingChunks { received, wanting, chunk: Vec::new(), at: 0 };
+        let thread = thread::Builder::new().name("svc-judge".to_owned()).spawn(move || run(source));
+        let judge = Self { chunks, wants, thread: thread.map_err(Error::internal)? };
+        // If it has ended already, the first chunk finds that out.
+        let _ = judge.wants.recv();
+        Ok(judge)
+    }
+
+    /// Passes bytes to the thread, and waits until it has read them. Fails with its error.
+    fn take(self, bytes: Vec<u8>) -> Result<Self> {
+        let is_read = bytes.is_empty() || (self.chunks.send(bytes).is_ok() && self.wants.recv().is_ok());
+        if is_read {
+            return Ok(self);
+        }
+        self.end()?;
+        Err(Error::internal("a file was judged before its end"))
+    }
+
+    /// Ends the file, and returns the result of the thread.
+    fn end(self) -> Result<()> {
+        let Self { chunks, thread, .. } = self;
+        drop(chunks);
+        let found = thread.join().map_err(|_| Error::internal("judging a file panicked"))?;
+        found.map_err(InvalidFile::error)
+    }
+}
+
+/// The bytes of a file, as they arrive.
+struct ArrivingChunks {
+    received: Receiver<Vec<u8>>,
+    wanting: Sender<()>,
+    chunk: Vec<u8>,
+    at: usize,
+}
+
+impl Read for ArrivingChunks {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if self.at >= self.chunk.len() {
+            // Without a sender the file ends here.
+            let _ = self.wanting.send(());
+            (self.chunk, self.at) = (self.received.recv().unwrap_or_default(), 0);
+        }
+        let mut left = self.chunk.get(self.at..).unwrap_or_default();
+        let read = left.read(into)?;
+        self.at = self.at.saturating_add(read);
+        Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::Code;
+    use crate::op::Records;
+    use crate::spool::{SpoolFolder, SpoolLimits};
+
+    /// Sends a text in chunks of this size. Returns how many bytes were taken, and the error.
+    fn sent(text: &[u8], step: usize, max: u64) -> (usize, Error) {
+        let folder = tempfile::tempdir().unwrap();
+        let limits = SpoolLimits { max_bytes: Some(max), reserve_bytes: Some(0) };
+        let spool =
+            SpoolFolder::new(folder.path().to_owned(), limits).create(Some(WorkspaceId::INSTANCE)).unwrap();
+        let records = [Records::table("things", "n").ints("n").texts("text")];
+        let judge =
+            VerifierThread::begin(move |chunks| verify(chunks, &records, &[], &mut ()).map(drop)).unwrap();
+        let mut arriving = ArrivingExport { spool, judge };
+        let mut taken = 0;
+        for chunk in text.chunks(step) {
+            arriving = match arriving.write(chunk.to_vec()) {
+                Ok(arriving) => arriving,
+                Err(error) => return (taken, error),
+            };
+            taken += chunk.len();
+        }
+        (taken, arriving.finish().unwrap_err())
+    }
+
+    /// Returns the start of a file up to its records.
+    fn begin() -> String {
+        let text = include_str!("example.json");
+        let header: serde_json::Value = serde_json::from_str(text).unwrap();
+        let header = &header["header"];
+        format!("{{\"type\":\"svc.workspace.export/1\",\"header\":{header},\"records\":[")
+    }
+
+    fn things(from: usize, until: usize) -> String {
+        let thing = |n| format!("{{\"n\":{n},\"record\":\"things\",\"text\":\"{}\"}},", "x".repeat(900));
+        (from..until).map(thing).collect()
+    }
+
+    const MANY: usize = 8 << 20;
+    const STEP: usize = 4 << 10;
+    const LARGE: u64 = 1 << 30;
+    /// Maximum bytes that are read beyond a record until it is verified: four batches of 64 KiB may wait,
+    /// each of the two threads may have one, and the rest is a part of the header and of a chunk.
+    const AHEAD: usize = 7 * (64 << 10);
+
+    #[test]
+    fn a_file_is_refused_where_it_is_wrong() {
+        let junk = |byte: &str| byte.repeat(MANY);
+        let with = |more: &str| format!("{}{more}", begin());
+        // The bytes after the first bad record are irrelevant, however many there are.
+        let good = things(1, 1000);
+        for (what, text, most) in [
+            ("no JSON", junk("x"), STEP),
+            ("zeros", junk("\0"), STEP),
+            ("white space", junk(" "), 64 << 10),
+            ("white space before the records", format!("{{{}", junk("\n")), 64 << 10),
+            ("white space between records", with(&(good.clone() + &junk(" "))), 1200 << 10),
+            ("white space in a record", with(&format!("{{\"n\":{}", junk(" "))), 72 << 10),
+            ("a long name", format!("{{\"{}", junk("x")), 140 << 10),
+            ("a long type", format!("{{\"type\":\"{}", junk("x")), 140 << 10),
+            ("a record that is no object", with(&junk("[")), STEP),
+            ("a record that is no JSON", with(&format!("{{{}", junk("x"))), 140 << 10),
+            (
+                "a record of no table",
+                with(&("{\"record\":\"nothing\"},".to_owned() + &things(1, 5000))),
+                AHEAD,
+            ),
+            ("a record out of order", with(&(good.clone() + &things(500, 5000))), good.len() + AHEAD),
+        ] {
+            let (taken, error) = sent(text.as_bytes(), STEP, LARGE);
+            assert_eq!(error.code(), Code::ExportInvalid, "{what}");
+            assert!(taken <= most, "{what}: {taken} bytes were taken");
+        }
+        // A control: a valid text is taken whole, and lacks only its end.
+        let text = with(&things(1, 5000));
+        let (taken, error) = sent(text.as_bytes(), STEP, LARGE);
+        assert_eq!((taken, error.code()), (text.len(), Code::ExportInvalid));
+        assert_eq!(error.problem().extra["reason"], "truncated");
+    }
+
+    #[test]
+    fn a_file_without_space_is_refused_and_a_bad_one_is_called_bad() {
+        let good = format!("{}{}", begin(), things(1, 1000));
+        let max = 400 << 10;
+        let (taken, error) = sent(good.as_bytes(), STEP, max);
+        assert_eq!(error.code(), Code::InsufficientStorage);
+        // Half of the budget, and the bytes in memory before they are written.
+        assert!((128 << 10..=272 << 10).contains(&taken), "{taken}");
+        assert_eq!(sent(b"x", 1, 0).1.code(), Code::ExportInvalid);
+    }
+}

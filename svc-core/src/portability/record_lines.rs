@@ -1,0 +1,263 @@
+//! A verified export as lines of canonical JSON, from which its rows are written in steps.
+//!
+//! They are written while the file is verified, so a step reads on from a position without reading the whole
+//! file again, whatever its formatting.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use serde_json::{Map, Value};
+
+use super::form::EVENTS;
+use super::invalid::{InvalidFile, InvalidReason};
+use super::row::{ExportRow, RECORD, WORKSPACES, canonical_event, checked, place_of};
+use super::verify::RecordReceiver;
+use crate::error::{Error, Result};
+use crate::log::verify::EventColumns;
+use crate::op::{Class, Records, Table};
+use crate::spool::{CompleteSpool, Spool};
+use crate::store::Value as StoredValue;
+
+/// Rows of one step, and bytes of their lines after which a step has enough.
+const STEP_ROWS: usize = 4000;
+const STEP_BYTES: u64 = 2 << 20;
+
+/// Receives the records of a file while it is verified, and stores them.
+pub(super) trait RecordStore: RecordReceiver {
+    /// Returns the failure of the service because of which the file could not be stored.
+    fn failed(&mut self) -> Option<Error>;
+}
+
+/// Writes the records of a file as lines.
+pub(super) struct LineWriter {
+    spool: Spool,
+    /// The tables, with the offsets of their first lines.
+    sections: Vec<(&'static str, u64)>,
+    later: Vec<DeferredColumn>,
+    /// The handle of the workspace.
+    handle: Option<String>,
+    /// The members, by handle.
+    handles: BTreeMap<String, StoredValue>,
+    /// Why the lines could not be written, if that failed.
+    failed: Option<Error>,
+}
+
+/// The stored records of a file.
+pub(super) struct StoredRecords {
+    pub lines: RecordLines,
+    /// The columns that are set after everything is written.
+    pub later: Vec<DeferredColumn>,
+    /// The handle of the workspace, if it has one.
+    pub handle: Option<String>,
+    /// The members, by handle.
+    pub handles: BTreeMap<String, StoredValue>,
+}
+
+/// The lines of a file.
+pub(super) struct RecordLines {
+    pub spooled: CompleteSpool,
+    sections: Vec<(&'static str, u64)>,
+}
+
+/// A column that can be set only once its whole table is written.
+#[derive(Clone, Debug)]
+pub(super) struct DeferredColumn {
+    /// The statement that sets it.
+    pub set: &'static str,
+    pub id: StoredValue,
+    pub value: StoredValue,
+}
+
+/// Maximum members whose handles are kept for lookup, and maximum columns that are set later.
+const KEPT_MAX: usize = 100_000;
+
+impl LineWriter {
+    pub fn new(spool: Spool) -> Self {
+        let sections = Vec::new();
+        let later = Vec::new();
+        let handles = BTreeMap::new();
+        Self { spool, sections, later, handle: None, handles, failed: None }
+    }
+
+    pub fn finish(self) -> Result<StoredRecords> {
+        let lines = RecordLines { spooled: self.spool.finish()?, sections: self.sections };
+        Ok(StoredRecords { lines, later: self.later, handle: self.handle, handles: self.handles })
+    }
+
+    fn keep(&mut self, records: &Records, row: &ExportRow) -> Result<(), InvalidFile> {
+        let id = || row.columns.get("id").cloned().unwrap_or(StoredValue::Null);
+        let later = records.exported().filter(|(_, class)| *class == Class::LaterId);
+        for (column, _) in later {
+            match row.columns.get(column) {
+                Some(value) if *value != StoredValue::Null => {
+                    let set = records.set(column);
+                    let value = value.clone();
+                    self.later.push(DeferredColumn { set, id: id(), value });
+                }
+                _ => {}
+            }
+        }
+        match (records.name(), row.columns.get("handle")) {
+            (WORKSPACES, Some(StoredValue::Text(handle))) => self.handle = Some(handle.clone()),
+            (MEMBERS, Some(StoredValue::Text(handle))) => drop(self.handles.insert(handle.clone(), id())),
+            _ => {}
+        }
+        if self.later.len().max(self.handles.len()) > KEPT_MAX {
+            return Err(InvalidFile::new(InvalidReason::NotAnExport, "the workspace has too many members"));
+        }
+        Ok(())
+    }
+}
+
+const MEMBERS: &str = "members";
+
+impl RecordReceiver for LineWriter {
+    fn row(&mut self, records: &Records, row: &ExportRow, record: &str) -> Result<(), InvalidFile> {
+        self.keep(records, row)?;
+        self.write(records.name(), record)
+    }
+
+    fn event(&mut self, _: &EventColumns, _: &str, record: &str) -> Result<(), InvalidFile> {
+        self.write(EVENTS, record)
+    }
+}
+
+impl RecordStore for LineWriter {
+    fn failed(&mut self) -> Option<Error> {
+        self.failed.take()
+    }
+}
+
+impl LineWriter {
+    fn write(&mut self, table: &'static str, record: &str) -> Result<(), InvalidFile> {
+        if self.sections.last().is_none_or(|(last, _)| *last != table) {
+            self.sections.push((table, self.spool.len()));
+        }
+        let written = self.spool.write(record.as_bytes()).and_then(|()| self.spool.write(b"\n"));
+        written.map_err(|error| {
+            self.failed = Some(error);
+            InvalidFile::not_kept()
+        })
+    }
+}
+
+impl RecordLines {
+    /// Returns the records of a table.
+    pub fn section(&self, table: &'static str) -> impl Iterator<Item = Result<Map<String, Value>>> + use<> {
+        self.texts(table).map(|line| serde_json::from_slice(&line?).map_err(Error::internal))
+    }
+
+    /// Returns the payloads of the events.
+    pub fn events(&self) -> impl Iterator<Item = Result<String>> + use<> {
+        let broken = || Error::internal("an event without a payload");
+        self.texts(EVENTS).map(move |line| payload_of(&line?).ok_or_else(broken))
+    }
+
+    fn texts(&self, table: &'static str) -> impl Iterator<Item = Result<Vec<u8>>> + use<> {
+        let begins = self.sections.iter().position(|(name, _)| *name == table);
+        let offset = |place: usize| self.sections.get(place).map(|(_, offset)| *offset);
+        let from = begins.and_then(offset).unwrap_or(self.spooled.len());
+        let until = begins.and_then(|place| offset(place.saturating_add(1))).unwrap_or(self.spooled.len());
+        let part = self.spooled.reader(from).take(until.saturating_sub(from));
+        BufReader::with_capacity(64 << 10, part).split(b'\n').map(|line| line.map_err(Error::internal))
+    }
+}
+
+/// Returns the payload of an event, or `None` if the line is that of a row.
+fn payload_of(line: &[u8]) -> Option<String> {
+    canonical_event(line).map(|(payload, _)| payload)
+}
+
+/// Returns the columns of a verified event, from its payload.
+pub(super) fn columns_of(payload: &str) -> Result<EventColumns> {
+    EventColumns::of(payload).ok_or_else(|| Error::internal("an event without a chain"))
+}
+
+/// The content of a line.
+pub(super) enum Line {
+    /// A row of the table at this index of the declarations.
+    Row(usize, ExportRow),
+    /// The payload of an event, and its columns.
+    Event(String, EventColumns),
+}
+
+/// The lines of one step.
+pub(super) struct LineStep {
+    pub lines: Vec<Line>,
+    /// The offset of the next step.
+    pub end: u64,
+}
+
+/// Reads the lines of the next step while those of the previous one are written.
+pub(super) struct StepReader {
+    lines: CompleteSpool,
+    table: Arc<Table>,
+    /// The offset of the step that is being read.
+    ahead: Option<(u64, JoinHandle<Result<LineStep>>)>,
+}
+
+impl StepReader {
+    pub fn new(lines: CompleteSpool, table: Arc<Table>) -> Self {
+        Self { lines, table, ahead: None }
+    }
+
+    /// Returns whether no line begins at `offset`.
+    pub fn ends_at(&self, offset: u64) -> bool {
+        offset >= self.lines.len()
+    }
+
+    /// Returns the lines from `offset` on that one step writes.
+    pub fn next(&mut self, offset: u64) -> Result<LineStep> {
+        let step = match self.ahead.take() {
+            Some((begin, read)) if begin == offset => {
+                read.join().unwrap_or_else(|_| Err(Error::internal("reading lines panicked")))
+            }
+            _ => next(&self.lines, offset, self.table.records()),
+        }?;
+        if !self.ends_at(step.end) {
+            let lines = self.lines.clone();
+            let table = Arc::clone(&self.table);
+            let begin = step.end;
+            let read = move || next(&lines, begin, table.records());
+            let thread = thread::Builder::new().name("svc-import".to_owned()).spawn(read);
+            // Without a thread the next step reads them itself.
+            self.ahead = thread.ok().map(|thread| (begin, thread));
+        }
+        Ok(step)
+    }
+}
+
+fn next(lines: &CompleteSpool, offset: u64, declared: &[Records]) -> Result<LineStep> {
+    let mut reader = BufReader::with_capacity(256 << 10, lines.reader(offset));
+    let mut found = Vec::new();
+    let mut read = 0_u64;
+    let mut text = Vec::new();
+    let mut place = 0;
+    while found.len() < STEP_ROWS && read < STEP_BYTES {
+        text.clear();
+        let bytes = reader.read_until(b'\n', &mut text).map_err(Error::internal)?;
+        if bytes == 0 {
+            break;
+        }
+        read = read.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
+        found.push(parsed(&text, declared, &mut place)?);
+    }
+    Ok(LineStep { lines: found, end: offset.saturating_add(read) })
+}
+
+/// Reads a line; `last` is the index of the previous row's table.
+fn parsed(text: &[u8], declared: &[Records], last: &mut usize) -> Result<Line> {
+    if let Some(payload) = payload_of(text.trim_ascii_end()) {
+        let columns = columns_of(&payload)?;
+        return Ok(Line::Event(payload, columns));
+    }
+    let record: Map<String, Value> = serde_json::from_slice(text).map_err(Error::internal)?;
+    let table = record.get(RECORD).and_then(Value::as_str).unwrap_or_default();
+    let found = place_of(declared, table, *last).and_then(|place| Some((place, declared.get(place)?)));
+    let (place, records) = found.ok_or_else(|| Error::internal(format!("no table {table}")))?;
+    *last = place;
+    let row = checked(records, &record).map_err(|invalid| Error::internal(invalid.detail))?;
+    Ok(Line::Row(place, row))
+}

@@ -1,0 +1,128 @@
+//! Values by key, whose keys take turns.
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::Hash;
+
+/// Values by key, and the order in which the keys take turns. A new key comes last.
+pub(crate) struct RoundRobin<K, V> {
+    order: VecDeque<K>,
+    of: HashMap<K, V>,
+}
+
+impl<K, V> Default for RoundRobin<K, V> {
+    fn default() -> Self {
+        Self { order: VecDeque::new(), of: HashMap::new() }
+    }
+}
+
+impl<K: Copy + Eq + Hash, V> RoundRobin<K, V> {
+    pub fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
+    /// Returns the keys in the order of their turns.
+    pub fn keys(&self) -> impl Iterator<Item = K> {
+        self.order.iter().copied()
+    }
+
+    /// Returns the keys with their values in the order of their turns.
+    pub fn iter(&self) -> impl Iterator<Item = (K, &V)> {
+        self.order.iter().filter_map(|key| Some((*key, self.of.get(key)?)))
+    }
+
+    pub fn get(&self, key: K) -> Option<&V> {
+        self.of.get(&key)
+    }
+
+    pub fn get_mut(&mut self, key: K) -> Option<&mut V> {
+        self.of.get_mut(&key)
+    }
+
+    /// Returns the value of a key, creating it if it is new.
+    pub fn entry(&mut self, key: K) -> &mut V
+    where
+        V: Default,
+    {
+        self.of.entry(key).or_insert_with(|| {
+            self.order.push_back(key);
+            V::default()
+        })
+    }
+
+    /// Gives a key the next turn.
+    pub fn move_to_front(&mut self, key: K) {
+        if self.leaves(key) {
+            self.order.push_front(key);
+        }
+    }
+
+    /// Ends the turn of a key, which comes last from now on.
+    pub fn end_turn(&mut self, key: K) {
+        if self.leaves(key) {
+            self.order.push_back(key);
+        }
+    }
+
+    pub fn remove(&mut self, key: K) {
+        self.leaves(key);
+        self.of.remove(&key);
+    }
+
+    /// Removes a key from the order, and returns whether it was there.
+    fn leaves(&mut self, key: K) -> bool {
+        if self.order.front() == Some(&key) {
+            return self.order.pop_front().is_some();
+        }
+        let place = self.order.iter().position(|other| *other == key);
+        place.and_then(|place| self.order.remove(place)).is_some()
+    }
+}
+
+impl<K: Copy + Eq + Hash, T> RoundRobin<K, VecDeque<T>> {
+    /// Takes the first item of a key, whose turn ends; a key without further items is removed.
+    pub fn pop(&mut self, key: K) -> Option<T> {
+        let items = self.of.get_mut(&key)?;
+        let item = items.pop_front();
+        if items.is_empty() {
+            self.remove(key)
+        } else {
+            self.end_turn(key)
+        }
+        item
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_take_turns() {
+        let mut rota: RoundRobin<char, usize> = RoundRobin::default();
+        "abca".chars().for_each(|key| *rota.entry(key) += 1);
+        let order = |rota: &RoundRobin<char, usize>| rota.keys().collect::<String>();
+        assert_eq!((order(&rota).as_str(), rota.get('a')), ("abc", Some(&2)));
+        rota.end_turn('a');
+        rota.move_to_front('c');
+        assert_eq!(order(&rota), "cba");
+        rota.remove('b');
+        rota.end_turn('b');
+        rota.move_to_front('b');
+        assert_eq!(rota.iter().collect::<Vec<_>>(), [('c', &1), ('a', &2)]);
+        rota.remove('a');
+        rota.remove('c');
+        assert!(rota.is_empty() && rota.get('c').is_none());
+    }
+
+    #[test]
+    fn the_items_of_keys_are_taken_in_turn() {
+        let mut rota: RoundRobin<char, VecDeque<usize>> = RoundRobin::default();
+        "aab".chars().enumerate().for_each(|(number, key)| rota.entry(key).push_back(number));
+        let mut taken = Vec::new();
+        for _ in 0..3 {
+            let key = rota.keys().next().unwrap();
+            taken.extend(rota.pop(key));
+        }
+        assert!(taken == [0, 2, 1] && rota.is_empty() && rota.pop('a').is_none());
+    }
+}

@@ -1,0 +1,304 @@
+//! The data that a share ticket shows: only the types of this file.
+//!
+//! An outside reader learns neither who works on a thread nor how the work is steered: no assignee, lease,
+//! footprint, budget, skill or notice, and of the metadata of messages only the artifacts of the ticket.
+//! Archived threads and withdrawn messages are omitted. New fields of threads and messages are not shown
+//! until they are added here.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value as Json};
+
+use super::artifacts::{self, SharedArtifact};
+use super::{ShareTicket, load_ticket};
+use crate::conversation::messages::{LiveMessage, live_messages};
+use crate::conversation::visibility::channel_visible_to;
+use crate::coordination::thread_row::{Thread, ThreadState, visible_thread};
+use crate::coordination::{results, thread_reads};
+use crate::error::{Code, Error, Result};
+use crate::hash::ArtifactSha;
+use crate::id::{ChannelId, MemberId, MessageId, ShareTicketId, ThreadId};
+use crate::identity::members::{MemberKind, load_member};
+use crate::limits::SHARE_PAGE_MAX;
+use crate::op::{CredentialKind, Read};
+use crate::page::{Cursor, Limit, Page};
+use crate::store::columns;
+use crate::text::Count;
+use crate::time::Time;
+
+/// Returns the ticket that the request came with.
+///
+/// It is valid only while its owner sees the channel: a member cannot share a channel that it may no longer
+/// read.
+pub(super) fn own_ticket(cx: &Read<'_>) -> Result<ShareTicket> {
+    let CredentialKind::Ticket(id) = cx.caller().via else {
+        return Err(Error::internal("a request was let in without a share ticket"));
+    };
+    let ticket = load_ticket(cx, id)?;
+    if !channel_visible_to(cx, ticket.channel_id, ticket.owner_id)? {
+        return Err(Error::new(Code::Unauthenticated, "the ticket's owner does not see the channel"));
+    }
+    Ok(ticket)
+}
+
+/// A member, as outside readers see it.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+struct SharedMember {
+    /// The member's id.
+    id: MemberId,
+    /// Its display name, or else its handle, without the domain of an email address.
+    name: String,
+    /// Whether it is a person or an agent.
+    kind: MemberKind,
+}
+
+/// The members that a page names; each is loaded once.
+#[derive(Default)]
+struct NamedMembers(BTreeMap<MemberId, SharedMember>);
+
+impl NamedMembers {
+    fn named(&mut self, cx: &Read<'_>, id: Option<MemberId>) -> Result<Option<SharedMember>> {
+        let Some(id) = id else { return Ok(None) };
+        if let Some(known) = self.0.get(&id) {
+            return Ok(Some(known.clone()));
+        }
+        let member = load_member(cx, id)?;
+        let name = outside_name(member.display_name, &member.handle);
+        let shown = SharedMember { id, name, kind: member.kind };
+        self.0.insert(id, shown.clone());
+        Ok(Some(shown))
+    }
+}
+
+/// Returns the name of a member for outside readers.
+fn outside_name(display_name: Option<String>, handle: &str) -> String {
+    let before_domain = || handle.split('@').next().unwrap_or_default().to_owned();
+    display_name.unwrap_or_else(before_domain)
+}
+
+/// Returns the scope of your share ticket, and when it expires.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GetShareManifest {}
+
+/// The scope of a share ticket, and when it expires.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct ShareManifest {
+    /// The ticket's id.
+    id: ShareTicketId,
+    /// When it expires.
+    expires_at: Time,
+    /// The member that shares the channel.
+    owner: Option<SharedMember>,
+    /// The only channel.
+    channel: SharedChannel,
+    /// The artifacts that the ticket names.
+    artifacts: Vec<SharedArtifact>,
+}
+
+/// A channel, as outside readers see it.
+#[derive(Debug, Serialize, JsonSchema)]
+struct SharedChannel {
+    /// The channel's id.
+    id: ChannelId,
+    /// Its name.
+    name: String,
+    /// Its purpose; null if not set.
+    topic: Option<String>,
+}
+
+columns! { channel_columns: SharedChannel as c { id, name, topic } }
+
+const CHANNEL: &str = concat!("select ", channel_columns!(), " from channels c where c.id = $1");
+
+pub(super) fn get_share_manifest(cx: &Read<'_>, _: &GetShareManifest) -> Result<ShareManifest> {
+    let ticket = own_ticket(cx)?;
+    let channel: Option<SharedChannel> = cx.one(CHANNEL, &[&ticket.channel_id])?;
+    Ok(ShareManifest {
+        id: ticket.id,
+        expires_at: ticket.expires_at,
+        owner: NamedMembers::default().named(cx, Some(ticket.owner_id))?,
+        channel: channel.ok_or_else(|| Error::internal("a share ticket has no channel"))?,
+        artifacts: ticket.artifact_shas.into_iter().map(|sha| SharedArtifact { sha }).collect(),
+    })
+}
+
+/// Returns the live threads of the shared channel, oldest first.
+///
+/// Archived threads are omitted, so a page may be short or empty although there is more: continue while
+/// `next_cursor` is not null.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListSharedThreads {
+    cursor: Option<Cursor>,
+    /// Maximum number of items to return. Default: 50.
+    limit: Option<Count<1, SHARE_PAGE_MAX>>,
+}
+
+/// A thread, as outside readers see it.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct SharedThread {
+    /// The thread's id.
+    id: ThreadId,
+    /// The task, in one line.
+    title: String,
+    /// Its state.
+    state: ThreadState,
+    /// When it was created.
+    created_at: Time,
+    /// The member that created it; null for the service itself.
+    created_by: Option<SharedMember>,
+    /// Its result, if it has one that was not purged.
+    result: Option<Map<String, Json>>,
+    #[serde(skip)]
+    lsn: i64,
+}
+
+impl SharedThread {
+    fn of(cx: &Read<'_>, thread: Thread, people: &mut NamedMembers) -> Result<Self> {
+        let latest = if thread.has_result { results::latest(cx, thread.id)? } else { None };
+        Ok(Self {
+            id: thread.id,
+            created_by: people.named(cx, thread.created_by)?,
+            title: thread.title,
+            state: thread.state,
+            created_at: thread.created_at,
+            result: latest.and_then(|latest| latest.result),
+            lsn: thread.lsn,
+        })
+    }
+}
+
+pub(super) fn list_shared_threads(cx: &Read<'_>, input: &ListSharedThreads) -> Result<Page<SharedThread>> {
+    let ticket = own_ticket(cx)?;
+    let threads =
+        thread_reads::threads_in(cx, ticket.channel_id, None, input.cursor, page_limit(input.limit))?;
+    let live = threads
+        .try_filter_map(|thread| Ok(Some(thread).filter(|thread| thread.state != ThreadState::Archived)))?;
+    let mut people = NamedMembers::default();
+    live.try_fill(|thread: &SharedThread| thread.lsn, |thread| SharedThread::of(cx, thread, &mut people))
+}
+
+/// Returns the live messages of a thread of the shared channel, oldest first.
+///
+/// Withdrawn messages are omitted, and so are notices of the service, including reviews and questions of
+/// gates: a page may be short or empty although there is more, so continue while `next_cursor` is not null. A
+/// thread of another channel is not found, nor is an archived one.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ListSharedMessages {
+    /// The thread.
+    thread_id: ThreadId,
+    cursor: Option<Cursor>,
+    /// Maximum number of items to return. Default: 50.
+    limit: Option<Count<1, SHARE_PAGE_MAX>>,
+}
+
+/// A message, as outside readers see it.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct SharedMessage {
+    /// The message's id.
+    id: MessageId,
+    /// The author; null for the service itself.
+    author: Option<SharedMember>,
+    /// When it was posted.
+    posted_at: Time,
+    /// When it was last edited; null if never.
+    edited_at: Option<Time>,
+    /// Whether the service cannot open it because the database or a key was damaged.
+    unreadable: bool,
+    /// The text; blank if unreadable.
+    body: String,
+    /// The artifacts that it refers to, if the ticket names them.
+    artifacts: Vec<ArtifactSha>,
+}
+
+impl SharedMessage {
+    fn of(
+        cx: &Read<'_>,
+        message: LiveMessage,
+        ticket: &ShareTicket,
+        people: &mut NamedMembers,
+    ) -> Result<Self> {
+        Ok(Self {
+            id: message.id,
+            author: people.named(cx, message.author_id)?,
+            posted_at: message.posted_at,
+            edited_at: message.edited_at,
+            unreadable: message.unreadable,
+            body: message.body,
+            artifacts: shared_of(&message.metadata, &ticket.artifact_shas),
+        })
+    }
+}
+
+/// Returns the shared artifacts that a message's metadata names.
+fn shared_of(metadata: &Map<String, Json>, shared: &[ArtifactSha]) -> Vec<ArtifactSha> {
+    let named = metadata.get("artifacts").and_then(Json::as_array).into_iter().flatten();
+    let shas = named.filter_map(|sha| ArtifactSha::parse(sha.as_str()?));
+    shas.filter(|sha| shared.contains(sha)).collect()
+}
+
+pub(super) fn list_shared_messages(cx: &Read<'_>, input: &ListSharedMessages) -> Result<Page<SharedMessage>> {
+    let ticket = own_ticket(cx)?;
+    let thread = visible_thread(cx, input.thread_id)?;
+    if thread.state == ThreadState::Archived {
+        return Err(Error::not_found("thread"));
+    }
+    let mut people = NamedMembers::default();
+    live_messages(cx, thread.id, input.cursor, page_limit(input.limit))?
+        .try_map(|message| SharedMessage::of(cx, message, &ticket, &mut people))
+}
+
+/// Returns an artifact that your share ticket names.
+///
+/// Any other is not found, whether it exists or not.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GetSharedArtifact {
+    /// The SHA-256 of its bytes.
+    sha256: ArtifactSha,
+}
+
+pub(super) fn get_shared_artifact(cx: &Read<'_>, input: &GetSharedArtifact) -> Result<SharedArtifact> {
+    let ticket = own_ticket(cx)?;
+    if !ticket.artifact_shas.contains(&input.sha256) {
+        return Err(Error::not_found("artifact"));
+    }
+    artifacts::held(cx, input.sha256)
+}
+
+/// Returns the limit of a page: a share ticket reads no more than 100 items at once.
+fn page_limit(asked: Option<Count<1, SHARE_PAGE_MAX>>) -> Option<Limit> {
+    asked.and_then(|asked| Limit::new(asked.get()).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn nobody_outside_learns_an_email_address() {
+        assert_eq!(outside_name(None, "ada"), "ada");
+        assert_eq!(outside_name(None, "ada@example.com"), "ada");
+        assert_eq!(outside_name(Some("Ada L.".to_owned()), "ada@example.com"), "Ada L.");
+    }
+
+    #[test]
+    fn only_artifacts_on_the_ticket_are_shown() {
+        let [one, other] = ["00", "11"].map(|byte| byte.repeat(32));
+        let shared = [ArtifactSha::parse(&one).unwrap()];
+        for (metadata, wanted) in [
+            (json!({"artifacts": [other, one, 3, "x"], "citations": []}), &shared[..]),
+            (json!({"artifacts": [other]}), &[]),
+            (json!({"artifacts": one}), &[]),
+            (json!({"other": [one]}), &[]),
+        ] {
+            assert_eq!(shared_of(metadata.as_object().unwrap(), &shared), wanted, "{metadata}");
+        }
+    }
+}

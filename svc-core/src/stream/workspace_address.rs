@@ -1,0 +1,132 @@
+//! The room card: the address of a workspace's record, the position of its head, and how to read it.
+//!
+//! The public card describes how to find a workspace's card, and names no workspace.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::Result;
+use crate::hash::hash_text;
+use crate::id::WorkspaceId;
+use crate::identity::floor::LogRange;
+use crate::identity::workspaces::{OwnWorkspaceId, load_workspace};
+use crate::log::chain::genesis;
+use crate::log::signed_note::PublicKey;
+use crate::log::verify::ChainHead;
+use crate::op::{Feature, Operation, Read, read};
+
+/// The header with the head position of the caller's workspace.
+const HEADER: &str = "Svc-Room-LSN";
+/// The scheme of the addresses of a workspace.
+const SCHEME: &str = "svc";
+/// The address of a message; its prefixes are the addresses of the objects that contain it.
+const ADDRESS: &str = "svc://{workspace_id}/channels/{channel_id}/threads/{thread_id}/messages/{message_id}";
+
+/// The path of a log's snapshot.
+const SNAPSHOT: &str = "/workspaces/{workspace_id}/snapshot";
+
+/// The links of a card: their names, and their paths with `{workspace_id}` for the workspace.
+const LINKS: [(&str, &str); 6] = [
+    ("self", "/workspaces/{workspace_id}/room"),
+    ("events", "/workspaces/{workspace_id}/events"),
+    ("catch_up", "/workspaces/{workspace_id}/events/catch-up"),
+    ("verify", "/workspaces/{workspace_id}/events/verify"),
+    ("snapshot", SNAPSHOT),
+    ("subscribe", "/ws/subscribe"),
+];
+
+pub(crate) fn feature() -> Feature {
+    Feature::new().operations("workspaces", vec![operation()])
+}
+
+fn operation() -> Operation {
+    read("get_room", get_room)
+        .title("Read the card of a workspace's record")
+        .when("Use to get the address of the workspace's record, and how far its log goes.")
+        .get("/workspaces/{workspace_id}/room")
+        .example(|w| json!({"workspace_id": w.id("workspace")}))
+}
+
+/// Returns the card of a workspace's record: its address, its head, and the links to read it.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GetRoom {
+    /// The workspace. It must be yours.
+    workspace_id: OwnWorkspaceId,
+}
+
+/// The address of a workspace's record, and its head.
+#[derive(Serialize, JsonSchema)]
+struct Room {
+    /// The workspace's id.
+    id: WorkspaceId,
+    /// The workspace's display name.
+    name: String,
+    /// An alias that can be changed; null while it has none.
+    handle: Option<String>,
+    /// The prefix of the addresses of everything in the workspace: `svc://{workspace}`.
+    uri: String,
+    /// The position of the oldest event that the log has.
+    floor: i64,
+    /// The last event of the log.
+    head: ChainHead,
+    /// Links to the record.
+    links: Links,
+}
+
+/// Paths of this service.
+#[derive(Serialize, JsonSchema)]
+struct Links {
+    /// This card.
+    #[serde(rename = "self")]
+    own: String,
+    /// The events that you may see.
+    events: String,
+    /// The whole log, as a chain.
+    catch_up: String,
+    /// The verification of the log.
+    verify: String,
+    /// The current state at the head of the log, for clients that can't read on.
+    snapshot: String,
+    /// The events as they happen, over WebSocket.
+    subscribe: String,
+}
+
+/// Returns the prefix of the addresses of everything in a workspace.
+pub(super) fn address_of(workspace: WorkspaceId) -> String {
+    format!("{SCHEME}://{workspace}")
+}
+
+fn get_room(cx: &Read<'_>, input: &GetRoom) -> Result<Room> {
+    let workspace_id = input.workspace_id.of(cx)?;
+    let workspace = load_workspace(cx, workspace_id)?;
+    let range = LogRange::read(cx)?;
+    let hash = range.hash_at(cx, range.head)?.unwrap_or_else(genesis);
+    let [own, events, catch_up, verify, snapshot, subscribe] =
+        LINKS.map(|(_, path)| path.replace("{workspace_id}", &workspace.id.to_string()));
+    Ok(Room {
+        uri: address_of(workspace.id),
+        id: workspace.id,
+        name: workspace.name,
+        handle: workspace.handle,
+        floor: range.floor,
+        head: ChainHead { lsn: range.head, hash: hash_text(&hash) },
+        links: Links { own, events, catch_up, verify, snapshot, subscribe },
+    })
+}
+
+/// Returns the public card, which names no workspace, with the key that signs checkpoints.
+pub fn scheme_card(export_key: Option<PublicKey>) -> Value {
+    let links: serde_json::Map<String, Value> =
+        LINKS.iter().map(|(name, path)| ((*name).to_owned(), (*path).into())).collect();
+    json!({
+        "scheme": SCHEME,
+        "uri_template": ADDRESS,
+        "header": HEADER,
+        "links": links,
+        "export_key": export_key.map(|key| STANDARD.encode(key)),
+    })
+}

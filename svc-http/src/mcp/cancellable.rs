@@ -1,0 +1,133 @@
+//! Requests that a client may cancel by a notification in a separate POST.
+//!
+//! Before revision 2026-07-28 a lost connection does not cancel a request. Within a session the id identifies
+//! the request; without one, a request is cancelled if exactly one of this credential has the id.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rmcp::model::RequestId;
+use svc_mcp_stdio::wire::{self, Kind, Message};
+use tokio::sync::oneshot;
+
+/// The scope in which the id of a request is unique.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct RequestScope {
+    /// The mark of the credential.
+    pub mark: [u8; 32],
+    /// The id of the session, if there is one.
+    pub session: Option<String>,
+}
+
+type RequestKey = (RequestScope, RequestId);
+
+/// The waits that are parked.
+#[derive(Default)]
+pub(super) struct CancellableRequests(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    parked: HashMap<RequestKey, Vec<(u64, oneshot::Sender<()>)>>,
+    last_number: u64,
+}
+
+impl CancellableRequests {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a request, for the lifetime of the returned guard.
+    pub fn park(self: &Arc<Self>, scope: RequestScope, id: RequestId) -> CancellableRequest {
+        let (sender, cancelled) = oneshot::channel();
+        let key = (scope, id);
+        let mut state = self.lock();
+        state.last_number += 1;
+        let number = state.last_number;
+        state.parked.entry(key.clone()).or_default().push((number, sender));
+        drop(state);
+        CancellableRequest { all: Arc::clone(self), key, number, cancelled }
+    }
+
+    /// Cancels the request that a message names, if the message is a cancellation.
+    pub fn heed(&self, scope: RequestScope, message: &Message) {
+        if message.method != "notifications/cancelled" || message.kind != Kind::Notification {
+            return;
+        }
+        let id = message.params.text("requestId").and_then(|id| std::str::from_utf8(id).ok());
+        if let Some(id) = id.and_then(wire::request_id) {
+            self.cancel(scope, id);
+        }
+    }
+
+    /// Cancels the request, if there is exactly one.
+    fn cancel(&self, scope: RequestScope, id: RequestId) {
+        let mut state = self.lock();
+        let key = (scope, id);
+        if state.parked.get(&key).is_some_and(|same| same.len() == 1) {
+            for (_, sender) in state.parked.remove(&key).unwrap_or_default() {
+                // The request may have just ended.
+                let _ = sender.send(());
+            }
+        }
+    }
+}
+
+/// A request that may be cancelled.
+pub(super) struct CancellableRequest {
+    all: Arc<CancellableRequests>,
+    key: RequestKey,
+    number: u64,
+    cancelled: oneshot::Receiver<()>,
+}
+
+impl CancellableRequest {
+    /// Resolves when the request is cancelled.
+    pub async fn cancelled(&mut self) {
+        if (&mut self.cancelled).await.is_err() {
+            std::future::pending().await
+        }
+    }
+}
+
+impl Drop for CancellableRequest {
+    fn drop(&mut self) {
+        let mut state = self.all.lock();
+        let Some(same) = state.parked.get_mut(&self.key) else { return };
+        same.retain(|(number, _)| *number != self.number);
+        if same.is_empty() {
+            state.parked.remove(&self.key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    fn scope(number: u8, session: Option<&str>) -> RequestScope {
+        RequestScope { mark: [number; 32], session: session.map(str::to_owned) }
+    }
+
+    #[test]
+    fn only_an_unambiguous_request_is_cancelled() {
+        let all = Arc::new(CancellableRequests::default());
+        let id = RequestId::Number(1);
+        let mut first = all.park(scope(1, None), id.clone());
+        let mut other = all.park(scope(2, None), id.clone());
+        let mut in_session = all.park(scope(1, Some("s")), id.clone());
+        let second = all.park(scope(1, None), id.clone());
+        all.cancel(scope(1, None), id.clone());
+        assert!(first.cancelled().now_or_never().is_none(), "there are two");
+        drop(second);
+        all.cancel(scope(1, None), id.clone());
+        assert!(first.cancelled().now_or_never().is_some());
+        assert!(other.cancelled().now_or_never().is_none(), "another credential");
+        assert!(in_session.cancelled().now_or_never().is_none(), "another request");
+        all.cancel(scope(1, Some("s")), id.clone());
+        assert!(in_session.cancelled().now_or_never().is_some());
+        drop((first, other, in_session));
+        assert!(all.lock().parked.is_empty());
+    }
+}

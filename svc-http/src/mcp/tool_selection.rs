@@ -1,0 +1,126 @@
+//! The tools that a request selects: by its query and its headers.
+//!
+//! An invalid value narrows nothing, so it is rejected and not ignored. The query overrides the headers, but
+//! each of them can restrict the tools to reading.
+
+use hyper::header::{HeaderMap, HeaderName};
+use svc_core::text::echo;
+use svc_mcp_stdio::refusal::Refusal;
+use svc_mcp_stdio::tool_filter::ToolChoice;
+
+use crate::decode::TextFields;
+
+const TOOLSETS: &str = "toolsets";
+const TOOLS: &str = "tools";
+const READONLY: &str = "readonly";
+/// Prefix of the header names.
+const PREFIX: &str = "x-mcp-";
+
+/// Returns the tools that a client has chosen.
+pub(super) fn choice(headers: &HeaderMap, query: &TextFields) -> Result<ToolChoice, Refusal> {
+    if query.is_empty() && !headers.keys().any(|name| name.as_str().starts_with(PREFIX)) {
+        return Ok(ToolChoice::default());
+    }
+    query.iter().try_for_each(|(name, _)| check_name(name, name))?;
+    let named = headers.keys().map(HeaderName::as_str);
+    let mut own = named.filter_map(|name| Some((name, name.strip_prefix(PREFIX)?)));
+    own.try_for_each(|(name, field)| check_name(name, field))?;
+    let words = |field: &'static str| -> Result<Option<String>, Refusal> {
+        // A list without a name is not a choice.
+        let has_words = |list: &String| list.chars().any(|c| c != ',' && !c.is_whitespace());
+        Ok(in_query(query, field)?.filter(has_words).or(in_header(headers, field)?))
+    };
+    let reads_only = [in_query(query, READONLY)?, in_header(headers, READONLY)?];
+    Ok(ToolChoice {
+        toolsets: words(TOOLSETS)?,
+        tools: words(TOOLS)?,
+        reads_only: reads_only
+            .iter()
+            .flatten()
+            .try_fold(false, |any, word| Ok::<_, Refusal>(any | flag(word)?))?,
+    })
+}
+
+/// Rejects the name of a field, or the rest of a header's, that resembles one of these but is not one.
+fn check_name(name: &str, field: &str) -> Result<(), Refusal> {
+    let plain: String = field.to_ascii_lowercase().chars().filter(char::is_ascii_alphanumeric).collect();
+    let is_meant = |known: &&str| plain.trim_end_matches('s') == known.trim_end_matches('s');
+    match [TOOLSETS, TOOLS, READONLY].into_iter().find(is_meant) {
+        Some(meant) if meant != field => {
+            Err(Refusal::params(format!("there is no {}; did you mean {meant}?", echo(name))))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn in_query(query: &TextFields, field: &str) -> Result<Option<String>, Refusal> {
+    let mut values = query.iter().filter(|(name, _)| name == field).map(|(_, value)| value);
+    match (values.next(), values.next()) {
+        (_, Some(_)) => Err(Refusal::params(format!("{field} is given twice"))),
+        (value, None) => Ok(value.cloned()),
+    }
+}
+
+fn in_header(headers: &HeaderMap, field: &str) -> Result<Option<String>, Refusal> {
+    let Ok(name) = HeaderName::try_from(format!("{PREFIX}{field}")) else { return Ok(None) };
+    let mut values = headers.get_all(&name).iter();
+    match (values.next(), values.next()) {
+        (_, Some(_)) => Err(Refusal::params(format!("the header {name} is given twice"))),
+        (None, None) => Ok(None),
+        (Some(value), None) => match value.to_str() {
+            Ok(value) => Ok(Some(value.to_owned())),
+            Err(_) => Err(Refusal::params(format!("the header {name} is not in ASCII"))),
+        },
+    }
+}
+
+fn flag(word: &str) -> Result<bool, Refusal> {
+    match word {
+        "true" | "1" | "" => Ok(true),
+        "false" | "0" => Ok(false),
+        _ => Err(Refusal::params("readonly is true or false")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::header::HeaderValue;
+
+    use super::*;
+
+    fn chosen(query: &[(&str, &str)], headers: &[(&'static str, &[u8])]) -> Option<(Option<String>, bool)> {
+        let query = query.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let mut sent = HeaderMap::new();
+        for (name, value) in headers {
+            sent.append(*name, HeaderValue::from_bytes(value).unwrap());
+        }
+        choice(&sent, &query).ok().map(|choice| (choice.toolsets, choice.reads_only))
+    }
+
+    #[test]
+    fn a_choice_narrows_or_is_rejected() {
+        let claims = || Some("claims".to_owned());
+        assert_eq!(chosen(&[], &[]), Some((None, false)));
+        assert_eq!(chosen(&[("toolsets", "claims"), ("key", "x")], &[]), Some((claims(), false)));
+        assert_eq!(chosen(&[], &[("x-mcp-toolsets", b"claims")]), Some((claims(), false)));
+        assert_eq!(
+            chosen(&[("toolsets", "claims")], &[("x-mcp-toolsets", b"messages")]),
+            Some((claims(), false))
+        );
+        for reads_only in ["true", "1", ""] {
+            assert_eq!(chosen(&[("readonly", reads_only)], &[]), Some((None, true)));
+        }
+        assert_eq!(chosen(&[("readonly", "false")], &[("x-mcp-readonly", b"true")]), Some((None, true)));
+        for twice in ["readonly", "toolsets", "tools"] {
+            assert_eq!(chosen(&[(twice, "false"), (twice, "true")], &[]), None, "{twice}");
+        }
+        for name in ["toolset", "tool", "Readonly", "readonlys", "read_only", "read-only", "toolSets"] {
+            assert_eq!(chosen(&[(name, "true")], &[]), None, "{name}");
+        }
+        assert_eq!(chosen(&[], &[("x-mcp-read-only", b"true")]), None);
+        assert_eq!(chosen(&[("toolsets", " ,")], &[("x-mcp-toolsets", b"claims")]), Some((claims(), false)));
+        assert_eq!(chosen(&[("readonly", "yes")], &[]), None);
+        assert_eq!(chosen(&[], &[("x-mcp-readonly", b"\xff")]), None);
+        assert_eq!(chosen(&[], &[("x-mcp-readonly", b"false"), ("x-mcp-readonly", b"true")]), None);
+    }
+}

@@ -1,0 +1,140 @@
+//! A future that is polled again at once when it has woken itself.
+//!
+//! Hyper wakes its connection while it is polled, whenever the body of a request is read. A runtime with
+//! several threads treats that as work to share: it queues the task and wakes another thread, which steals
+//! it. That takes longer than answering a small request.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use futures_util::task::AtomicWaker;
+
+/// Maximum polls of a future in a row; after that others have their turn.
+const POLLS: usize = 4;
+
+/// The future was not woken since its last poll.
+const IDLE: u8 = 0;
+/// The future is being polled.
+const POLLING: u8 = 1;
+/// The future must be polled again.
+const WOKEN: u8 = 2;
+
+/// Polls a future, and again if it was woken in between.
+pub(crate) struct SelfWaking<'a, F> {
+    future: Pin<&'a mut F>,
+    wakes: Arc<WakeState>,
+    waker: Waker,
+}
+
+struct WakeState {
+    state: AtomicU8,
+    task: AtomicWaker,
+}
+
+impl Wake for WakeState {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if self.state.swap(WOKEN, Ordering::AcqRel) == IDLE {
+            self.task.wake();
+        }
+    }
+}
+
+impl<'a, F: Future> SelfWaking<'a, F> {
+    /// Wraps `future`.
+    pub fn of(future: Pin<&'a mut F>) -> Self {
+        let wakes = Arc::new(WakeState { state: AtomicU8::new(IDLE), task: AtomicWaker::new() });
+        Self { future, waker: Waker::from(Arc::clone(&wakes)), wakes }
+    }
+}
+
+impl<F: Future> Future for SelfWaking<'_, F> {
+    type Output = F::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let Self { future, wakes, waker } = &mut *self;
+        wakes.task.register(cx.waker());
+        for _ in 0..POLLS {
+            wakes.state.store(POLLING, Ordering::Release);
+            if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(waker)) {
+                return Poll::Ready(output);
+            }
+            let idle = wakes.state.compare_exchange(POLLING, IDLE, Ordering::AcqRel, Ordering::Acquire);
+            if idle.is_ok() {
+                return Poll::Pending;
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::pin::pin;
+    use std::sync::atomic::AtomicUsize;
+
+    use super::*;
+
+    /// Counts the wakes of a task.
+    #[derive(Default)]
+    struct WakeCounter(AtomicUsize);
+
+    impl Wake for WakeCounter {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Polls a future that wakes itself `own` times; returns the numbers of its polls and of its task's
+    /// wakes.
+    fn polled(own: usize) -> (usize, usize) {
+        let count = Arc::new(WakeCounter::default());
+        let mut polls = 0;
+        let future = pin!(poll_fn(|cx| {
+            polls += 1;
+            if polls <= own {
+                cx.waker().wake_by_ref();
+            }
+            Poll::<()>::Pending
+        }));
+        let polled = pin!(SelfWaking::of(future)).poll(&mut Context::from_waker(&Arc::clone(&count).into()));
+        assert_eq!(polled, Poll::Pending);
+        (polls, count.0.load(Ordering::Relaxed))
+    }
+
+    #[test]
+    fn a_future_that_wakes_itself_is_polled_again_but_not_for_ever() {
+        assert_eq!(polled(0), (1, 0));
+        assert_eq!(polled(1), (2, 0));
+        assert_eq!(polled(POLLS - 1), (POLLS, 0));
+        assert_eq!(polled(usize::MAX), (POLLS, 1), "its task goes on with it");
+    }
+
+    #[test]
+    fn whoever_wakes_it_later_wakes_its_task_once() {
+        let count = Arc::new(WakeCounter::default());
+        let mut kept = None;
+        let future = pin!(poll_fn(|cx| {
+            kept = Some(cx.waker().clone());
+            Poll::<()>::Pending
+        }));
+        {
+            let mut polled = pin!(SelfWaking::of(future));
+            for _ in 0..2 {
+                let waker = Arc::clone(&count).into();
+                assert_eq!(polled.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Pending);
+            }
+        }
+        let kept = kept.unwrap();
+        kept.wake_by_ref();
+        kept.wake();
+        assert_eq!(count.0.load(Ordering::Relaxed), 1);
+    }
+}
