@@ -159,7 +159,8 @@ fn every_field_that_may_be_absent_says_so() {
 fn every_list_is_detailed() {
     each_operation(|operation, schema| {
         let is_list = properties(schema).contains_key("cursor");
-        assert!(!is_list || operation.is_detailed(), "{operation:?}");
+        let name = operation.name();
+        assert!(!is_list || operation.is_detailed(), "{name} takes a cursor: declare it `.detailed()`");
         assert_eq!(properties(schema).contains_key("detail"), operation.is_detailed(), "{operation:?}");
     });
 }

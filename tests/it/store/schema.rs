@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 use svc_core::Engine;
 use svc_tests::database::{TestDatabase, engines};
-use svc_tests::site::Site;
-use svc_tests::{golden, text};
+use svc_tests::{Setup, World, golden, text};
 
 /// The statements that SQLite keeps, table by table.
 const STATEMENTS_SQLITE: &str = "
@@ -92,7 +91,7 @@ fn the_migrations_result_in_the_schema_of_the_snapshot() {
             Engine::Sqlite => "sqlite",
             Engine::Postgres => "postgres",
         };
-        let schema = schema(&Site::found(engine).database);
+        let schema = schema(&World::with(engine, Setup::default()).database);
         assert!(schema.contains("idempotency_keys_by_member"), "{schema}");
         golden::check(&format!("../../migrations/schema/{name}.sql"), schema.trim_start());
     }
@@ -116,7 +115,7 @@ fn both_engines_have_the_same_tables_and_columns() {
                      and not c.relispartition and a.attnum > 0 and not a.attisdropped"
             }
         };
-        let rows = Site::found(engine).database.rows(sql);
+        let rows = World::with(engine, Setup::default()).database.rows(sql);
         rows.iter().map(|row| (text(&row[0]), text(&row[1]))).collect()
     };
     let mut sqlite = columns(Engine::Sqlite);
