@@ -131,14 +131,14 @@ codes! {
         "Stop working on the thread, or claim it again with `claim_thread`.";
     /// Another member, or no one, holds the claim that the change needs.
     ClaimNotHeld = "claim-not-held", 409, "The caller does not hold the claim",
-        "Claim the thread with `claim_thread` if nobody holds it, or leave it to the holder. If that is \
-         gone, a member with `channel:admin` can release or hand off its claim.";
+        "Claim the thread with `claim_thread` if it is free, or leave it to the holder. If the \
+         holder is gone, a member with `channel:admin` can release or hand off its claim.";
     /// The thread cannot be claimed by this member now; the detail says why.
     NotClaimable = "not-claimable", 409, "The thread cannot be claimed",
         "Take another thread, or wait for one with `wait_for_ready`.";
     /// Live claims, a paused repository or a full slot conflict with the footprint: `conflicts` names each.
     FootprintConflict = "footprint-conflict", 409, "The footprint conflicts with others",
-        "Take another thread, or wait for one with `wait_for_ready` until the claims in the way have ended.";
+        "Take another thread, or wait for one with `wait_for_ready` until the conflicting claims have ended.";
     /// A limit of the thread's budget is used up: `exceeded` names each such limit.
     BudgetExhausted = "budget-exhausted", 409, "The thread's budget is used up",
         "Take another thread, or have the limits in `exceeded` raised and the thread requeued.";
@@ -174,7 +174,7 @@ codes! {
     /// The log lacks the events after the cursor: they were pruned, or the log is older than the cursor.
     ///
     /// `floor` is the oldest remaining event and `snapshot` the address of the log's current state.
-    MustRefetch = "must_refetch", 409, "The cursor is not in the log any more",
+    MustRefetch = "must_refetch", 409, "The cursor is no longer in the log",
         "Read the state again from `snapshot`, and continue from a position at or after `floor`.";
     /// The instance has the workspace that is to be restored, or is importing it.
     WorkspaceExists = "workspace-exists", 409, "The workspace exists",

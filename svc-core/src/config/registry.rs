@@ -89,9 +89,9 @@ pub const VARIABLES: &[Variable] = &[
         "The key-encryption key that wraps the key of each message: 32 bytes, as hex or base64. Needed by \
         everything that reads or writes messages; if it is lost, the content of all messages is lost."),
     variable("SVC_CONTENT_KEK_PREVIOUS", Form::Secret,
-        "Other key-encryption keys, separated by commas: they unwrap the keys of messages, and wrap none. \
-        Every key that the database was used with must be given, here or in SVC_CONTENT_KEK, until \
-        svc rewrap says that it wraps nothing any more."),
+        "Earlier key-encryption keys, separated by commas. They only unwrap the keys of messages. Every key \
+        that the database was used with must be given, here or in SVC_CONTENT_KEK, until svc rewrap \
+        reports that it no longer wraps any message key."),
     variable("SVC_ALLOW_INSECURE_DEV_KEK", Form::Flag,
         "Use a publicly known key if SVC_CONTENT_KEK is not set. Not allowed in production."),
     variable("AUTH_DISABLED", Form::Flag,
@@ -99,18 +99,18 @@ pub const VARIABLES: &[Variable] = &[
         of the first workspace, with the capabilities of svc.human.admin. It must name the server by a host \
         name of its own. Needs SVC_ALLOW_INSECURE_NO_AUTH; not allowed in production."),
     variable("SVC_ALLOW_INSECURE_NO_AUTH", Form::Flag,
-        "Confirm AUTH_DISABLED, which without it is refused. Not allowed in production."),
+        "Confirm AUTH_DISABLED, which is rejected without this variable. Not allowed in production."),
     variable("SVC_DEV_ANONYMOUS_MCP_WORKSPACE", Form::Text(""),
-        "The id of a workspace whose public channels anybody may read at the MCP endpoint of svc-http, \
-        without a credential. The request must name the server by a host name of its own. Not allowed in \
+        "The id of a workspace whose public channels can be read at the MCP endpoint of svc-http without a \
+        credential. The request must name the server by a host name of its own. Not allowed in \
         production."),
     variable("SVC_ENV", Form::OneOf(&["development", "production"]),
         "The environment. In production, settings that are insecure on purpose are rejected."),
     variable(GROUP_ACCESS, Form::Flag,
-        "Let the group of the data folder use it, as on a Kubernetes volume with fsGroup: permissions of the \
-        group are accepted there, those of others no more than without it, and what svc creates there is for \
-        the group, too. Everybody in that group can read all messages. Only the environment can set it, not \
-        svc.env."),
+        "Let the group of the data folder use it, as on a Kubernetes volume with fsGroup: svc accepts group \
+        permissions there, but still none for other users, and gives the group access to the files that it \
+        creates. All users in that group can read all messages. Set it in the environment; it has no effect \
+        in svc.env."),
     variable("SVC_ALLOW_UNKNOWN_ENV", Form::Flag,
         "Start even if a variable that begins with SVC_, or one in svc.env, is unknown."),
     variable("SVC_TOKEN", Form::Secret,
@@ -119,40 +119,41 @@ pub const VARIABLES: &[Variable] = &[
         "The key that signs session cookies: at least 32 bytes. Without it no browser can sign in, and the \
         routes under /auth do not exist."),
     variable("SVC_SESSION_TTL_SECS", Form::Number(limits::SESSION_TTL_SECS, 1, limits::SESSION_TTL_MAX_SECS),
-        "How long the session of a browser lasts at most, in seconds."),
+        "Maximum length of a browser session, in seconds."),
     variable("SVC_OIDC_ENABLED", Form::Flag,
-        "Let people sign in at an OpenID Connect provider, under /auth/oidc. It needs SVC_SESSION_SECRET \
+        "Let people sign in at an OpenID Connect provider, under /auth/oidc. Requires SVC_SESSION_SECRET \
         and, unless SVC_OIDC_MOCK is 1, the other variables of the provider."),
     variable("SVC_OIDC_ISSUER", Form::Text(""),
         "The issuer of the provider, exactly as its discovery document names it: an https address, or http \
         on this machine outside of production. Only its host may have a private address."),
     variable("SVC_OIDC_CLIENT_ID", Form::Text(""),
-        "What the provider knows this service as."),
+        "The client id of this service at the provider."),
     variable("SVC_OIDC_CLIENT_SECRET", Form::Secret,
-        "The secret that the provider has given this service."),
+        "The client secret of this service at the provider."),
     variable("SVC_OIDC_REDIRECT_URI", Form::Text(""),
-        "The address of /auth/oidc/callback as browsers reach it and as it is registered at the provider, \
-        such as https://svc.example.com/auth/oidc/callback. Its host must be a name of the service's own."),
+        "The redirect URI that is registered at the provider: the address of /auth/oidc/callback as browsers \
+        reach it, such as https://svc.example.com/auth/oidc/callback. Its host must be a host name of the \
+        service."),
     variable("SVC_OIDC_SCOPES", Form::Text("openid email profile"),
         "The scopes that the service asks the provider for, separated by spaces. openid must be one of \
         them."),
     variable("SVC_OIDC_TRUSTED_AUDIENCES", Form::Text(""),
-        "Other audiences, separated by commas, that an ID token may be for beside SVC_OIDC_CLIENT_ID. Those \
-        of a token whose azp is SVC_OIDC_CLIENT_ID need not be listed."),
+        "Audiences, separated by commas, that an ID token may contain in addition to SVC_OIDC_CLIENT_ID. The \
+        audiences of a token whose azp is SVC_OIDC_CLIENT_ID need not be listed."),
     variable("SVC_OIDC_MOCK", Form::Flag,
-        "Replace the provider by one that signs in whomever the query of /auth/oidc/login names (sub, email \
-        and name), for development. Not allowed in production."),
+        "Replace the provider, for development, by a mock that signs in the person in the query of \
+        /auth/oidc/login (sub, email and name). Not allowed in production."),
     variable("SVC_OIDC_LINK_EMAIL", Form::Flag,
-        "Let who signs in at the provider for the first time be the person whose handle is the email that \
-        the provider has verified."),
+        "At the first sign-in of a person, link the account at the provider to the member whose handle is \
+        the email address that the provider has verified."),
     variable("SVC_OIDC_AUTO_PROVISION", Form::Flag,
-        "Let who signs in at the provider and is no member of the workspace join it."),
+        "Create a member for a person who signs in at the provider and is not a member of the workspace."),
     variable("SVC_OIDC_FIRST_ADMIN", Form::Flag,
         "Let a person who has signed in at the identity provider mint the first administrator's token of a \
-        workspace in which nobody has one."),
+        workspace that has no such token."),
     variable("SVC_COOKIE_SECURE", Form::OneOf(&["auto", "0", "1"]),
-        "Whether browsers send the session cookie over HTTPS alone: 1 for yes, 0 for no, which production \
-        does not allow; auto means yes in production and no otherwise."),
+        "Whether browsers send the session cookie over HTTPS only: 1 for yes; 0 for no, which is not allowed \
+        in production; auto for yes in production and no otherwise."),
     variable("SVC_PUBLIC_URL", Form::Text(""),
         "The address under which browsers reach the service, such as https://svc.example.com, or \
         https://svc.example.com/team if a proxy in front strips that path. Its host is one of the service's \
@@ -168,16 +169,16 @@ pub const VARIABLES: &[Variable] = &[
     variable("SVC_MAIL_FROM", Form::Text(""),
         "The sender of mail to members: ADDRESS or NAME <ADDRESS>."),
     variable("SVC_MAIL_DELAY_SECS", Form::Number(limits::MAIL_DELAY_SECS, 0, 86_400),
-        "Seconds after which somebody is mailed of what it was told of and has not read."),
+        "Seconds before a member is mailed about an unread notification."),
     variable("SVC_VAPID_PRIVATE_KEY", Form::Secret,
-        "The private key on P-256 by which the push services of browsers know this service (RFC 8292): 32 \
-        bytes, as hex or base64. Without it there is no web push. Browsers are subscribed for this key: with \
-        another one, all of them must subscribe anew."),
+        "The P-256 private key that identifies this service to the push services of browsers (RFC 8292): 32 \
+        bytes, as hex or base64. Without it there is no web push. Browsers subscribe with this key: after a \
+        change, each must subscribe again."),
     variable("SVC_VAPID_SUBJECT", Form::Text(""),
-        "Whom push services ask about this service: mailto:ADDRESS or https://PAGE. If unset: \
-        SVC_PUBLIC_URL, if that is https. Some push services, such as Apple's, refuse a service that names \
-        nobody, localhost, a name that ends with .local or has no dot, or an IP address; svc-http warns of \
-        that when it starts."),
+        "The contact for push services: mailto:ADDRESS or https://PAGE. If unset: SVC_PUBLIC_URL, if that is \
+        https. Some push services, such as Apple's, reject a service without a contact, or whose contact is \
+        at localhost, an IP address or a name that ends with .local or has no dot; svc-http logs a warning \
+        about that when it starts."),
     variable("SVC_ALLOW_PRIVATE_EGRESS", Form::Flag,
         "Let requests whose address a member has given, such as those of web push, go to private addresses \
         and over http. Not allowed in production."),
@@ -185,8 +186,7 @@ pub const VARIABLES: &[Variable] = &[
         "The Ed25519 seed (RFC 8032) that signs checkpoints: 32 bytes, as hex or base64. Without it nothing \
         is signed."),
     variable("SVC_EXPORT_VERIFY_KEYS", Form::Text(""),
-        "Other Ed25519 public keys whose signatures are believed, separated by commas: 32 bytes each, as hex \
-        or base64."),
+        "Additional trusted Ed25519 public keys, separated by commas: 32 bytes each, as hex or base64."),
     variable("SVC_LISTEN_ADDR", Form::Text("127.0.0.1:8080"),
         "Address and port that svc-http listens on. Port 0 picks a free port."),
     variable("SVC_ALLOWED_HOSTS", Form::Text(""),
@@ -220,47 +220,48 @@ pub const VARIABLES: &[Variable] = &[
         Form::Number(limits::LEASE_DEFAULT_SECS, limits::LEASE_MIN_SECS, limits::LEASE_MAX_SECS),
         "Default lease of a claim, in seconds."),
     variable("SVC_CLAIM_REAP_TICK_SECS", Form::Number(limits::REAP_TICK_SECS, 0, 3600),
-        "Seconds between two runs of the reaper, which ends lapsed claims and writes down which approval \
-        gates have expired and which votes are closed; 0 turns it off."),
+        "Seconds between two runs of the reaper, which ends lapsed claims and records expired approval gates \
+        and closed votes; 0 turns it off."),
     variable("SVC_CLAIM_ACK_TIMEOUT_SECS", Form::Number(limits::ACK_TIMEOUT_SECS, 0, limits::LEASE_MAX_SECS),
         "Seconds within which a claim must be acknowledged; 0 requires no acknowledgement."),
     variable("SVC_DELIVERY_STABILITY_SECS", Form::Number(limits::DELIVERY_STABILITY_SECS, 0, 3600),
         "Seconds that an event must be old before a durable subscription delivers it; 0 delivers at once."),
     variable("SVC_DELIVERY_RECONCILE_MS", Form::Number(limits::DELIVERY_RECONCILE_MS, 10, 60_000),
-        "Milliseconds between two looks at the logs on Postgres, which find what no notification told of."),
+        "Milliseconds between two polls of the logs on Postgres, which find events whose notification was \
+        lost."),
     variable("SVC_IMPORT_MAX_BYTES", Form::Number(limits::IMPORT_MAX_BYTES, 1 << 20, 1 << 40),
-        "Most bytes of an export that is imported or verified over HTTP."),
+        "Maximum bytes of an export that is imported or verified over HTTP."),
     variable("SVC_IMPORT_WORKSPACES_MAX", Form::Number(limits::IMPORT_WORKSPACES_MAX, 0, MANY),
         "Limit on the workspaces that a workspace and its copies together import within 24 hours; 0 means no \
         limit. It does not apply to callers with the capability operator:global, nor to svc import \
         --as-instance."),
     variable("SVC_SPOOL_MAX_BYTES",
         Form::Bytes("the smaller of 8589934592 and half of the free disk space at the start", 1, 1 << 50),
-        "Maximum bytes of the files that are being sent to one svc-http process or that it has written and a \
-        client has not read yet: uploads and exports. One workspace may have half of them. A transfer that \
-        does not fit fails with 507 insufficient-storage. What an import writes while it is prepared, up to \
-        three times the size of its file, counts too."),
+        "Maximum total bytes of temporary files in one svc-http process: uploads in progress, and exports \
+        that a client has not read yet. One workspace may use half of them. A transfer that does not fit fails \
+        with 507 insufficient-storage. The temporary files of an import, up to three times the size of its \
+        file, count too."),
     variable("SVC_DISK_RESERVE_BYTES",
         Form::Bytes("the smaller of 536870912 and 5 % of the disk", 0, 1 << 50),
-        "While fewer bytes are free on the disk of the data folder, only the database may use them: \
+        "Bytes on the disk of the data folder that are reserved for the database. When fewer are free, \
         transfers and imports that need space for a file fail with 507 insufficient-storage. 0 reserves \
         nothing."),
     variable("SVC_RETENTION_MESSAGES_DAYS", Form::Number(0, 0, limits::RETENTION_DAYS_MAX),
-        "Days that messages are kept at most; 0 keeps them. A workspace may keep them for less."),
+        "Maximum days that messages are kept; 0 keeps them forever. A workspace can set a shorter time."),
     variable("SVC_RETENTION_EVENTS_DAYS", Form::Number(0, 0, limits::RETENTION_DAYS_MAX),
-        "Days that events are kept at most; 0 keeps them. A workspace may keep them for less."),
+        "Maximum days that events are kept; 0 keeps them forever. A workspace can set a shorter time."),
     variable("SVC_RETENTION_DELIVERIES_DAYS", Form::Number(0, 0, limits::RETENTION_DAYS_MAX),
-        "Days that records of deliveries are kept at most; 0 keeps them."),
+        "Maximum days that delivery records are kept; 0 keeps them forever."),
     variable("SVC_RETENTION_MEDIA_DAYS", Form::Number(limits::MEDIA_DAYS, 0, limits::RETENTION_DAYS_MAX),
-        "Days that media are kept at most; 0 keeps them."),
+        "Maximum days that media are kept; 0 keeps them forever."),
     variable("SVC_MEDIA_QUOTA_BYTES",
         Form::Number(limits::MEDIA_QUOTA_BYTES, 1, limits::RETENTION_QUOTA_MAX),
-        "Bytes of media that a workspace keeps at most."),
+        "Maximum bytes of media that a workspace keeps."),
     variable("SVC_RETENTION_TICK_SECS", Form::Number(limits::RETENTION_TICK_SECS, 0, 86_400),
-        "Seconds between two rounds of pruning, which remove what is older than it is kept; 0 turns it off."),
+        "Seconds between two rounds of pruning, which remove data past its retention; 0 turns it off."),
     variable("SVC_LAND_ADVICE", Form::Flag,
-        "Let callers ask what the close of a thread would meet (request_land_advice). The answer decides \
-        nothing."),
+        "Let callers ask which conditions the close of a thread would meet (request_land_advice). The answer \
+        is advice only."),
     variable("SVC_LOG", Form::Text("info"),
         "The filter of the diagnostic log: a level, or target=level pairs separated by commas. No level \
         writes tokens: the libraries for MCP and WebSocket would log whole messages, so only their errors \

@@ -180,7 +180,7 @@ fn freeze_member(
     begun: &mut Option<FreezeProgress>,
 ) -> Result<Option<FrozenMember>> {
     let member = member_of(cx, input.workspace_id, input.member_id)?;
-    check_is_other(cx.caller(), member.id, "freezes itself")?;
+    check_is_other(cx.caller(), member.id, "freeze itself")?;
     check_reaches_no_further(cx, member.id)?;
     let present = members::freeze_of(cx, &member)?;
     let freeze = match (present, begun.as_ref()) {

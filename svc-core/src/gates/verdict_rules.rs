@@ -121,7 +121,7 @@ pub(super) fn check_may_lower(cx: &Read<'_>, thread: &Thread) -> Result<()> {
     let caller = cx.caller();
     if caller.member.iter().chain(&caller.actor).any(|member| workers.contains(member)) {
         return Err(Error::forbidden(
-            "whoever has worked on a thread may neither lower what its close asks nor choose who approves",
+            "a member who has worked on a thread can neither relax its close nor choose its reviewers",
         ));
     }
     Ok(())

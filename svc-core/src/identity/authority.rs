@@ -120,7 +120,7 @@ pub(super) fn check_revokes(caller: &Caller, token: TokenId, carries: Capabiliti
 /// The caller is the member it acts as and, under delegation, the delegate.
 pub(crate) fn check_is_other(caller: &Caller, member: MemberId, does: &str) -> Result<()> {
     if caller.member == Some(member) || caller.actor == Some(member) {
-        return Err(Error::forbidden(format!("nobody {does}")));
+        return Err(Error::forbidden(format!("a member cannot {does}")));
     }
     Ok(())
 }

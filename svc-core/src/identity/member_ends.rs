@@ -106,7 +106,7 @@ fn forget(event: &Replayed<'_>) -> Result<()> {
 /// Fails with 403 `forbidden` if the member is the caller, or holds a token that reaches beyond the workspace
 /// and the caller does not reach as far.
 pub(crate) fn deactivate(cx: &mut Write<'_>, member: MemberId) -> Result<()> {
-    check_is_other(cx.caller(), member, "deactivates itself")?;
+    check_is_other(cx.caller(), member, "deactivate itself")?;
     end_held_by(cx, member)?;
     let token_ids = end_of_member(cx, member)?;
     let session_ids = end_all_of(cx, member)?;
@@ -127,7 +127,7 @@ pub(crate) fn reactivate(cx: &mut Write<'_>, member: MemberId) -> Result<()> {
 ///
 /// Fails with 403 `forbidden` if the person is the caller.
 pub(crate) fn remove(cx: &mut Write<'_>, member: MemberId) -> Result<()> {
-    check_is_other(cx.caller(), member, "removes itself")?;
+    check_is_other(cx.caller(), member, "remove itself")?;
     members::clear_identity(cx, member)?;
     cx.emit(Subject::WORKSPACE.about(member), &MemberRemoved { member_id: member })?;
     Ok(())

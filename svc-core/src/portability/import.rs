@@ -351,7 +351,7 @@ fn is_held(holder: Uuid, until: Time, now: Time) -> bool {
 }
 
 fn in_progress() -> Error {
-    let detail = "the workspace is being imported, by somebody who may have been cut off";
+    let detail = "the workspace is being imported, perhaps by a client that has lost its connection";
     Error::new(Code::Overloaded, detail).with("retry_after_secs", LEASE.as_secs())
 }
 

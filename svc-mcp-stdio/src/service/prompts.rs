@@ -61,7 +61,7 @@ Finish your work on the thread {thread_id}, which is below.\n\
 1. Check that all that it asks for is done, and what `close_refusals` says is missing.\n\
 2. Call `report_usage` with what the work has cost, if you know it.\n\
 3. Call `set_thread_result` with the `claim_lease_id` of your claim, the `result`, and the `action` \
-\"start_review\" if somebody has to look it over, else \"close\". If that is refused nothing is stored: \
+\"start_review\" if it needs a review, else \"close\". If that is refused nothing is stored: \
 do what it says, and call it again.\n\
 If you cannot finish, say why with `post_message`, and call `release_claim`.",
         more: None,
@@ -75,7 +75,7 @@ Hand over your work on the thread {thread_id}, which is below.\n\
 1. Say with `post_message` what you have done, where it is, what is left, and what you would do next.\n\
 2. Call `hand_off_claim` with the `claim_lease_id` of your claim and the `to_member_id` of whoever goes \
 on. Its `checkpoint` says in short how far the work has come.\n\
-If nobody in particular is to go on, call `release_claim` instead: whoever can do it next takes it up.",
+If any member can continue, call `release_claim` instead: the next one that claims it continues.",
         more: Some(("to_member_id", "Hand it to the member {to_member_id}.")),
         arguments: &[
             thread(ArgumentKind::Thread(Some("open"))),

@@ -1,5 +1,7 @@
 //! The rules for the language of comments that a pattern can check.
 
+use std::path::{Path, PathBuf};
+
 use crate::house::rules::{none, sources};
 
 /// First words of a summary that name neither a thing nor an action.
@@ -9,11 +11,17 @@ const RELATIVE: [&str; 7] = ["What", "Who", "Whoever", "Whom", "Where", "That", 
 const PLAINER: &[(&str, &str)] = &[
     ("any more", "no longer"),
     ("anew", "again"),
+    ("by then", "before that, until then"),
     ("heard of", "received from"),
+    ("hears", "receives"),
     ("in the way", "conflicts with, blocks"),
+    ("left out", "omitted"),
+    ("lies in", "is stored in, is defined in"),
+    ("meanwhile", "while"),
     ("most bytes", "maximum bytes"),
     ("none if", "returns `None` if"),
     ("nobody", "no member, no caller"),
+    ("parcel", "delivery batch"),
     ("somebody", "a member, another process"),
     ("so many", "that number of"),
     ("stands in", "is stored in, is listed in"),
@@ -82,6 +90,29 @@ fn comments_use_the_words_of_the_field() {
             let odd = PLAINER.iter().filter(|(phrase, _)| has_phrase(&text, phrase));
             findings
                 .extend(odd.map(|(phrase, plain)| format!("{}:{line}: \"{phrase}\": {plain}", source.path)));
+        }
+    }
+    none(findings);
+}
+
+/// The manual, the README and the pages for developers follow the same rule.
+#[test]
+fn pages_use_the_words_of_the_field() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let folders = ["man", "svc-core", "."].map(|folder| root.join(folder));
+    let files = folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap());
+    let is_page = |path: &PathBuf| {
+        let name = path.extension().unwrap_or_default();
+        name == "md" || path.parent().is_some_and(|folder| folder.ends_with("man"))
+    };
+    let pages: Vec<PathBuf> = files.map(|file| file.unwrap().path()).filter(is_page).collect();
+    assert!(pages.len() > 10, "{pages:?}");
+    let mut findings = Vec::new();
+    for page in pages {
+        for (at, line) in std::fs::read_to_string(&page).unwrap().lines().enumerate() {
+            let odd = PLAINER.iter().filter(|(phrase, _)| has_phrase(line, phrase));
+            let place = format!("{}:{}", page.display(), at + 1);
+            findings.extend(odd.map(|(phrase, plain)| format!("{place}: \"{phrase}\": {plain}")));
         }
     }
     none(findings);

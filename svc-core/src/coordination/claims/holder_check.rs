@@ -55,7 +55,7 @@ fn fence(
         return Err(if named.is_some() {
             stale("that claim is over")
         } else {
-            not_held("nobody holds a claim")
+            not_held("no member holds a claim")
         });
     };
     if named.is_some_and(|lease| lease != held.lease_id) {

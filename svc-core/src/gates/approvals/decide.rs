@@ -180,7 +180,7 @@ fn check_may_decide(
         return Err(Error::forbidden("a delegate accepts no approval gate"));
     }
     if is_asker && caller.capabilities.has(Capability::ApprovalGrant) {
-        return Err(Error::forbidden("nobody accepts what it asked for itself, or by a delegate"));
+        return Err(Error::forbidden("a member cannot accept its own request, nor through a delegate"));
     }
     Ok(())
 }

@@ -108,7 +108,7 @@ fn check_may_resolve(cx: &Read<'_>, relation: &Relation, by: VerdictAuthor) -> R
         return Ok(());
     }
     if by.people().iter().any(|member| workers.contains(member)) {
-        return Err(Error::forbidden("whoever has worked on a thread resolves no refutation about it"));
+        return Err(Error::forbidden("a member who has worked on the thread cannot resolve a refutation"));
     }
     if members::is_holder(cx, by.member, members::REVIEW)? {
         return Ok(());

@@ -132,7 +132,7 @@ fn people(cx: &Read<'_>, input: &CreateDelegationGrant) -> Result<(Member, Membe
     check_active(&subject)?;
     check_active(&delegate)?;
     if subject.is_app() {
-        return Err(Error::wrong_state("nobody acts for an app: its authority is its installation's"));
+        return Err(Error::wrong_state("no member can act for an app, whose authority is its installation"));
     }
     Ok((subject, delegate))
 }

@@ -100,7 +100,7 @@ struct ConferSkill {
 
 fn confer_skill(cx: &mut Write<'_>, input: &ConferSkill) -> Result<Member> {
     let member = load_member(cx, input.member_id)?;
-    check_is_other(cx.caller(), member.id, "confers a governance skill on itself")?;
+    check_is_other(cx.caller(), member.id, "grant itself a governance skill")?;
     if has(cx, member.id, input.skill)? {
         return Ok(member);
     }
@@ -129,7 +129,7 @@ struct RevokeSkill {
 
 fn revoke_skill(cx: &mut Write<'_>, input: &RevokeSkill) -> Result<Member> {
     let member = load_member(cx, input.member_id)?;
-    check_is_other(cx.caller(), member.id, "revokes a governance skill of its own")?;
+    check_is_other(cx.caller(), member.id, "revoke its own governance skill")?;
     if !has(cx, member.id, input.skill)? {
         return Err(Error::not_found("governance skill of the member"));
     }

@@ -75,7 +75,7 @@ impl ProviderClaims {
     /// Fails if the subject cannot be stored.
     fn check_subject(&self) -> Result<()> {
         if self.subject.is_empty() || self.subject.len() > OIDC_SUBJECT_MAX || self.subject.contains('\0') {
-            return Err(Error::forbidden("the identity provider names nobody"));
+            return Err(Error::forbidden("the identity provider sent no usable subject"));
         }
         Ok(())
     }

@@ -227,13 +227,13 @@ fn ids_of(named: Option<&GroupMemberIds>) -> Result<BTreeSet<MemberId>> {
 }
 
 fn id_of(text: &str) -> Result<MemberId> {
-    text.parse::<Uuid>().map(MemberId::from).map_err(|_| unfit("`members`: names nobody"))
+    text.parse::<Uuid>().map(MemberId::from).map_err(|_| unfit("`members`: not the id of a user"))
 }
 
 /// Fails if one of these is not a person of the caller's workspace.
 fn check_people(cx: &Read<'_>, ids: &[MemberId]) -> Result<()> {
     if members::count_people_of(cx, ids)? < ids.len() {
-        return Err(unfit("`members`: names somebody who is no user here"));
+        return Err(unfit("`members`: not a user of this workspace"));
     }
     Ok(())
 }
