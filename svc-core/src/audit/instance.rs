@@ -1,8 +1,9 @@
-//! The audit rows of the whole instance, newest first: of all workspaces, and of none.
+//! Reading the audit rows of the whole instance, newest first: those of every workspace, and those of the
+//! instance itself.
 //!
-//! Trails of different workspaces have no common numbers, so rows are ordered by time, then workspace, then
-//! position in its trail. A row that is committed late takes its place by time: a reader that is already past
-//! it misses it, while a workspace's trail misses none.
+//! Row numbers are counted separately in each workspace's audit trail, so rows are ordered by time, then
+//! workspace, then number. A row that is committed late is sorted by its time: a reader that has already
+//! passed that time misses the row. A reader of one workspace's trail misses none.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -33,18 +34,18 @@ pub(super) fn operations() -> Vec<Operation> {
 
 /// Returns the audit rows of all workspaces, and those of the instance itself, newest first.
 ///
-/// They are ordered by time. A change that takes long may add a row before the position that you have
-/// reached; each workspace's `list_audit` returns every row. Of a change in a private channel that you are
-/// not in you see only the time and the member: its `metadata` is `{"withheld": true}`.
+/// The rows are ordered by time. A slow change may add a row with a time that you have already paged past;
+/// each workspace's `list_audit` returns every row. For a change in a private channel that you are not in,
+/// you see only the time and the member: `metadata` is `{"withheld": true}`.
 ///
-/// One page covers up to 2000 rows, so with a filter it may be short or empty although there is more:
+/// One page examines up to 2000 rows, so a page with a filter may be short or empty although more rows match:
 /// continue while `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListOperatorAudit {
-    /// Only rows of this workspace; `00000000-0000-0000-0000-000000000000` for those of the instance itself.
+    /// Only rows of this workspace; `00000000-0000-0000-0000-000000000000` for rows of the instance itself.
     workspace_id: Option<WorkspaceId>,
-    /// Only actions with a credential of this member.
+    /// Only actions performed with a credential of this member.
     actor_id: Option<MemberId>,
     /// Only rows with this action, such as `workspace.create`.
     action: Option<Text<1, 100>>,
@@ -54,25 +55,26 @@ struct ListOperatorAudit {
     limit: Option<Limit>,
 }
 
-/// The position of a row: its time, its workspace or the nil id, and its number in that trail.
+/// Position of an audit row: its time, its workspace (the nil id for the instance itself), and its number in
+/// that trail.
 type RowPosition = (Time, WorkspaceId, i64);
 
-/// An action on the instance, and the member that did it.
+/// An audit row: an action, and the member that performed it.
 #[derive(Debug, Serialize, JsonSchema)]
 struct InstanceAuditRow {
-    /// The row's number in the trail of its workspace, or of the instance, counted from 1 without gaps.
+    /// The row's number in the audit trail of its workspace, or of the instance, counted from 1 without gaps.
     seq: i64,
-    /// When it happened.
+    /// When the action happened.
     at: Time,
-    /// The action: `mutation`, or the name of the change.
+    /// The action's name; `mutation` for a change without a specific name.
     action: String,
     /// The member whose credential was used; null for the service itself.
     actor_id: Option<MemberId>,
-    /// The member it acted as; the same except under delegation.
+    /// The member that the credential acted as; the same as `actor_id` except under delegation.
     subject_id: Option<MemberId>,
-    /// The delegation grant; null except under delegation.
+    /// The delegation grant under which the member acted; null except under delegation.
     grant_id: Option<GrantId>,
-    /// The workspace; null for actions on the instance, such as the creation of a workspace.
+    /// The workspace of the action; null for actions on the instance, such as the creation of a workspace.
     workspace_id: Option<WorkspaceId>,
     /// The details of the action; `{"withheld": true}` if you may not see them.
     #[schemars(with = "serde_json::Map<String, Json>")]
@@ -83,7 +85,7 @@ columns! {
     instance_audit_columns: InstanceAuditRow as a { seq, at, action, actor_id, subject_id, grant_id }
     read {
         trail: WorkspaceId = workspace_id,
-        // Hidden for a channel that the caller does not see, since it contains paths and ids.
+        // Withheld for a channel that the caller cannot see, because the metadata contains paths and ids.
         details: Option<Json> = (shown!()),
     }
     make {
@@ -98,7 +100,7 @@ impl InstanceAuditRow {
     }
 }
 
-/// The position of the last row that a page may read: it skips $7 rows.
+/// Selects the position of the last row that a page may examine: the row after skipping $7 rows.
 const HORIZON: &str = "select at, workspace_id, seq from audit
     where (at, workspace_id, seq) < ($1, $2, $3) and (at, workspace_id, seq) >= ($4, $5, $6)
     order by at desc, workspace_id desc, seq desc limit 1 offset $7";
@@ -117,8 +119,7 @@ fn list_operator_audit(
     cx: &Read<'_>,
     input: &ListOperatorAudit,
 ) -> Result<Page<InstanceAuditRow, RowPosition>> {
-    // Every row has an earlier time, and none comes before the first row of the instance at the earliest
-    // time.
+    // Every row has an earlier time than `newest`, and no row of the earliest time sorts before `oldest`.
     let newest = (Time::from_micros(i64::MAX), WorkspaceId::INSTANCE, 0);
     let (at, workspace, seq) = input.cursor.map_or(newest, |Cursor(place)| place);
     let oldest = (input.since.unwrap_or(Time::from_micros(i64::MIN)), WorkspaceId::INSTANCE, 0);

@@ -1,10 +1,10 @@
-//! The audit trail: a workspace reads exactly its rows, the operator all rows.
+//! The audit trail: a workspace reads its own rows, and the operator reads the rows of all workspaces.
 //!
-//! - `instance`: reads the rows of all workspaces, and those that belong to none
+//! - `instance`: reads the rows of all workspaces, and the rows of the instance itself
 //! - `state`: compares the tables of a workspace with its log
 //!
-//! The pipeline writes the rows, or the function of a change if the row has a specific name. This module
-//! writes nothing.
+//! The pipeline writes the audit rows, except those with a specific name, which the function of the change
+//! writes. This module writes none.
 
 mod instance;
 pub(crate) mod state;
@@ -31,8 +31,8 @@ pub(crate) fn feature() -> Feature {
                 read("list_audit", list_audit)
                     .title("List audit rows")
                     .when(
-                        "Use to see who changed what, newest first, also what was rejected with delegated \
-                         tokens; `list_events` has what came of it.",
+                        "List the audit rows of the workspace, newest first. Use `list_events` for the \
+                         events that the changes caused.",
                     )
                     .detailed()
                     .get("/workspaces/{workspace_id}/audit")
@@ -60,14 +60,15 @@ pub(crate) fn feature() -> Feature {
 
 /// Returns the audit rows of a workspace, newest first.
 ///
-/// They record who changed what, and what was requested or rejected with delegated tokens. A change without a
-/// specific name has the action `mutation`, with the surface, operation, path and status in `metadata`.
+/// The rows record who changed what, and which requests were made or rejected with delegated tokens. A change
+/// without a specific action name has the action `mutation`, with its surface, operation, path and status in
+/// `metadata`.
 ///
-/// One page covers up to 2000 rows, so with a filter it may be short or empty although there is more:
+/// One page examines up to 2000 rows, so a page with a filter may be short or empty although more rows match:
 /// continue while `next_cursor` is not null.
 ///
-/// For a change in a private channel that you are not in you see only the time and the member: its `metadata`
-/// is `{"withheld": true}`.
+/// For a change in a private channel that you are not in, you see only the time and the member: `metadata` is
+/// `{"withheld": true}`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListAudit {
@@ -79,29 +80,30 @@ struct ListAudit {
     limit: Option<Limit>,
 }
 
-/// An action, and the member that did it.
+/// An audit row: an action, and the member that performed it.
 #[derive(Debug, Serialize, JsonSchema)]
 struct AuditRow {
     /// The row's number in the workspace's trail, counted from 1 without gaps.
     seq: i64,
-    /// When it happened.
+    /// When the action happened.
     at: Time,
-    /// The action: `mutation`, or the name of the change.
+    /// The action's name; `mutation` for a change without a specific name.
     action: String,
     /// The member whose credential was used; null for the service itself.
     actor_id: Option<MemberId>,
-    /// The member it acted as; the same except under delegation.
+    /// The member that the credential acted as; the same as `actor_id` except under delegation.
     subject_id: Option<MemberId>,
-    /// The delegation grant; null except under delegation.
+    /// The delegation grant under which the member acted; null except under delegation.
     grant_id: Option<GrantId>,
-    /// The workspace.
+    /// The workspace whose trail contains the row.
     workspace_id: WorkspaceId,
     /// The details of the action; `{"withheld": true}` if you may not see them.
     #[schemars(with = "serde_json::Map<String, Json>")]
     metadata: Json,
 }
 
-/// The metadata of the row called `a`, whose channel is joined as `c`; null if the caller may not see it.
+/// SQL for the metadata of the audit row `a`, whose channel is joined as `c`; null if the caller may not see
+/// that channel.
 macro_rules! shown {
     () => {
         concat!(
@@ -116,7 +118,7 @@ use shown;
 columns! {
     audit_columns: AuditRow as a { seq, at, action, actor_id, subject_id, grant_id, workspace_id }
     read {
-        // Hidden for a channel that the caller does not see, since it contains paths and ids.
+        // Withheld for a channel that the caller cannot see, because the metadata contains paths and ids.
         shown: Option<Json> = (shown!())
     }
     make { metadata: shown_or_withheld(shown) }
@@ -128,7 +130,8 @@ fn shown_or_withheld(metadata: Option<Json>) -> Json {
 
 const LAST: &str = "select audit_seq from heads where workspace_id = $1";
 
-/// Omits the metadata of changes in channels that the caller does not see, since it contains paths and ids.
+/// Selects the audit rows of a workspace, without the metadata of changes in channels that the caller cannot
+/// see, because it contains paths and ids.
 const OF_WORKSPACE: &str = concat!(
     "select ",
     audit_columns!(),

@@ -14,7 +14,7 @@ use crate::conversation::visibility::{
 use crate::error::{Code, Error};
 use crate::hash::hash_text;
 use crate::id::{ChannelId, MessageId, ThreadId, WorkspaceId};
-use crate::identity::workspaces::own_workspace;
+use crate::identity::workspaces::check_own_workspace;
 use crate::op::{Feature, Read, read};
 use crate::store::columns;
 
@@ -122,7 +122,7 @@ fn resolved(cx: &Read<'_>, named: NamedObject, hash: Option<[u8; 32]>) -> Result
     let here = cx.caller().workspace_id;
     match named {
         NamedObject::Workspace(id) => {
-            own_workspace(cx, id)?;
+            check_own_workspace(cx, id)?;
             Ok(plain(format!("svc://{id}"), AddressKind::Workspace, AddressIds::of(id, None), hash))
         }
         NamedObject::Channel(workspace, id) => {

@@ -1,14 +1,14 @@
-//! The rules of granting and revoking authority, by the capabilities of the caller and of the token.
+//! The rules for granting and revoking authority, by the capabilities of the caller and of the token.
 //!
-//! An administrator of tokens (`token:admin`) can grant its own capabilities and those of a worker, by
-//! minting a token, by adding an agent, or by rotating another member's token, which hands its authority
-//! over. It can revoke every token of its workspace, including tokens with more capabilities; a token that
-//! reaches beyond the workspace can be revoked only by a caller that reaches as far. For all other callers,
-//! only the token that they call with exists.
+//! An administrator of tokens (`token:admin`) can grant its own capabilities and those of a worker: by
+//! minting a token, by adding an agent, or by rotating another member's token, which passes on the token's
+//! authority. It can revoke every token of its workspace, including tokens with more capabilities than its
+//! own; but a token that reaches beyond the workspace can be revoked only by a caller that reaches as far.
+//! Any other caller can see only the token that it calls with.
 //!
-//! It can lend members to others, by grants that carry some of a worker's capabilities and none that it lacks
-//! itself. A token that is exchanged for a grant carries the capabilities that both the grant and the
-//! delegate's token have.
+//! An administrator can also let one member act for another, by a grant that carries some of a worker's
+//! capabilities and none that the administrator lacks. A token that is exchanged for a grant carries the
+//! capabilities that both the grant and the delegate's token have.
 //!
 //! Nothing in this file reads or writes the database.
 
@@ -28,7 +28,7 @@ pub(super) fn check_grants(held: Capabilities, wanted: Capabilities) -> Result<(
 
 /// Fails if a caller grants a capability that it does not hold.
 pub(super) fn check_holds(held: Capabilities, wanted: Capabilities) -> Result<()> {
-    match lacking(held, wanted) {
+    match missing_names(held, wanted) {
         None => Ok(()),
         Some(names) => Err(Error::forbidden(format!("you cannot grant what you do not hold: {names}"))),
     }
@@ -36,7 +36,7 @@ pub(super) fn check_holds(held: Capabilities, wanted: Capabilities) -> Result<()
 
 /// Fails if a token of an app would carry a capability that its installation was not granted.
 pub(super) fn check_within_installation(granted: Capabilities, wanted: Capabilities) -> Result<()> {
-    match lacking(granted, wanted) {
+    match missing_names(granted, wanted) {
         None => Ok(()),
         Some(names) => Err(Error::forbidden(format!("the installation was not granted {names}"))),
     }
@@ -50,15 +50,17 @@ pub(super) fn check_derives(held: Capabilities, wanted: Capabilities) -> Result<
     check_holds(held, wanted)
 }
 
-/// Fails if a delegation grant would lend a capability that cannot be lent, or that its administrator lacks.
+/// Fails if a delegation grant would lend a capability that cannot be lent or that the granting administrator
+/// lacks.
 pub(super) fn check_lends(held: Capabilities, wanted: Capabilities) -> Result<()> {
-    if let Some(names) = lacking(LENDABLE.iter().copied().collect(), wanted) {
+    if let Some(names) = missing_names(LENDABLE.iter().copied().collect(), wanted) {
         return Err(Error::in_field("capabilities", format!("a delegation grant cannot lend {names}")));
     }
     check_holds(held, wanted)
 }
 
-/// The capabilities that a delegation grant can lend: a member's work, but no administration and no approval.
+/// Capabilities that a delegation grant can lend: those for a member's work, but none for administration or
+/// approvals.
 pub(super) const LENDABLE: [Capability; 7] = [
     WorkspaceRead,
     WorkspaceWrite,
@@ -69,10 +71,11 @@ pub(super) const LENDABLE: [Capability; 7] = [
     EventSubscribe,
 ];
 
-/// Returns the capabilities of a token for which a delegate that holds `held` exchanges a grant.
+/// Returns the capabilities of the token that a delegate with the capabilities `held` gets for a grant.
 ///
-/// These are the requested ones, or else all that both have. Fails if one of them lacks a requested one.
-pub(super) fn exchanged(
+/// Returns `asked`, or without it all capabilities that both the grant and the delegate have. Fails if the
+/// grant or the delegate lacks a requested capability.
+pub(super) fn exchanged_capabilities(
     grant: Capabilities,
     held: Capabilities,
     asked: Option<Capabilities>,
@@ -82,23 +85,24 @@ pub(super) fn exchanged(
         return Err(Error::forbidden("your token carries nothing of what the grant lends"));
     }
     let wanted = asked.unwrap_or(both);
-    match lacking(both, wanted) {
+    match missing_names(both, wanted) {
         None => Ok(wanted),
         Some(names) => Err(Error::forbidden(format!("the grant or your token does not carry {names}"))),
     }
 }
 
-/// Returns whether the caller may know of a token of its workspace. Otherwise the token is not found.
-pub(super) fn finds(caller: &Caller, token: TokenId) -> bool {
+/// Returns whether the caller may see a token of its workspace. If not, the service treats the token as not
+/// found.
+pub(super) fn may_see_token(caller: &Caller, token: TokenId) -> bool {
     caller.token_id == Some(token) || caller.capabilities.has(TokenAdmin)
 }
 
-/// Fails if the caller rotates another token that it could not have minted.
+/// Fails if the caller rotates a token other than its own that it could not have minted.
 pub(super) fn check_takes_over(caller: &Caller, token: TokenId, carries: Capabilities) -> Result<()> {
     if caller.token_id == Some(token) { Ok(()) } else { check_grants(caller.capabilities, carries) }
 }
 
-/// Fails if the caller revokes a token that reaches further beyond the workspace than its own.
+/// Fails if the caller revokes a token that reaches further beyond the workspace than the caller's own token.
 ///
 /// Otherwise the administrator of one workspace could lock out the operator of the instance. A token may
 /// always revoke itself.
@@ -107,7 +111,7 @@ pub(super) fn check_revokes(caller: &Caller, token: TokenId, carries: Capabiliti
         return Ok(());
     }
     let beyond: Capabilities = [OperatorGlobal, AuditReadGlobal].into_iter().collect();
-    match lacking(caller.capabilities, carries.intersection(beyond)) {
+    match missing_names(caller.capabilities, carries.intersection(beyond)) {
         None => Ok(()),
         Some(names) => Err(Error::forbidden(format!(
             "the token reaches beyond the workspace: that takes a token that carries {names}"
@@ -115,9 +119,9 @@ pub(super) fn check_revokes(caller: &Caller, token: TokenId, carries: Capabiliti
     }
 }
 
-/// Fails if the caller does something to itself that only others may do; `does` describes it.
+/// Fails if the caller is `member` itself, for an action that only others may perform, described by `does`.
 ///
-/// The caller is the member it acts as and, under delegation, the delegate.
+/// Under delegation, both the member that the caller acts as and the delegate count as the caller.
 pub(crate) fn check_is_other(caller: &Caller, member: MemberId, does: &str) -> Result<()> {
     if caller.member == Some(member) || caller.actor == Some(member) {
         return Err(Error::forbidden(format!("a member cannot {does}")));
@@ -125,9 +129,9 @@ pub(crate) fn check_is_other(caller: &Caller, member: MemberId, does: &str) -> R
     Ok(())
 }
 
-/// Returns the names of the capabilities that `held` lacks, joined by commas, or `None` if it covers
-/// `wanted`.
-fn lacking(held: Capabilities, wanted: Capabilities) -> Option<String> {
+/// Returns the names of the wanted capabilities that `held` lacks, joined by commas, or `None` if `held`
+/// covers `wanted`.
+fn missing_names(held: Capabilities, wanted: Capabilities) -> Option<String> {
     let lacking = wanted.iter().filter(|capability| !held.has(*capability));
     let names: Vec<&str> = lacking.map(Capability::name).collect();
     (!names.is_empty()).then(|| names.join(", "))
@@ -208,7 +212,7 @@ mod tests {
         let both = set(&[Capability::WorkspaceRead, Capability::MessagePost]);
         let read = both.without(Capability::MessagePost);
         let post = both.without(Capability::WorkspaceRead);
-        // The grant, the delegate's capabilities, the requested ones, and the outcome.
+        // Each case: the grant, the delegate's capabilities, the requested capabilities, and the outcome.
         let table = [
             (both, both, None, Some(both)),
             (both, read, None, Some(read)),
@@ -220,7 +224,7 @@ mod tests {
             (read, post, Some(read), None),
         ];
         for (grant, held, asked, wanted) in table {
-            let found = exchanged(grant, held, asked).map_err(|error| error.code());
+            let found = exchanged_capabilities(grant, held, asked).map_err(|error| error.code());
             assert_eq!(found, wanted.ok_or(Code::Forbidden), "{grant:?} {held:?} {asked:?}");
         }
     }
@@ -228,8 +232,8 @@ mod tests {
     #[test]
     fn a_member_without_token_admin_sees_only_its_own_tokens() {
         let worker = caller(1, CapabilitySet::AgentWorker.capabilities());
-        assert!(finds(&worker, id(1)) && !finds(&worker, id(2)));
-        assert!(finds(&caller(1, set(&[TokenAdmin])), id(2)));
+        assert!(may_see_token(&worker, id(1)) && !may_see_token(&worker, id(2)));
+        assert!(may_see_token(&caller(1, set(&[TokenAdmin])), id(2)));
     }
 
     #[test]

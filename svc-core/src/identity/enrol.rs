@@ -1,6 +1,6 @@
-//! Enrolling: a member joins a workspace, alone or with its first token.
+//! Enrolling: adding a member to a workspace, with or without its first token.
 //!
-//! The caller of [`enrol`] must have checked that it is allowed and that the handle is free.
+//! The caller of [`enrol`] must have checked that the request is allowed and that the handle is free.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -46,11 +46,11 @@ pub(crate) fn feature() -> Feature {
 pub(crate) struct MemberCreated {
     /// The new member.
     member_id: MemberId,
-    /// Its unique name in the workspace, such as `builder`.
+    /// The member's unique name in the workspace, such as `builder`.
     handle: String,
-    /// Whether it is a person or an agent.
+    /// Whether the member is a person or an agent.
     kind: MemberKind,
-    /// Its name for people, if it has one.
+    /// The member's name for people, if it has one.
     display_name: Option<String>,
 }
 
@@ -67,7 +67,8 @@ impl Event for MemberCreated {
 
 /// Creates an agent in a workspace and returns it with its first token.
 ///
-/// The token has the named set `svc.agent.worker`, and your quotas. Its `secret` is shown only once.
+/// The token has the capabilities of the named set `svc.agent.worker`, and your quotas. Its `secret` is shown
+/// only once.
 ///
 /// Fails with 409 `handle-taken` if another member of the workspace has the handle, or if it is one of `all`,
 /// `channel`, `everyone` and `here`; nothing is created then.
@@ -78,16 +79,16 @@ struct CreateAgent {
     workspace_id: OwnWorkspaceId,
     /// The agent's name in the workspace, such as `builder`. Upper-case letters are converted to lower case.
     handle: Handle<HANDLE_MAX>,
-    /// A name for people to read.
+    /// The agent's name for people.
     display_name: Option<Text<1, NAME_MAX>>,
 }
 
-/// A new member with its first token.
+/// A new member, with its first token.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct MemberWithToken {
     /// The new member.
     pub member: Member,
-    /// The token, with its secret.
+    /// The member's first token, with its secret.
     pub token: MintedToken,
 }
 
@@ -117,31 +118,32 @@ impl Answer<CreateAgent> for MemberWithToken {
     }
 }
 
-/// A member to create.
+/// Values of a member to create.
 pub(crate) struct NewMember<'a> {
     pub workspace_id: WorkspaceId,
     pub handle: &'a str,
     pub kind: MemberKind,
     pub display_name: Option<&'a str>,
-    /// The surface of the request, for the audit row if the request has no member.
+    /// The surface of the request, for the audit row if no member made the request.
     pub surface: Option<Surface>,
 }
 
-/// Handles that no new member gets: in messages they mention groups, or seem to.
-const OF_GROUPS: [&str; 4] = ["all", "channel", "everyone", "here"];
+/// Handles that no new member can have, because in messages they mention several members, or seem to.
+const GROUP_HANDLES: [&str; 4] = ["all", "channel", "everyone", "here"];
 
-/// Fails if a handle mentions a group in messages, or seems to.
-pub(crate) fn check_not_of_group(handle: &str) -> Result<()> {
-    if !OF_GROUPS.contains(&handle) {
+/// Fails if the handle would mention several members in messages, or seem to.
+pub(crate) fn check_not_group_handle(handle: &str) -> Result<()> {
+    if !GROUP_HANDLES.contains(&handle) {
         return Ok(());
     }
     let detail = format!("the handle {handle} means several members in messages; choose another");
     Err(Error::new(Code::HandleTaken, detail))
 }
 
-/// Fails if another member of the workspace has the handle, or if it is that of a group.
+/// Fails if another member of the workspace has the handle, or if the handle is reserved for mentioning
+/// groups.
 pub(crate) fn check_handle_free(cx: &Read<'_>, new: &NewMember<'_>) -> Result<()> {
-    check_not_of_group(new.handle)?;
+    check_not_group_handle(new.handle)?;
     match member_called(cx, new.workspace_id, new.handle)? {
         None => Ok(()),
         Some(_) => {
@@ -151,7 +153,7 @@ pub(crate) fn check_handle_free(cx: &Read<'_>, new: &NewMember<'_>) -> Result<()
     }
 }
 
-/// Creates a member. The caller must have checked that it is allowed and that the handle is free.
+/// Creates a member. The caller must have checked that the request is allowed and that the handle is free.
 pub(crate) fn enrol(cx: &mut Write<'_>, new: &NewMember<'_>) -> Result<Member> {
     let id: MemberId = cx.new_id()?;
     let display_name = new.display_name.map(str::to_owned);
@@ -181,7 +183,7 @@ pub(crate) fn enrol(cx: &mut Write<'_>, new: &NewMember<'_>) -> Result<Member> {
     Ok(member)
 }
 
-/// Creates a member and mints its first token.
+/// Creates a member and mints its first token. [`enrol`] lists the checks that the caller must have made.
 pub(crate) fn enrol_with_token(
     cx: &mut Write<'_>,
     new: &NewMember<'_>,

@@ -1,14 +1,15 @@
-//! The ends of a member: deactivating, reactivating, and removing it for good.
+//! The end of a membership: deactivating a member, reactivating it, and removing it for good.
 //!
-//! A deactivated member may not use the service at all. The transaction that deactivates it also ends the
-//! grants by which it acts for others, every token that acts as it or that it holds, derived and exchanged
-//! ones too, its sessions and the first of its claims; if it has very many claims, the others end in later
-//! steps. Projectors of the event handle everything else that depends on the member. From the commit on,
-//! every server rejects its credentials, and its WebSockets close. Reactivating it restores none of that.
-//! Removing a person deactivates it and deletes its identifying data; its row and its id stay, because the
-//! log names them.
+//! A deactivated member may not use the service at all. The transaction that deactivates a member also ends
+//! the delegation grants by which it acts for others; every token that acts as it or that it holds, including
+//! derived and exchanged tokens; its sessions; and the first of its claims. If the member has very many
+//! claims, the remaining claims end in later steps. Projectors of the event handle everything else that
+//! depends on the member. After the commit, every server rejects its credentials and closes its WebSockets.
+//! Reactivating a member restores none of that. Removing a person deactivates it and deletes its identifying
+//! data; the row and its id stay, because the log names them.
 //!
-//! No member ends itself, so a workspace that is administered through this always has an administrator.
+//! No member can deactivate or remove itself, so a workspace that is administered only by these functions
+//! always keeps an administrator.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -33,14 +34,14 @@ pub(crate) fn feature() -> Feature {
     ])
 }
 
-/// A member may no longer use the service. Its claims end with separate events.
+/// A member was deactivated and may no longer use the service. Its claims end with separate events.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct MemberDeactivated {
-    /// The member.
+    /// The deactivated member.
     member_id: MemberId,
-    /// The tokens that ended with it, in addition to those of the grants that ended before.
+    /// The tokens that ended with the member, except those of delegation grants that ended just before.
     token_ids: Vec<TokenId>,
-    /// The sessions that ended with it, except those made from one of the tokens.
+    /// The sessions that ended with the member, except sessions made from one of the tokens.
     session_ids: Vec<SessionId>,
 }
 
@@ -54,10 +55,10 @@ impl Event for MemberDeactivated {
     }
 }
 
-/// A deactivated member may use the service again. Nothing that ended with it came back.
+/// A deactivated member may use the service again. Its tokens, sessions and claims were not restored.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct MemberReactivated {
-    /// The member.
+    /// The reactivated member.
     member_id: MemberId,
 }
 
@@ -70,10 +71,10 @@ impl Event for MemberReactivated {
     }
 }
 
-/// A person was removed for good, and its handle is free.
+/// A person was removed for good, and its handle became free.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct MemberRemoved {
-    /// The person.
+    /// The removed person.
     member_id: MemberId,
 }
 
@@ -89,7 +90,8 @@ impl Event for MemberRemoved {
     }
 }
 
-/// Replays the changes that follow from a removal: the sign-ins and the group memberships of the person end.
+/// Replays the consequences of a removal: the person's identities at providers and group memberships are
+/// removed.
 fn forget(event: &Replayed<'_>) -> Result<()> {
     let Some(person) = event.field("member_id") else { return Ok(()) };
     event.rows("oidc_identities", std::slice::from_ref(person), |identity| identity.remove())?;
@@ -100,11 +102,12 @@ fn forget(event: &Replayed<'_>) -> Result<()> {
     })
 }
 
-/// Deactivates an active member of the caller's workspace, and ends its credentials and claims. If it has
-/// very many claims, the others end in the steps that call [`Write::end_some`] after that.
+/// Deactivates an active member of the caller's workspace, and ends its credentials and claims.
 ///
-/// Fails with 403 `forbidden` if the member is the caller, or holds a token that reaches beyond the workspace
-/// and the caller does not reach as far.
+/// If the member has very many claims, the remaining ones end in later steps, which call [`Write::end_some`].
+///
+/// Fails with 403 `forbidden` if the member is the caller, or holds a token that reaches further beyond the
+/// workspace than the caller.
 pub(crate) fn deactivate(cx: &mut Write<'_>, member: MemberId) -> Result<()> {
     check_is_other(cx.caller(), member, "deactivate itself")?;
     end_held_by(cx, member)?;
@@ -116,7 +119,7 @@ pub(crate) fn deactivate(cx: &mut Write<'_>, member: MemberId) -> Result<()> {
     Ok(())
 }
 
-/// Lets a deactivated member use the service again.
+/// Reactivates a deactivated member, which may then use the service again.
 pub(crate) fn reactivate(cx: &mut Write<'_>, member: MemberId) -> Result<()> {
     members::reactivate(cx, member)?;
     cx.emit(Subject::WORKSPACE.about(member), &MemberReactivated { member_id: member })?;

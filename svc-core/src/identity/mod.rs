@@ -1,23 +1,23 @@
 //! Identity: workspaces, their members, and the tokens that act for them.
 //!
 //! This layer decides which capabilities a member holds, and how tokens are granted and revoked; `op` checks
-//! whether a credential allows a request.
+//! whether a credential permits a request.
 //!
-//! - `workspaces`: workspaces, and the check that a request stays in the caller's
-//! - `floor`: the range of events that a workspace's log has
+//! - `workspaces`: workspaces, and the check that a request stays within the caller's workspace
+//! - `floor`: the range of events that a workspace's log still contains
 //! - `members`: people and agents, and their skills
-//! - `authority`: the rules of granting and revoking
-//! - `tokens`: minting, narrowing, rotating and revoking
-//! - `delegation`: lending a member to another, who acts for it
+//! - `authority`: the rules for granting and revoking authority
+//! - `tokens`: minting, narrowing, rotating and revoking tokens
+//! - `delegation`: letting one member act for another
 //! - `enrol`: adding a member to a workspace
 //! - `apps`: programs that are installed in a workspace, and their tokens
 //! - `whoami`: the caller, and the named sets of capabilities
 //! - `sessions`: signing a browser in and out
 //! - `member_ends`: deactivating, reactivating and removing a member
-//! - `setup`: creating a workspace: on a new instance, by its operator, or in bootstrap mode
+//! - `setup`: creating a workspace, on a new instance, by its operator, or in bootstrap mode
 //! - `oidc`: signing in at an identity provider
-//! - `operator`: the status of a server, for the instance's operator
-//! - `scim`: management of a workspace's people by an identity provider
+//! - `operator`: the status of a server, for the operator of the instance
+//! - `scim`: managing a workspace's people by an identity provider
 
 pub(crate) mod authority;
 pub(crate) mod workspaces;

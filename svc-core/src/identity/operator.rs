@@ -1,7 +1,8 @@
-//! The status of a server for its operator: which checks pass, and how full it is.
+//! The status of a server for its operator: its health checks and the use of its limited resources.
 //!
-//! It is the status of the process that responds; another one on the same database has a different one. It
-//! needs the database, which authenticates the caller: while that does not respond, use readiness.
+//! It is the status of the process that responds; other processes on the same database report their own. The
+//! request needs the database to authenticate the caller: if the database does not respond, use the readiness
+//! endpoint.
 
 use std::collections::BTreeMap;
 
@@ -28,23 +29,24 @@ pub(crate) fn feature() -> Feature {
     )
 }
 
-/// Returns the status of the server that responds: its phase, its readiness checks and how full it is.
+/// Returns the status of the server that responds: its phase, its readiness checks and the use of its limited
+/// resources.
 ///
-/// Over REST it is a page of HTML without scripts for a client that prefers that to JSON, as browsers do.
+/// Over REST, a client that prefers HTML to JSON, as browsers do, gets a page of HTML without scripts.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetOperatorStatus {}
 
-/// The readiness checks of a server, and how full it is.
+/// The readiness checks of a server, and the use of its limited resources.
 #[derive(Debug, Serialize, JsonSchema)]
 struct OperatorStatus {
-    /// Its phase.
+    /// Whether the server serves, serves with a failing check, or is about to stop.
     phase: ServerPhase,
-    /// Its version.
+    /// The server's version.
     version: String,
-    /// Each readiness check: `ok`, or the fault.
+    /// The result of each readiness check, by the name of the check: `ok` or the fault.
     checks: BTreeMap<&'static str, String>,
-    /// Current number of each limited resource, such as `websocket_connections`.
+    /// Current use of each limited resource, such as `websocket_connections`.
     queue_depths: BTreeMap<&'static str, Depth>,
 }
 
@@ -52,11 +54,11 @@ struct OperatorStatus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum ServerPhase {
-    /// It serves, and every check passes.
+    /// The server serves requests, and every check passes.
     Serving,
-    /// It serves, and a check fails.
+    /// The server serves requests, but a check fails.
     Degraded,
-    /// It is about to stop.
+    /// The server is about to stop.
     Draining,
 }
 

@@ -1,14 +1,14 @@
 //! Creating a workspace together with a member who can administer it.
 //!
-//! That happens on a new instance, by the instance's operator, or, in builds for evaluation, without any
-//! credential. The administrator of the machine can also mint a token here if no usable one is left.
+//! This happens on a new instance, by the instance's operator, or, in builds for evaluation, without a
+//! credential. If no usable token is left, the administrator of the machine can also mint one here.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::authority;
-use super::enrol::{MemberWithToken, NewMember, check_not_of_group, enrol, enrol_with_token};
+use super::enrol::{MemberWithToken, NewMember, check_not_group_handle, enrol, enrol_with_token};
 use super::members::{AnyHandle, Member, MemberKind, member_called};
 use super::tokens::{self, MintedToken, NewToken, Quotas, check_takes_tokens, issue};
 use super::workspaces::{Workspace, any_exists, create};
@@ -42,19 +42,19 @@ pub(crate) fn feature() -> Feature {
     feature
 }
 
-/// Creates a workspace with a person who administers it, and returns both with the person's token.
+/// Creates a workspace and its administrator, a person, and returns both with the administrator's token.
 ///
-/// The token has all capabilities except operating the instance, and the quotas of yours. Its `secret` is
-/// shown only once. You do not become a member of the new workspace.
+/// The token carries all capabilities except those to operate the instance, and has your quotas. Its `secret`
+/// is shown only once. You do not become a member of the new workspace.
 ///
 /// Fails with 409 `handle-taken` if `admin_handle` is one of `all`, `channel`, `everyone` and `here`; nothing
 /// is created then.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CreateWorkspace {
-    /// The name of the workspace, for people.
+    /// The workspace's name for people.
     name: Text<1, NAME_MAX>,
-    /// The administrator's name in the workspace, such as `ada`.
+    /// The administrator's unique name in the workspace, such as `ada`.
     ///
     /// Upper-case letters are converted to lower case.
     admin_handle: Handle<HANDLE_MAX>,
@@ -65,14 +65,14 @@ struct CreateWorkspace {
 struct NewWorkspace {
     /// The new workspace.
     workspace: Workspace,
-    /// The person who administers it.
+    /// The person who administers the workspace.
     member: Member,
     /// The administrator's token, with its secret.
     token: MintedToken,
 }
 
 fn create_workspace(cx: &mut Write<'_>, input: &CreateWorkspace) -> Result<NewWorkspace> {
-    check_not_of_group(&input.admin_handle)?;
+    check_not_group_handle(&input.admin_handle)?;
     let workspace = create(cx, &input.name)?;
     let admin = NewMember {
         workspace_id: workspace.id,
@@ -99,7 +99,7 @@ impl Answer<CreateWorkspace> for NewWorkspace {
     }
 }
 
-/// The names of the first workspace and its members.
+/// Names of the first workspace and of its first members.
 pub(crate) struct SetupNames {
     pub workspace: Text<1, NAME_MAX>,
     pub admin: Handle<HANDLE_MAX>,
@@ -107,7 +107,7 @@ pub(crate) struct SetupNames {
 }
 
 impl SetupNames {
-    /// Checks the names. The agent is called `worker`.
+    /// Creates the names, and fails if one is invalid. The agent is named `worker`.
     pub fn new(workspace: &str, admin: &str) -> Result<Self> {
         let invalid = |field: &'static str| move |error: String| Error::in_field(field, error);
         Ok(Self {
@@ -122,18 +122,18 @@ impl SetupNames {
 #[derive(Serialize)]
 pub(crate) struct FirstWorkspace {
     pub workspace: Workspace,
-    /// A person.
+    /// The administrator, a person.
     pub admin: Member,
-    /// Carries all capabilities, including operating the instance.
+    /// The administrator's token, with all capabilities, including those to operate the instance.
     pub admin_token: MintedToken,
     pub agent: Member,
-    /// Carries the named set for workers.
+    /// The agent's token, with the named set of capabilities for workers.
     pub agent_token: MintedToken,
 }
 
 /// Creates the first workspace with an administrator and an agent. Fails if a workspace exists.
 ///
-/// `surface` is the surface of the request.
+/// `surface` is the surface of the request, for the audit rows.
 pub(crate) fn establish(cx: &mut Write<'_>, names: &SetupNames, surface: Surface) -> Result<FirstWorkspace> {
     if any_exists(cx)? {
         return Err(Error::new(Code::AlreadyInitialised, "a workspace exists already; nothing was changed"));
@@ -141,8 +141,8 @@ pub(crate) fn establish(cx: &mut Write<'_>, names: &SetupNames, surface: Surface
     if *names.admin == *names.agent {
         return Err(Error::new(Code::HandleTaken, "the administrator cannot have the first agent's handle"));
     }
-    check_not_of_group(&names.admin)?;
-    check_not_of_group(&names.agent)?;
+    check_not_group_handle(&names.admin)?;
+    check_not_group_handle(&names.agent)?;
     let workspace = create(cx, &names.workspace)?;
     let new = |handle, kind| NewMember {
         workspace_id: workspace.id,
@@ -163,21 +163,21 @@ pub(crate) fn establish(cx: &mut Write<'_>, names: &SetupNames, surface: Surface
     Ok(FirstWorkspace { workspace, admin, admin_token, agent, agent_token: token })
 }
 
-/// A request to mint a token by the authority of the instance.
+/// A request to mint a token with the authority of the instance.
 pub(crate) struct InstanceMint {
     pub workspace_id: WorkspaceId,
     /// The member that the token acts as.
     pub handle: AnyHandle,
     pub label: Option<Text<1, NAME_MAX>>,
-    /// Absent for the named set of the member's kind.
+    /// The token's capabilities; `None` for the named set of the member's kind.
     pub capabilities: Option<Capabilities>,
-    /// Absent if the token does not expire.
+    /// When the token expires; `None` if it does not expire.
     pub expires_at: Option<Time>,
-    /// Its usage quotas.
+    /// The token's usage quotas.
     pub quotas: Option<Quotas>,
 }
 
-/// Mints a token by the authority of the administrator of the machine. It can carry any capability.
+/// Mints a token with the authority of the machine's administrator. The token can carry any capability.
 pub(crate) fn mint_as_instance(
     cx: &mut Write<'_>,
     wanted: &InstanceMint,
@@ -205,7 +205,7 @@ const SOME_WORKSPACES: &str = "select id from workspaces where state = 'live' or
 
 const WORKSPACE: &str = "select id from workspaces where id = $1 and state = 'live'";
 
-/// Returns the workspace `named`, or the only one if none is named.
+/// Returns the workspace `named`, or the only workspace if `named` is absent.
 pub(crate) fn the_workspace(cx: &Read<'_>, named: Option<WorkspaceId>) -> Result<WorkspaceId> {
     let found: Vec<(WorkspaceId,)> = match named {
         Some(id) => cx.query(WORKSPACE, &[&id])?,
@@ -218,9 +218,10 @@ pub(crate) fn the_workspace(cx: &Read<'_>, named: Option<WorkspaceId>) -> Result
     }
 }
 
-/// Bootstrap mode: the first workspace and its first members can be created without a credential.
+/// Bootstrap mode: creating the first workspace and its first members without a credential.
 ///
-/// It is compiled in only on demand, and it closes as soon as a token can administer the workspace.
+/// This module is compiled only with the feature `bootstrap`. Bootstrap mode closes as soon as a token can
+/// administer the workspace.
 #[cfg(feature = "bootstrap")]
 mod bootstrap {
     use super::*;
@@ -256,7 +257,7 @@ mod bootstrap {
     #[derive(Serialize, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]
     struct BootstrapWorkspace {
-        /// The name of the workspace, for people.
+        /// The workspace's name for people.
         name: Text<1, NAME_MAX>,
     }
 
@@ -269,19 +270,19 @@ mod bootstrap {
 
     /// Creates a member in a workspace without an administrator and returns it with its first token.
     ///
-    /// No credential is needed. A person's token has all capabilities except operating the instance; an
-    /// agent's carries the named set `svc.agent.worker`. Its `secret` is shown only once.
+    /// The request needs no credential. A person's token carries all capabilities except those to operate the
+    /// instance; an agent's token has the named set `svc.agent.worker`. Its `secret` is shown only once.
     ///
-    /// Fails with 403 `forbidden` if a token was ever minted that administers the workspace; 409
+    /// Fails with 403 `forbidden` if a token that administers the workspace was ever minted; 409
     /// `handle-taken` if another member of the workspace has the handle.
     #[derive(Serialize, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]
     struct BootstrapMember {
-        /// The workspace.
+        /// The workspace that the member joins.
         workspace_id: WorkspaceId,
         /// The member's name in the workspace. Upper-case letters are converted to lower case.
         handle: Handle<HANDLE_MAX>,
-        /// Whether it is a person or an agent.
+        /// Whether the member is a person or an agent.
         kind: MemberKind,
     }
 
@@ -290,7 +291,7 @@ mod bootstrap {
     struct BootstrappedMember {
         #[serde(flatten)]
         member: Member,
-        /// The token, with its secret.
+        /// The member's first token, with its secret.
         token: MintedToken,
     }
 
@@ -329,7 +330,8 @@ mod bootstrap {
 
     /// Returns whether a token that administers the workspace was ever minted.
     ///
-    /// One that has expired or was revoked counts too, so that losing it does not reopen bootstrap mode.
+    /// A token that has expired or was revoked counts too, so losing every token does not reopen bootstrap
+    /// mode.
     fn is_administered(cx: &Read<'_>, workspace_id: WorkspaceId) -> Result<bool> {
         let admin: Capabilities = [TokenAdmin].into_iter().collect();
         Ok(cx.one::<(TokenId,)>(ADMINISTERING, &[&workspace_id, &admin])?.is_some())

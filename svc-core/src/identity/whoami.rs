@@ -1,6 +1,6 @@
-//! The caller and its capabilities, and the named sets of capabilities that tokens are minted from.
+//! The caller and its capabilities, and the named sets of capabilities.
 //!
-//! Nothing in this file changes anything.
+//! The operations in this file only read.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,14 +20,14 @@ pub(crate) fn feature() -> Feature {
         vec![
             read(WHOAMI, whoami)
                 .title("Who am I")
-                .when("Use first, to learn who you are: your member, workspace and capabilities.")
+                .when("Get your member, workspace and capabilities. Call it first, to learn who you are.")
                 .quick()
                 .get("/me")
                 .example(|_| json!({})),
             read("list_capability_sets", list_capability_sets)
                 .short()
                 .title("List the named sets of capabilities")
-                .when("Use before `mint_token`, to see which named sets of capabilities there are.")
+                .when("List the named sets of capabilities. Call it before `mint_token`, to choose a set.")
                 .get("/capability-sets")
                 .example(|_| json!({})),
         ],
@@ -42,26 +42,26 @@ pub struct Whoami {}
 /// The operation `whoami`, for callers in the same process.
 pub const WHOAMI: TypedOperation<Whoami, Me> = TypedOperation::new("whoami");
 
-/// The caller.
+/// The caller's identity.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Me {
-    /// The member whose credential this is; differs from `member_id` only under delegation.
+    /// The member whose credential you use; differs from `member_id` only under delegation.
     pub actor_id: MemberId,
     /// The member that you act as.
     pub member_id: MemberId,
     /// The handle of the member `member_id`.
     pub handle: String,
-    /// Whether that member is a person or an agent.
+    /// Whether the member `member_id` is a person or an agent.
     pub kind: MemberKind,
     /// The workspace that you belong to.
     pub workspace_id: WorkspaceId,
     /// The delegation grant that you act under; null when you act for yourself.
     pub delegation_grant_id: Option<GrantId>,
-    /// The token that came with the request.
+    /// The token that authenticated the request.
     pub token_id: Option<TokenId>,
     /// The token's capabilities.
     pub capabilities: Capabilities,
-    /// The named sets that the token covers completely.
+    /// The named sets of capabilities that the token covers completely.
     pub capability_sets: Vec<CapabilitySet>,
     /// When the token expires; null if it does not expire.
     pub expires_at: Option<Time>,
@@ -69,18 +69,18 @@ pub struct Me {
     pub frozen: bool,
 }
 
-/// The caller, as its credential describes it.
+/// The bearer of a credential, as the credential describes it.
 #[derive(Debug, Serialize)]
 pub struct Bearer {
-    /// The member that it acts as.
+    /// The member that the credential acts as.
     pub member_id: MemberId,
-    /// The workspace that it belongs to.
+    /// The workspace that the member belongs to.
     pub workspace_id: WorkspaceId,
-    /// Its capabilities.
+    /// The credential's capabilities.
     pub capabilities: Capabilities,
 }
 
-/// Returns the caller without reading its member.
+/// Returns the caller from its credential alone, without reading the member's row.
 pub(crate) fn bearer(cx: &Read<'_>) -> Result<Bearer> {
     let caller = cx.caller();
     let workspace_id = caller.workspace_id;
@@ -106,14 +106,14 @@ fn whoami(cx: &Read<'_>, _: &Whoami) -> Result<Me> {
     })
 }
 
-/// Returns the named sets that `held` covers.
+/// Returns the named sets that the capabilities `held` cover completely.
 pub(super) fn sets_held(held: Capabilities) -> Vec<CapabilitySet> {
     CapabilitySet::ALL.iter().copied().filter(|set| held.covers(set.capabilities())).collect()
 }
 
 /// Returns the named sets of capabilities that tokens can be minted from.
 ///
-/// A set is a template: a token keeps the capabilities that the set had when the token was minted.
+/// A named set is a template: a token keeps the capabilities that the set had when the token was minted.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListCapabilitySets {}
@@ -123,9 +123,9 @@ struct ListCapabilitySets {}
 struct NamedSet {
     /// The name to pass as `capability_set`.
     name: CapabilitySet,
-    /// Its intended users.
+    /// The kind of member that the set is intended for.
     description: &'static str,
-    /// The capabilities of a token minted from it.
+    /// The capabilities of a token minted from the set.
     capabilities: Capabilities,
 }
 

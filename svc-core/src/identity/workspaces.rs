@@ -1,7 +1,7 @@
-//! Workspaces: the isolation between teams.
+//! Workspaces, which isolate teams from each other.
 //!
-//! A credential belongs to one workspace, and a path that names another is treated as if that workspace did
-//! not exist. Workspaces are created in [`super::setup`].
+//! A credential belongs to one workspace. A request whose path names another workspace is answered as if that
+//! workspace did not exist. Workspaces are created in [`super::setup`].
 
 use std::borrow::Cow;
 
@@ -28,13 +28,15 @@ use crate::time::Time;
 pub(crate) struct Workspace {
     /// The workspace's id.
     pub id: WorkspaceId,
-    /// Its name for people.
+    /// The workspace's name for people.
     pub name: String,
-    /// An alias that can be changed; null while it has none. References always use the id.
+    /// The workspace's handle, an alias of its id that can be changed; null if it has none. References always
+    /// use the id.
     pub handle: Option<String>,
-    /// When it was created.
+    /// When the workspace was created.
     pub created_at: Time,
-    /// The position of its creation in the instance's log, by which the list is ordered.
+    /// The position of the workspace's creation in the instance's log, by which lists of workspaces are
+    /// ordered.
     #[serde(skip)]
     lsn: i64,
 }
@@ -52,7 +54,7 @@ impl<I> Answer<I> for Workspace {
     }
 
     fn answer_repeat(cx: &Read<'_>, _: &I, id: WorkspaceId) -> Result<Self> {
-        own_workspace(cx, id)?;
+        check_own_workspace(cx, id)?;
         load_workspace(cx, id)
     }
 }
@@ -94,7 +96,7 @@ pub(crate) fn feature() -> Feature {
             vec![
                 read("list_workspaces", list_workspaces)
                     .title("List workspaces")
-                    .when("Use to see which workspaces there are; `whoami` has yours.")
+                    .when("List the workspaces that you may see. Use `whoami` for your own workspace.")
                     .detailed()
                     .get("/workspaces")
                     .needs(&[WorkspaceRead])
@@ -103,25 +105,26 @@ pub(crate) fn feature() -> Feature {
                     .quick()
                     .title("Read a workspace")
                     .when(
-                        "Use to get a workspace's name and handle; what is to be done there is in \
-                         `get_workspace_context`.",
+                        "Get the name and handle of the workspace. Use `get_workspace_context` to see what \
+                         is to be done there.",
                     )
                     .get("/workspaces/{workspace_id}")
                     .needs(&[WorkspaceRead])
                     .example(|w| json!({"workspace_id": w.id("workspace")})),
                 idempotent("update_workspace", update_workspace)
                     .title("Rename a workspace")
-                    .when("Use to change the workspace's name; `set_workspace_handle` changes its handle.")
+                    .when("Rename the workspace. Use `set_workspace_handle` to change its handle.")
                     .patch("/workspaces/{workspace_id}")
                     .needs(&[TokenAdmin])
                     .example(|w| json!({"workspace_id": w.id("workspace"), "name": "Night shift"})),
-                // Two workspaces that request the same handle at once serialise on the head of the instance.
+                // If two workspaces request the same handle at once, the lock on the head of the instance's
+                // log serialises them.
                 changing("set_workspace_handle", Effect::Idempotent)
                     .wants(|_| WriteNeeds::workspace(WorkspaceId::INSTANCE))
                     .run(set_workspace_handle)
                 .title("Set the handle of a workspace")
                 .when(
-                    "Use to change the workspace's handle, an alias of its id; `update_workspace` changes \
+                    "Set the handle of the workspace, an alias of its id. Use `update_workspace` to change \
                      its name.",
                 )
                 .put("/workspaces/{workspace_id}/handle")
@@ -147,7 +150,7 @@ pub(crate) fn feature() -> Feature {
         ])
 }
 
-/// The id of the caller's own workspace, or of the caller, which an input may omit.
+/// Id of the caller's own workspace, or of the caller itself, which an input may omit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct OwnId<I>(Option<I>);
@@ -158,17 +161,17 @@ impl<I> Default for OwnId<I> {
     }
 }
 
-/// The caller's workspace.
+/// The id of the caller's own workspace, which an input may omit.
 pub type OwnWorkspaceId = OwnId<WorkspaceId>;
 
 impl OwnWorkspaceId {
     /// Returns the caller's workspace.
     ///
-    /// Fails if the input names another one, because for the caller others do not exist, and for a caller
-    /// without a workspace.
+    /// Fails with not found if the input names another workspace, which does not exist for the caller, or if
+    /// the caller has no workspace.
     pub(crate) fn of(self, cx: &Read<'_>) -> Result<WorkspaceId> {
         let own = cx.caller().workspace_id;
-        own_workspace(cx, self.0.unwrap_or(own))?;
+        check_own_workspace(cx, self.0.unwrap_or(own))?;
         if self.0.is_none() && own == WorkspaceId::INSTANCE {
             return Err(Error::not_found("workspace"));
         }
@@ -182,7 +185,7 @@ impl<I> From<I> for OwnId<I> {
     }
 }
 
-/// The schema of an id that is not required, and that tools do not have.
+/// The schema of an optional id, which is omitted from the inputs of tools.
 impl<I: JsonSchema> JsonSchema for OwnId<I> {
     fn inline_schema() -> bool {
         true
@@ -200,14 +203,14 @@ impl<I: JsonSchema> JsonSchema for OwnId<I> {
     }
 }
 
-/// Fails if a path names a workspace other than the caller's: for the caller, others do not exist.
-pub(crate) fn own_workspace(cx: &Read<'_>, workspace_id: WorkspaceId) -> Result<()> {
+/// Fails with not found if a path names a workspace other than the caller's.
+pub(crate) fn check_own_workspace(cx: &Read<'_>, workspace_id: WorkspaceId) -> Result<()> {
     if cx.caller().workspace_id == workspace_id { Ok(()) } else { Err(Error::not_found("workspace")) }
 }
 
 /// Returns the workspaces that you may see, oldest first.
 ///
-/// With a token that carries `operator:global`, these are all workspaces of the instance; otherwise only your
+/// With a token that carries `operator:global`, you see all workspaces of the instance; otherwise only your
 /// own.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -246,7 +249,7 @@ fn get_workspace(cx: &Read<'_>, input: &GetWorkspace) -> Result<Workspace> {
 const BY_ID: &str =
     concat!("select ", workspace_columns!(), " from workspaces w where w.id = $1 and w.state = 'live'");
 
-/// Loads a workspace.
+/// Loads a live workspace. The caller must have checked access to it.
 pub(crate) fn load_workspace(cx: &Read<'_>, workspace_id: WorkspaceId) -> Result<Workspace> {
     cx.one(BY_ID, &[&workspace_id])?.ok_or_else(|| Error::not_found("workspace"))
 }
@@ -259,7 +262,7 @@ pub(crate) fn load_workspace(cx: &Read<'_>, workspace_id: WorkspaceId) -> Result
 struct UpdateWorkspace {
     /// The workspace. It must be yours.
     workspace_id: OwnWorkspaceId,
-    /// The new name.
+    /// The new name of the workspace.
     #[serde(default, skip_serializing_if = "Change::is_keep")]
     name: Change<Text<1, NAME_MAX>>,
 }
@@ -278,8 +281,7 @@ fn update_workspace(cx: &mut Write<'_>, input: &UpdateWorkspace) -> Result<Works
 
 /// Sets the handle of a workspace, an alias of its id for people, and returns the workspace.
 ///
-/// No two workspaces of the instance have the same handle. The old one is free at once; references always use
-/// the id.
+/// The handle is unique in the instance. The old handle becomes free at once; references always use the id.
 ///
 /// Fails with 409 `handle-taken` if another workspace has the handle.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -312,10 +314,10 @@ const BY_HANDLE: &str = "select id from workspaces where handle = $1";
 
 const SET_HANDLE: &str = "update workspaces set handle = $2 where id = $1";
 
-/// The condition that a column names a workspace for periodic work.
+/// SQL condition that a column contains the id of a live workspace, for periodic work.
 ///
-/// A workspace that is being imported or erased is excluded: no member knows of it, and its log cannot be
-/// continued.
+/// A workspace that is being imported or erased is not live: no member knows of it, and nothing may be
+/// appended to its log.
 macro_rules! is_live {
     ($workspace:literal) => {
         concat!("exists (select 1 from workspaces l where l.id = ", $workspace, " and l.state = 'live')")
@@ -323,7 +325,8 @@ macro_rules! is_live {
 }
 pub(crate) use is_live;
 
-/// Returns the workspaces after `last` in the order of their ids, for periodic work in all of them.
+/// Returns up to `most` live workspaces after `last` in the order of their ids, for periodic work in all
+/// workspaces.
 pub(crate) fn next(cx: &Read<'_>, last: Option<WorkspaceId>, most: i64) -> Result<Vec<WorkspaceId>> {
     let after = last.map(WorkspaceId::uuid).unwrap_or_default();
     let next: Vec<(WorkspaceId,)> = cx.query(NEXT, &[&after, &most])?;
@@ -338,7 +341,7 @@ const NEXT: &str = concat!(
 
 const ANY: &str = "select id from workspaces limit 1";
 
-/// Returns whether the instance has a workspace.
+/// Returns whether the instance has any workspace.
 pub(crate) fn any_exists(cx: &Read<'_>) -> Result<bool> {
     Ok(cx.one::<(WorkspaceId,)>(ANY, &[])?.is_some())
 }
@@ -349,44 +352,44 @@ pub(crate) const LIVE_IDS: &str = "select id from workspaces where state = 'live
 /// Selects the workspace `$1` if it is live.
 pub(crate) const IS_LIVE: &str = "select id from workspaces where id = $1 and state = 'live'";
 
-/// The state of a workspace whose rows are still being imported, and which is hidden.
+/// The state of a workspace whose rows are still being imported. It is hidden.
 pub(crate) const IMPORTING: &str = "importing";
 
-/// The state of a visible workspace.
+/// The state of a visible workspace, whose members can use it.
 pub(crate) const LIVE: &str = "live";
 
 /// The state of a workspace whose rows are being removed.
 const ERASING: &str = "erasing";
 
-/// Returns whether the instance has no other workspace.
+/// Returns whether the instance has no other live workspace.
 pub(crate) fn is_the_only_one(cx: &Read<'_>, workspace: WorkspaceId) -> Result<bool> {
     Ok(cx.one::<(WorkspaceId,)>(ANOTHER, &[&workspace])?.is_none())
 }
 
 const ANOTHER: &str = "select id from workspaces where id <> $1 and state = 'live' limit 1";
 
-/// Hides a workspace that is being erased. Its handle is free.
+/// Hides a workspace that is about to be erased. Its handle becomes free.
 pub(crate) fn hide(cx: &mut Write<'_>, workspace: WorkspaceId) -> Result<()> {
     cx.execute(1, HIDE, &[&workspace, &ERASING])
 }
 
 const HIDE: &str = "update workspaces set state = $2, handle = null where id = $1 and state = 'live'";
 
-/// Returns the next workspace after `after` that is being erased, if there is one.
+/// Returns the next workspace after the id `after` that is being erased, or `None`.
 pub(crate) fn erasing(cx: &Read<'_>, after: WorkspaceId) -> Result<Option<WorkspaceId>> {
     Ok(cx.one::<(WorkspaceId,)>(IS_ERASING, &[&ERASING, &after])?.map(|(workspace,)| workspace))
 }
 
 const IS_ERASING: &str = "select id from workspaces where state = $1 and id > $2 order by id limit 1";
 
-/// Returns the state of a workspace, if there is one.
+/// Returns the state of a workspace, or `None` if it does not exist.
 pub(crate) fn state_of(cx: &Read<'_>, workspace: WorkspaceId) -> Result<Option<String>> {
     Ok(cx.one::<(String,)>(STATE, &[&workspace])?.map(|(state,)| state))
 }
 
 const STATE: &str = "select state from workspaces where id = $1";
 
-/// Returns the name of a workspace, whatever its state.
+/// Returns the name of a workspace in any state.
 pub(crate) fn name_of(cx: &Read<'_>, workspace: WorkspaceId) -> Result<String> {
     let name: Option<(String,)> = cx.one(NAME, &[&workspace])?;
     name.map(|(name,)| name).ok_or_else(|| Error::not_found("workspace"))
@@ -394,16 +397,17 @@ pub(crate) fn name_of(cx: &Read<'_>, workspace: WorkspaceId) -> Result<String> {
 
 const NAME: &str = "select name from workspaces where id = $1";
 
-/// Returns a handle, if no workspace has it.
-pub(crate) fn if_free<'h>(cx: &Read<'_>, handle: Option<&'h str>) -> Result<Option<&'h str>> {
+/// Returns the handle if no workspace has it, otherwise `None`.
+pub(crate) fn handle_if_free<'h>(cx: &Read<'_>, handle: Option<&'h str>) -> Result<Option<&'h str>> {
     let Some(handle) = handle else { return Ok(None) };
     let taken: Option<(WorkspaceId,)> = cx.one(BY_HANDLE, &[&handle])?;
     Ok(taken.is_none().then_some(handle))
 }
 
-/// Makes an imported workspace visible under its handle, which is free; the instance's log names it at `lsn`.
+/// Makes an imported workspace visible under a handle, which must be free. `lsn` is the position in the
+/// instance's log of the event that names the workspace.
 ///
-/// It shares the limits of `charged_to` from then on.
+/// From then on, the workspace shares the limits of the workspace `charged_to`.
 pub(crate) fn show(
     cx: &mut Write<'_>,
     workspace: WorkspaceId,
@@ -416,10 +420,10 @@ const SHOW: &str = "
     update workspaces set state = 'live', lsn = $2, handle = $3, charged_to = $4
     where id = $1 and state = 'importing'";
 
-/// Creates an empty workspace. The caller must have checked that it is allowed.
+/// Creates an empty workspace. The caller must have checked that this is allowed.
 ///
-/// The event in the instance's log also ensures that of two first workspaces created at once only one is
-/// committed.
+/// If two first workspaces are created at once, the event in the instance's log ensures that only one of them
+/// is committed.
 pub(crate) fn create(cx: &mut Write<'_>, name: &str) -> Result<Workspace> {
     let id: WorkspaceId = cx.new_id()?;
     let created = WorkspaceCreated { workspace_id: id, name: name.to_owned() };
@@ -430,7 +434,7 @@ pub(crate) fn create(cx: &mut Write<'_>, name: &str) -> Result<Workspace> {
     let created_at = cx.now();
     let workspace = Workspace { id, name: name.to_owned(), handle: None, created_at, lsn };
     workspace.with_new_row(|row| cx.insert(row))?;
-    // From the first workspace on, the key is in use: a process with another key is rejected.
+    // The key is in use from the first workspace on: a process with another key is rejected.
     let key = cx.sealer().current_id().to_vec();
     let sealed = cx.sealer().check_value(&key)?;
     cx.execute_any(keys::RECORD, &[&key, &sealed, &created_at])?;

@@ -447,7 +447,7 @@ fn show(
             epoch: cx.now().micros(),
         },
     )?;
-    let handle = workspaces::if_free(cx, verified.handle.as_deref())?;
+    let handle = workspaces::handle_if_free(cx, verified.handle.as_deref())?;
     let imported = WorkspaceImported {
         workspace_id: workspace,
         mode: mode.name().to_owned(),

@@ -1,7 +1,7 @@
-//! Events and messages that are old enough to be pruned.
+//! Finding the events and messages of a workspace that are old enough to be pruned.
 //!
-//! The times of a log never decrease, so the last event that is old enough is found by bisection, and so is
-//! the last message.
+//! The times in a log never decrease, so the last event and the last message that are old enough are found by
+//! bisection.
 
 use crate::Result;
 use crate::bisect::last_where;
@@ -15,14 +15,14 @@ use crate::log::floor::EventsPruned;
 use crate::op::Read;
 use crate::time::Time;
 
-/// The events that are due.
+/// The events of a log that are due for pruning.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DueEvents {
     /// The current floor of the log.
     pub from: i64,
-    /// The floor once they are pruned.
+    /// The floor of the log after the due events are pruned.
     pub floor: i64,
-    /// The time that they all precede.
+    /// The time before which all due events happened.
     pub before: Time,
 }
 
@@ -32,12 +32,13 @@ impl DueEvents {
     }
 }
 
-/// Returns the due events of a workspace, or `None` if only events of earlier pruning are due.
+/// Returns the due events of a workspace. Returns `None` if none are due, or only events that record earlier
+/// pruning.
 ///
-/// Otherwise a quiet log would never come to rest: each round would remove the event with which the previous
-/// one declared its pruning.
+/// Without that exception, a log without activity would be pruned in every round, because each round would
+/// remove the event that the previous round emitted.
 pub(super) fn events(cx: &Read<'_>, workspace: WorkspaceId, kept: &Kept) -> Result<Option<DueEvents>> {
-    let Some(before) = limit(cx, kept.events_days) else { return Ok(None) };
+    let Some(before) = retention_cutoff(cx, kept.events_days) else { return Ok(None) };
     let range = LogRange::of(cx, workspace)?;
     let last = last_where(range.beginning(), range.head, |lsn| {
         let at: Option<(Time,)> = cx.one(EVENT_AT, &[&workspace, &lsn])?;
@@ -55,10 +56,10 @@ const ANY_OTHER: &str =
 
 /// Returns the due messages of a workspace, up to the number that is pruned at once.
 pub(super) fn messages(cx: &Read<'_>, workspace: WorkspaceId, kept: &Kept) -> Result<Option<DueMessages>> {
-    limit(cx, kept.messages_days).map_or(Ok(None), |before| messages::due(cx, workspace, before))
+    retention_cutoff(cx, kept.messages_days).map_or(Ok(None), |before| messages::due(cx, workspace, before))
 }
 
 /// Returns the time before which the retention of `days` days has passed.
-fn limit(cx: &Read<'_>, days: Option<i64>) -> Option<Time> {
+fn retention_cutoff(cx: &Read<'_>, days: Option<i64>) -> Option<Time> {
     days.map(|days| cx.now().shifted(days.saturating_mul(MICROS_A_DAY).saturating_neg()))
 }

@@ -1,9 +1,9 @@
-//! Legal holds: while a workspace has one, no content of its members is destroyed.
+//! Legal holds: no content of a workspace is destroyed while a hold is in force.
 //!
-//! Several may be in force at once, each with its reason; they end with the last release. The reason is in no
-//! event, because the log outlives it and every member reads the log. Operations that a hold forbids request
-//! the permit to destroy. A replaced text is kept until the last hold is released, and a chore then removes
-//! it.
+//! Several holds may be in force at once, each with a reason; content is protected until the last hold is
+//! released. Events do not contain the reason, because the log outlives it and every member can read the log.
+//! Operations that a hold forbids must request a permit to destroy content. Replaced texts are kept until the
+//! last hold is released; then a chore removes them.
 
 use std::time::Duration;
 
@@ -29,12 +29,13 @@ use crate::store::{columns, new_row};
 use crate::text::Prose;
 use crate::time::Time;
 
-/// Time between two scans for texts that no hold keeps any longer.
+/// Time between two scans for replaced texts that no hold protects any longer.
 const PULSE: Duration = Duration::from_secs(5);
-/// The lease on removing them, after which another process replaces one that has died.
+/// Lease of the process that removes replaced texts, after which another process takes over from one that has
+/// died.
 const LEASE: Duration = Duration::from_secs(10);
 
-/// Maximum characters of a reason.
+/// Maximum characters of the reason for a legal hold.
 const REASON_MAX: usize = 500;
 
 /// A legal hold.
@@ -42,15 +43,15 @@ const REASON_MAX: usize = 500;
 struct LegalHold {
     /// The hold's id.
     id: HoldId,
-    /// Why it was placed.
+    /// The reason for which the hold was placed.
     reason: String,
-    /// The member that placed it; null for an administrator of the machine.
+    /// The member who placed the hold; null for an administrator of the machine.
     placed_by: Option<MemberId>,
-    /// When it was placed.
+    /// When the hold was placed.
     placed_at: Time,
-    /// The member that released it; null if it is in force, or for an administrator of the machine.
+    /// The member who released the hold; null while it is in force, or for an administrator of the machine.
     released_by: Option<MemberId>,
-    /// When it was released; null while it is in force.
+    /// When the hold was released; null while it is in force.
     released_at: Option<Time>,
     #[serde(skip)]
     lsn: i64,
@@ -75,7 +76,7 @@ impl<I> Answer<I> for LegalHold {
 /// A legal hold was placed on the workspace. Its reason is not in the log.
 #[derive(Debug, Serialize, JsonSchema)]
 struct LegalHoldPlaced {
-    /// The hold.
+    /// The hold that was placed.
     hold_id: HoldId,
 }
 
@@ -92,7 +93,7 @@ impl Event for LegalHoldPlaced {
 /// A legal hold was released.
 #[derive(Debug, Serialize, JsonSchema)]
 struct LegalHoldReleased {
-    /// The hold.
+    /// The hold that was released.
     hold_id: HoldId,
 }
 
@@ -115,7 +116,10 @@ pub(crate) fn feature() -> Feature {
             vec![
                 write("place_legal_hold", place_legal_hold)
                     .title("Place a legal hold")
-                    .when("Use when nothing may be deleted from the workspace; `release_legal_hold` ends it.")
+                    .when(
+                        "Place a legal hold, to prevent all deletion in the workspace. Use \
+                         `release_legal_hold` to end it.",
+                    )
                     .post("/workspaces/{workspace_id}/legal-holds")
                     .needs(&[TokenAdmin])
                     .created()
@@ -123,8 +127,8 @@ pub(crate) fn feature() -> Feature {
                 read("list_legal_holds", list_legal_holds)
                     .title("List the legal holds of a workspace")
                     .when(
-                        "Use to see why nothing can be deleted: the legal holds, those that were released \
-                         included.",
+                        "List the legal holds of the workspace, including released ones, to see why nothing \
+                         can be deleted.",
                     )
                     .detailed()
                     .get("/workspaces/{workspace_id}/legal-holds")
@@ -132,14 +136,14 @@ pub(crate) fn feature() -> Feature {
                     .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),
                 destructive("release_legal_hold", release_legal_hold)
                     .title("Release a legal hold")
-                    .when("Use when a legal hold is over. Releasing it again changes nothing.")
+                    .when("Release a legal hold. Releasing it again changes nothing.")
                     .delete("/workspaces/{workspace_id}/legal-holds/{hold_id}")
                     .needs(&[TokenAdmin])
                     .example(release),
             ],
         )
         .events(vec![EventKind::of::<LegalHoldPlaced>(), EventKind::of::<LegalHoldReleased>()])
-        // Released, because nothing can be withdrawn under a hold.
+        // The sample hold is released at once, because under a hold no other example could withdraw anything.
         .sample(Sample::new("legal_hold", "place_legal_hold", hold).then("release_legal_hold", release))
         .records(vec![
             Records::table("legal_holds", "lsn id")
@@ -166,20 +170,20 @@ pub(crate) fn feature() -> Feature {
             every: |_| Some(PULSE),
             lease: LEASE,
             who: ChoreProcesses::OneLeader,
-            run: Box::new(let_go),
+            run: Box::new(remove_released_texts),
         })
 }
 
 /// Places a legal hold on the workspace and returns it.
 ///
-/// While it is in force, no message is withdrawn or purged, nothing is pruned, the workspace is neither
-/// purged nor erased, and a replaced text is kept. A workspace may have several holds.
+/// While the hold is in force, no message can be withdrawn or purged, nothing is pruned, the workspace can be
+/// neither purged nor erased, and replaced texts are kept. A workspace may have several holds.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct PlaceLegalHold {
     /// The workspace. It must be yours.
     workspace_id: OwnWorkspaceId,
-    /// The reason, for deciding on its release. It is not in the log.
+    /// The reason, which helps to decide later whether to release the hold. It is not in the log.
     reason: Prose<1, REASON_MAX>,
 }
 
@@ -221,13 +225,13 @@ const LIST: &str = concat!(
     " from legal_holds h where h.workspace_id = $1 and h.lsn > $2 order by h.lsn limit $3"
 );
 
-/// Releases a legal hold and returns it. Releasing it again changes nothing.
+/// Releases a legal hold and returns it. Releasing a hold again changes nothing.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ReleaseLegalHold {
     /// The workspace. It must be yours.
     workspace_id: OwnWorkspaceId,
-    /// The hold.
+    /// The hold to release.
     hold_id: HoldId,
 }
 
@@ -256,7 +260,7 @@ fn load_hold(cx: &Read<'_>, id: HoldId) -> Result<LegalHold> {
 const HOLD: &str =
     concat!("select ", hold_columns!(), " from legal_holds h where h.id = $1 and h.workspace_id = $2");
 
-/// Removes some of the texts that a hold has kept.
+/// Removes up to `most` of the replaced texts that were kept because of a hold.
 fn purge_some(
     cx: &mut Write<'_>,
     _: &DestroyPermit<'_>,
@@ -264,17 +268,18 @@ fn purge_some(
     most: i64,
 ) -> Result<Option<(i64, i64)>> {
     let workspace = cx.caller().workspace_id;
-    purged(cx.change(LET_GO, &[&workspace, &most])?)
+    purged(cx.change(REMOVE_KEPT_TEXTS, &[&workspace, &most])?)
 }
 
-const LET_GO: &str = "
+const REMOVE_KEPT_TEXTS: &str = "
     delete from held_texts where workspace_id = $1 and (kind, object_id, version) in (
         select kind, object_id, version from held_texts where workspace_id = $1 limit $2)";
 
 const ANY_HELD: &str = "select 1 from held_texts where workspace_id = $1 limit 1";
 
-/// Removes the texts of a workspace whose last hold was released, and requests the scrub after the last one.
-fn let_go(round: &ChoreRound<'_>) -> Result<StepOutcome> {
+/// Removes replaced texts of a workspace without a hold in force. After removing the last text, requests a
+/// scrub of the database.
+fn remove_released_texts(round: &ChoreRound<'_>) -> Result<StepOutcome> {
     let Some((workspace,)) = round.read(|cx| cx.one::<(WorkspaceId,)>(FREE, &[]))? else {
         return Ok(StepOutcome::Done);
     };
@@ -283,20 +288,20 @@ fn let_go(round: &ChoreRound<'_>) -> Result<StepOutcome> {
         let permit = cx.permit()?;
         purge_some(cx, &permit, (0, 0), PURGED_ROWS)?;
         if cx.one::<(i64,)>(ANY_HELD, &[&cx.caller().workspace_id])?.is_none() {
-            // This mark differs from that of every event.
+            // Marks the scrub request with a negative number, so that it differs from that of every event.
             let because = cx.now().micros().saturating_neg();
             scrub::request_plaintext(cx, because)?;
         }
         Ok(StepOutcome::More)
     });
     match step {
-        // A hold was placed in between.
+        // A hold was placed after the workspace was selected.
         Err(error) if error.code() == Code::LegalHold => Ok(StepOutcome::Done),
         step => step,
     }
 }
 
-/// Starts from the holds, which are few.
+/// Selects a workspace that has kept texts and no hold in force. Starts from the holds, because they are few.
 const FREE: &str = concat!(
     "select r.workspace_id from legal_holds r
      where exists (select 1 from held_texts t where t.workspace_id = r.workspace_id)

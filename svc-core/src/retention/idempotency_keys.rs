@@ -1,12 +1,12 @@
 //! The rows of requests with an idempotency key, which are removed after a day. `op/run/retry.rs` explains
-//! them.
+//! how these rows are used.
 
 use std::time::Duration;
 
 use crate::identity::sessions::ended_rows;
 use crate::op::{Feature, Records};
 
-/// The table.
+/// Name of the table of idempotency keys.
 const TABLE: &str = "idempotency_keys";
 
 pub(crate) fn feature() -> Feature {
@@ -17,7 +17,7 @@ pub(crate) fn feature() -> Feature {
 
 const ANY_OVER: &str = "select 1 from idempotency_keys where until <= $1 limit 1";
 
-/// Reads by the index of end times.
+/// Deletes the first expired rows, by the index of end times.
 const REMOVE_OVER: &str = "
     delete from idempotency_keys where key_hash in (
         select key_hash from idempotency_keys where until <= $1 order by until limit $2)";

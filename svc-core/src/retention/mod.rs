@@ -1,13 +1,14 @@
-//! Retention: how long a workspace keeps its messages and events, and their removal after that.
+//! Retention: the time for which a workspace keeps its messages and events, and removing them afterwards.
 //!
-//! The instance sets the maximum retention, and a workspace may set a shorter one. Content is removed by the
-//! days of messages, though its sealed events stay; events are removed by their own days, though the message
-//! stays readable. `due` finds data that is old enough, `prune` declares its removal in the log and then
-//! removes it, and `rounds` does that periodically. The features of deliveries and media prune their own.
+//! The instance sets the maximum retention, and a workspace may set a shorter one. Message content is removed
+//! after the days set for messages, while its sealed events stay; events are removed after the days set for
+//! events, while messages stay readable. `due` finds data that is old enough, `prune` declares the removal of
+//! events in the log and then removes them, and `rounds` does this periodically. The features of deliveries
+//! and of media remove their own data.
 //!
-//! - `holds`: manages legal holds, under which no content is destroyed
+//! - `holds`: legal holds, during which no content is destroyed
 //! - `purge`: destroys the content of a whole workspace
-//! - `idempotency_keys`: keeps the requests that came with a key for a day
+//! - `idempotency_keys`: the rows of requests with an idempotency key, which are kept for a day
 
 pub(crate) mod holds;
 pub(crate) mod purge;
@@ -40,13 +41,16 @@ pub(crate) fn feature() -> Feature {
             vec![
                 idempotent("set_retention_policy", set_retention_policy)
                     .title("Set how long a workspace keeps things")
-                    .when("Use to set how long the workspace keeps things, as a whole.")
+                    .when("Replace the retention policy, which limits how long the workspace keeps data.")
                     .put("/workspaces/{workspace_id}/retention")
                     .needs(&[TokenAdmin])
                     .example(|w| json!({"workspace_id": w.id("workspace"), "messages_days": 365})),
                 read("get_retention_policy", get_retention_policy)
                     .title("Read how long a workspace keeps things")
-                    .when("Use to see how long the workspace keeps things, and what is due to go.")
+                    .when(
+                        "Get how long the workspace keeps data, and how much the next round of pruning will \
+                         remove.",
+                    )
                     .get("/workspaces/{workspace_id}/retention")
                     .needs(&[WorkspaceRead])
                     .example(|w| json!({"workspace_id": w.id("workspace")})),
@@ -67,7 +71,7 @@ pub(crate) fn feature() -> Feature {
         ])
 }
 
-/// The retention of the workspace was set. Null leaves a value to the instance.
+/// The retention policy of the workspace was set. Null values are those of the instance.
 #[derive(Debug, Serialize, JsonSchema)]
 struct RetentionPolicySet {
     #[serde(flatten)]
@@ -84,52 +88,53 @@ impl Event for RetentionPolicySet {
     }
 }
 
-/// The retention of a workspace.
+/// The retention policy of a workspace.
 #[derive(Debug, Serialize, JsonSchema)]
 struct RetentionPolicy {
-    /// The values of the workspace; null leaves a value to the instance.
+    /// The values that the workspace has set; null where the instance's value applies.
     workspace: Kept,
     /// The maximum retention of the instance.
     instance: Kept,
-    /// The values in force: those of the workspace, or else of the instance.
+    /// The values in force: those of the workspace where set, otherwise those of the instance.
     effective: Kept,
-    /// The data that the next round of pruning removes, unless the workspace is then under a legal hold.
+    /// The data that the next round of pruning will remove, unless the workspace is under a legal hold by
+    /// then.
     pending: Pending,
 }
 
-/// The data that the next round of pruning removes.
+/// The amount of data that the next round of pruning will remove.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Pending {
-    /// Events.
+    /// Number of events.
     events: i64,
-    /// Messages, counted up to 100,000.
+    /// Number of messages, counted up to 100,000.
     messages: i64,
 }
 
 type Days = Count<1, RETENTION_DAYS_MAX>;
 
-/// Sets how long the workspace keeps data and returns the values in force.
+/// Sets how long the workspace keeps data, and returns the values in force.
 ///
-/// A value that is null or absent is the instance's, so an input without values clears the policy. The next
-/// round of pruning removes older data for good: messages with everything attached to them, and events up to
-/// a floor, from which the log can still be verified. Nothing is removed while the workspace is under a legal
-/// hold. Setting the same again changes nothing.
+/// The instance's value applies where yours is null or absent, so an input without values clears the policy.
+/// The next round of pruning removes older data for good: messages with everything attached to them, and
+/// events up to a floor, from which the log can still be verified. Nothing is removed while the workspace is
+/// under a legal hold. Setting the same values again changes nothing.
 ///
-/// A value that is longer or larger than the instance's is invalid.
+/// A value that exceeds the instance's is invalid.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SetRetentionPolicy {
     /// The workspace. It must be yours.
     workspace_id: OwnWorkspaceId,
-    /// Days that messages are kept.
+    /// Days for which messages are kept.
     messages_days: Option<Days>,
-    /// Days that events are kept.
+    /// Days for which events are kept.
     events_days: Option<Days>,
-    /// Days that records of deliveries are kept.
+    /// Days for which delivery records are kept.
     deliveries_days: Option<Days>,
-    /// Days that media are kept.
+    /// Days for which media are kept.
     media_days: Option<Days>,
-    /// Bytes of media that are kept.
+    /// Maximum total bytes of media that are kept.
     media_quota_bytes: Option<Count<1, RETENTION_QUOTA_MAX>>,
 }
 
@@ -184,7 +189,7 @@ impl Answer<SetRetentionPolicy> for RetentionPolicy {
     }
 }
 
-/// Fails with 400 if a workspace's retention exceeds the instance's.
+/// Fails with 400 if a wanted value exceeds the instance's.
 fn check_within(wanted: &Kept, instance: &Kept) -> Result<()> {
     for ((name, wanted), (_, most)) in wanted.named().into_iter().zip(instance.named()) {
         if let (Some(wanted), Some(most)) = (wanted, most)
@@ -196,7 +201,7 @@ fn check_within(wanted: &Kept, instance: &Kept) -> Result<()> {
     Ok(())
 }
 
-/// Returns how long a workspace keeps data, the instance's maximum, and what is removed next.
+/// Returns how long a workspace keeps data, the instance's maximum, and how much data is removed next.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetRetentionPolicy {
@@ -221,7 +226,7 @@ columns! {
     kept_columns: Kept as r { messages_days, events_days, deliveries_days, media_days, media_quota_bytes }
 }
 
-/// Returns the retention that a workspace has set.
+/// Returns the retention values that a workspace has set.
 fn of_workspace(cx: &Read<'_>, workspace: WorkspaceId) -> Result<Kept> {
     Ok(cx.one(OF_WORKSPACE, &[&workspace])?.unwrap_or(Kept::FOREVER))
 }

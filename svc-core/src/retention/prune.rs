@@ -1,8 +1,9 @@
-//! Pruning the events of a log: declared first, and then removed in steps.
+//! Pruning the events of a log: declaring their removal, and then removing them in steps.
 //!
-//! The events are read and verified before that, because it is impossible afterwards: a log that is broken
-//! there is left unchanged. One declaration is bounded by its changes in the census; the rest is declared
-//! after the removal of the first part.
+//! The events are read and verified before they are declared as pruned, because they cannot be verified
+//! afterwards: if the log is broken in that range, it is left unchanged. The number of changes to the census
+//! limits one declaration; the remaining events are declared after the events of the first declaration were
+//! removed.
 
 use crate::error::{Error, Result};
 use crate::hash::hash_text;
@@ -20,32 +21,32 @@ use crate::stream::events::broken_log;
 
 use super::due::DueEvents;
 
-/// A walk over the events that are going to be pruned.
+/// A walk that reads and verifies the events that are going to be pruned.
 #[derive(Clone)]
 pub(super) struct PruneWalk {
     pub workspace: WorkspaceId,
     due: DueEvents,
-    /// The verified position; the floor will link to its hash.
+    /// The verified position, whose hash the new floor will link to.
     cursor: ChainCursor,
     frontier: Frontier,
     counts: Counts,
 }
 
 impl PruneWalk {
-    /// Begins at the floor of the workspace's log.
+    /// Begins a walk at the floor of the workspace's log.
     pub fn begin(cx: &Read<'_>, workspace: WorkspaceId, due: DueEvents) -> Result<Self> {
         let (cursor, frontier) = at_floor(cx, workspace, due.from)?;
         Ok(Self { workspace, due, cursor, frontier, counts: Counts::new() })
     }
 
-    /// Returns whether it has reached its end.
+    /// Returns whether the walk has read all due events.
     pub fn is_done(&self) -> bool {
         self.cursor.lsn().saturating_add(1) >= self.due.floor
     }
 
-    /// Reads on. Fails with 409 `event-log-broken` where the log is broken.
+    /// Reads the next events. Fails with 409 `event-log-broken` if the log is broken there.
     ///
-    /// A read that fails changes nothing, so it may be repeated.
+    /// A read that fails does not change the walk, so it can be repeated.
     pub fn read_on(&mut self, cx: &Read<'_>) -> Result<()> {
         let up_to = self.due.floor.saturating_sub(1);
         let bounds = ReadBounds { up_to, rows: PRUNE_READ_ROWS, bytes: PRUNE_READ_BYTES, young: None };
@@ -63,22 +64,24 @@ impl PruneWalk {
             if LogRange::of(cx, self.workspace)?.floor == self.due.from {
                 return Err(broken_log(self.workspace, broken));
             }
-            // The missing events were pruned in between, by a previous or new leader.
+            // Another process, the leader before or after this one, has pruned the missing events in the
+            // meantime.
             self.due.floor = self.due.from;
             return Ok(());
         }
         if let Some(at) = ends_at {
-            // Times never decrease, so the events before that time are pruned.
+            // The counts are full, so this round prunes only the events up to here. Times never decrease, so
+            // no remaining event is older.
             *due = DueEvents { floor: cursor.lsn().saturating_add(1), before: at, ..*due };
         }
         *self = on;
         Ok(())
     }
 
-    /// Declares that the events are pruned, unless another process has moved the floor in between: then there
-    /// is nothing to declare.
+    /// Declares the events of the walk as pruned, unless another process has moved the floor since: then it
+    /// does nothing.
     ///
-    /// From the commit on they are no longer readable.
+    /// After the commit, the events can no longer be read.
     pub fn declare(&self, cx: &mut Write<'_>, _: &DestroyPermit<'_>) -> Result<()> {
         if LogRange::read(cx)?.floor != self.due.from {
             return Ok(());
@@ -100,7 +103,7 @@ impl PruneWalk {
 
 const MOVE_FLOOR: &str = "update heads set floor = $2, pruned_at = $3 where workspace_id = $1";
 
-/// Removes some of the events below the floor of the caller's workspace. Returns whether there are more.
+/// Removes some of the events below the floor of the caller's workspace. Returns whether more of them remain.
 pub(super) fn remove_some(cx: &mut Write<'_>, _: &DestroyPermit<'_>) -> Result<bool> {
     let workspace = cx.caller().workspace_id;
     let Some((oldest, floor)) = oldest_and_floor(cx, workspace)? else { return Ok(false) };
@@ -111,7 +114,7 @@ pub(super) fn remove_some(cx: &mut Write<'_>, _: &DestroyPermit<'_>) -> Result<b
 
 const REMOVE: &str = "delete from events where workspace_id = $1 and lsn < $2";
 
-/// Returns whether events below the floor of a workspace remain.
+/// Returns whether events below the floor of a workspace remain to be removed.
 pub(super) fn has_some_to_remove(cx: &Read<'_>, workspace: WorkspaceId) -> Result<bool> {
     Ok(oldest_and_floor(cx, workspace)?.is_some_and(|(oldest, floor)| oldest < floor))
 }

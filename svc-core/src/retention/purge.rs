@@ -1,8 +1,8 @@
-//! Purging a workspace: all of its content is destroyed, and the record of its events stays.
+//! Purging a workspace: all of its content is destroyed, but the record of its events stays.
 //!
 //! Messages are gone from the first commit on. Their rows and keys, and the content in the tables of other
-//! features, are removed in bounded steps after it. A row stores the progress, so a chore continues a purge
-//! after its caller or process has died, and a purge that met a legal hold after the hold has ended.
+//! features, are removed afterwards in bounded steps. A row stores the progress, so that a chore can continue
+//! a purge whose caller or process has died, or, after a legal hold has ended, a purge that the hold stopped.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::coordination::results;
 use crate::error::{Code, Error, Result};
 use crate::id::{MemberId, WorkspaceId};
 use crate::identity::floor::LogRange;
-use crate::identity::workspaces::{OwnWorkspaceId, is_live, load_workspace, own_workspace};
+use crate::identity::workspaces::{OwnWorkspaceId, check_own_workspace, is_live, load_workspace};
 use crate::limits::{NAME_MAX, PURGED_ROWS, PURGES_LOOKED_AT};
 use crate::log::event::{Event, EventKind, Subject};
 use crate::log::replay::{Replayed, RowChange};
@@ -29,7 +29,7 @@ use crate::store::columns;
 use crate::text::Text;
 use crate::time::Time;
 
-/// How long a purge stays reserved for its caller after its last step.
+/// Time for which a purge stays reserved for its caller after each step.
 const LEASE: Duration = Duration::from_secs(10);
 /// Time between two scans for purges without a caller.
 const PULSE: Duration = Duration::from_secs(5);
@@ -65,7 +65,7 @@ pub(crate) fn feature() -> Feature {
 struct WorkspacePurged {
     /// The position in the log up to which content was purged.
     up_to_lsn: i64,
-    /// The number of rows that had content, by table.
+    /// The number of rows whose content was destroyed, by table.
     removed: BTreeMap<String, i64>,
 }
 
@@ -84,40 +84,40 @@ impl Event for WorkspacePurged {
     }
 }
 
-/// Destroys the content of your workspace: all messages with their edits, all results, the checkpoints of
+/// Destroys the content of your workspace: all messages and their edits, all results, the checkpoints of
 /// claims, the terms of the glossary, and the texts of memory blocks and of channels' boots.
 ///
-/// The record stays: members, channels, threads and their titles, claims, reviews, and the log, which
-/// verifies as before. A result keeps its hash and reads as null, a memory block keeps its label and is
-/// empty. Messages are gone at once, the rest in steps; the call returns at the end, and continues without
-/// you if it is cut off. Content written after the call stays. A call while a purge is in progress joins that
-/// one.
+/// The record stays: members, channels, threads and their titles, claims, reviews, and the log, which still
+/// verifies. A result keeps its hash but reads as null; a memory block keeps its label but is empty. Messages
+/// are gone at once, the rest is destroyed in steps. The call returns after the last step; if it is
+/// interrupted, the service continues the purge. Content written after the call began is kept. A call while a
+/// purge is in progress joins that purge.
 ///
-/// Fails with 409 `legal-hold` if the workspace is under a legal hold; the rest is destroyed when it has
-/// ended.
+/// Fails with 409 `legal-hold` if the workspace is under a legal hold; a purge that has begun continues when
+/// the hold has ended.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct PurgeWorkspace {
     /// The workspace. It must be yours.
     workspace_id: OwnWorkspaceId,
-    /// The current name of the workspace.
+    /// The current name of the workspace, as a confirmation.
     confirm: Text<1, NAME_MAX>,
 }
 
 /// The result of a purge.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 struct WordsPurged {
-    /// The workspace.
+    /// The purged workspace.
     workspace_id: WorkspaceId,
     /// The position in the log up to which content was purged.
     up_to_lsn: i64,
-    /// When the last step ran.
+    /// When the last step of the purge ran.
     purged_at: Time,
-    /// The number of rows that had content, by table.
+    /// The number of rows whose content was destroyed, by table.
     removed: BTreeMap<String, i64>,
 }
 
-/// The purge of a workspace.
+/// A purge of a workspace, in progress or completed.
 struct Purge {
     up_to_lsn: i64,
     requested_by: Option<MemberId>,
@@ -134,19 +134,19 @@ struct StoredPurge {
     purged_at: Option<Time>,
 }
 
-/// The progress of a purge.
+/// The progress of a purge, as its row stores it.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct PurgeProgress {
-    /// The number of rows that had content, by table.
+    /// The number of rows whose content was destroyed, by table.
     removed: BTreeMap<String, i64>,
-    /// The tables without remaining content.
+    /// The tables that have no content left to destroy.
     done: Vec<String>,
     /// The position up to which the next table has no content left.
     reached: i64,
 }
 
-/// The end position of the purge that a call has begun or joined. A purge with a later end has begun after
-/// that one has ended, and covers it.
+/// The end position of the purge that a call has begun or joined. A purge with a later end position began
+/// after that purge ended, and covers the same content.
 type JoinedPurge = Option<i64>;
 
 fn purge_workspace(
@@ -183,7 +183,7 @@ impl Answer<PurgeWorkspace> for WordsPurged {
     }
 
     fn answer_repeat(cx: &Read<'_>, _: &PurgeWorkspace, kept: Self) -> Result<Self> {
-        own_workspace(cx, kept.workspace_id)?;
+        check_own_workspace(cx, kept.workspace_id)?;
         Ok(kept)
     }
 }
@@ -195,15 +195,15 @@ fn load(cx: &Write<'_>, workspace: WorkspaceId) -> Result<Option<Purge>> {
     Ok(Some(Purge { up_to_lsn, requested_by, progress, purged_at }))
 }
 
-/// Selects the position up to which a purge of a workspace destroys content, while it is in progress.
+/// Selects the position up to which a purge in progress destroys content of a workspace.
 pub(crate) const IN_PROGRESS: &str =
     "select p.up_to_lsn from purges p where p.workspace_id = $1 and p.purged_at is null";
 
 const LOAD: &str = concat!("select ", purge_columns!(), " from purges p where p.workspace_id = $1");
 
-/// Begins the purge of the caller's workspace: from the commit on messages up to here are no longer found.
+/// Begins the purge of the caller's workspace: after the commit, existing messages are no longer found.
 ///
-/// Returns the position up to which it purges.
+/// Returns the position up to which content is purged.
 fn begin(cx: &mut Write<'_>) -> Result<i64> {
     let permit = cx.permit()?;
     let up_to_lsn = LogRange::read(cx)?.head;
@@ -219,12 +219,12 @@ fn begin(cx: &mut Write<'_>) -> Result<i64> {
     Ok(up_to_lsn)
 }
 
-/// Takes the next step of the purge of the caller's workspace.
+/// Performs the next step of the purge of the caller's workspace.
 fn purge_some(cx: &mut Write<'_>) -> Result<()> {
     let permit = cx.permit()?;
     let workspace = cx.caller().workspace_id;
     let Some(mut purge) = load(cx, workspace)?.filter(|purge| purge.purged_at.is_none()) else {
-        // Another caller has taken the last one.
+        // Another caller has performed the last step.
         return Ok(());
     };
     let progress = &mut purge.progress;
@@ -248,12 +248,12 @@ fn purge_some(cx: &mut Write<'_>) -> Result<()> {
         messages::remove_pruned(cx, &permit)?;
     } else {
         purge.purged_at = Some(cx.now());
-        end(cx, &purge)?;
+        finish_purge(cx, &purge)?;
     }
     save(cx, &purge)
 }
 
-fn end(cx: &mut Write<'_>, purge: &Purge) -> Result<()> {
+fn finish_purge(cx: &mut Write<'_>, purge: &Purge) -> Result<()> {
     let event = WorkspacePurged { up_to_lsn: purge.up_to_lsn, removed: purge.progress.removed.clone() };
     let because = cx.emit(Subject::WORKSPACE, &event)?.lsn;
     let metadata = json!({
@@ -278,7 +278,7 @@ const SAVE: &str = "
         up_to_lsn = excluded.up_to_lsn, requested_by = excluded.requested_by, until = excluded.until,
         progress = excluded.progress, purged_at = excluded.purged_at";
 
-/// Continues a purge that has no caller.
+/// Continues a purge whose caller no longer does.
 fn resume(round: &ChoreRound<'_>) -> Result<StepOutcome> {
     let found = round.read(|cx| {
         let left: Vec<(WorkspaceId,)> = cx.query(LEFT, &[&cx.now(), &PURGES_LOOKED_AT])?;
@@ -292,7 +292,7 @@ fn resume(round: &ChoreRound<'_>) -> Result<StepOutcome> {
     let Some(workspace) = found else { return Ok(StepOutcome::Done) };
     let Some(lead) = round.lead()? else { return Ok(StepOutcome::Done) };
     match lead.write(workspace, purge_some) {
-        // A hold was placed in between.
+        // A hold was placed after the purge was selected.
         Err(error) if error.code() == Code::LegalHold => Ok(StepOutcome::Done),
         taken => taken.map(|()| StepOutcome::More),
     }

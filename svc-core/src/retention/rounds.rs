@@ -1,7 +1,7 @@
-//! Rounds of pruning: one workspace after another, in steps between the jobs of others.
+//! Rounds of pruning: one workspace after another, in steps between other jobs.
 //!
-//! The database stores the progress of the steps, so the next round continues one that ends early. It skips a
-//! workspace that is under a legal hold, or whose log is broken.
+//! The database stores the progress of the steps, so if a round ends early, the next round continues its
+//! work. A round skips workspaces that are under a legal hold or whose log is broken.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -28,7 +28,7 @@ pub(super) fn chore() -> Chore {
     }
 }
 
-/// The lease on pruning, after which another process replaces one that has died.
+/// Lease of the process that prunes, after which another process takes over from one that has died.
 const LEASE: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
@@ -36,35 +36,35 @@ struct PruningRounds {
     progress: Mutex<RoundProgress>,
 }
 
-/// The progress of a round.
+/// The progress of a round of pruning.
 #[derive(Default)]
 struct RoundProgress {
-    /// The last workspace without remaining work.
+    /// The last workspace for which no work remains in this round.
     last: Option<WorkspaceId>,
-    /// The events that are being read before they are pruned.
+    /// The walk over the events that are being read before they are pruned.
     walk: Option<Box<PruneWalk>>,
-    /// The failure to report at the end of this round.
+    /// The error to report at the end of this round.
     failed: Option<Error>,
 }
 
-/// The next task for a workspace.
+/// The next pruning task for a workspace.
 enum PruningTask {
-    /// Remove pruned events.
+    /// Remove events that were declared as pruned.
     RemoveEvents,
     RemoveMessages,
-    /// Declare due events.
+    /// Declare due events as pruned, after reading them.
     PruneEvents(Box<PruneWalk>),
     PruneMessages {
         up_to: i64,
     },
 }
 
-/// The result of a search for work.
+/// The result of a search for the next pruning task.
 enum SearchResult {
-    /// No work for the workspaces up to this one.
+    /// There is no work for the workspaces up to this one.
     NothingUntil(WorkspaceId),
     Task(WorkspaceId, PruningTask),
-    /// No work for the remaining workspaces.
+    /// There is no work for the remaining workspaces.
     Nothing,
 }
 
@@ -103,7 +103,7 @@ impl PruningRounds {
     }
 }
 
-/// Finds the next workspace after `last` that has work.
+/// Finds the next workspace after `last` that has pruning work.
 fn find(cx: &Read<'_>, last: Option<WorkspaceId>) -> Result<SearchResult> {
     let next = workspaces::next(cx, last, RETENTION_WORKSPACES)?;
     for workspace in &next {
@@ -114,7 +114,7 @@ fn find(cx: &Read<'_>, last: Option<WorkspaceId>) -> Result<SearchResult> {
     Ok(next.last().map_or(SearchResult::Nothing, |workspace| SearchResult::NothingUntil(*workspace)))
 }
 
-/// Returns the next task for a workspace: declared events are removed first.
+/// Returns the next pruning task for a workspace, if any. Removing declared events comes first.
 fn task_of(cx: &Read<'_>, workspace: WorkspaceId) -> Result<Option<PruningTask>> {
     if cx.is_under_hold(workspace)? {
         return Ok(None);
@@ -133,7 +133,7 @@ fn task_of(cx: &Read<'_>, workspace: WorkspaceId) -> Result<Option<PruningTask>>
     due.map(|due| Ok(PruningTask::PruneEvents(Box::new(PruneWalk::begin(cx, workspace, due)?)))).transpose()
 }
 
-/// Runs one step of a task. Returns the walk if that is to be continued.
+/// Runs one step of a task. Returns the walk if it must be continued.
 fn run(
     round: &ChoreRound<'_>,
     lead: &ChoreLease<'_, '_>,

@@ -1,6 +1,7 @@
-//! Artifacts on a share ticket, by the SHA-256 of their bytes.
+//! Artifacts on a share ticket, identified by the SHA-256 of their bytes.
 //!
-//! The service stores no artifacts so far: [`held`] finds none, so a ticket cannot list or show any.
+//! The service does not store artifacts yet: [`find_artifact`] finds none, so a ticket cannot list or show
+//! any.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -12,13 +13,13 @@ use crate::op::Read;
 /// An artifact, as a share ticket shows it.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct SharedArtifact {
-    /// The SHA-256 of its bytes.
+    /// The SHA-256 of the artifact's bytes.
     pub sha: ArtifactSha,
 }
 
-/// Finds an artifact that the caller's workspace keeps.
+/// Finds an artifact that the caller's workspace stores.
 ///
-/// Called both when a ticket is issued and when its bearer reads an artifact.
-pub(super) fn held(_: &Read<'_>, _: ArtifactSha) -> Result<SharedArtifact> {
+/// It is called when a ticket is issued, and when its bearer reads an artifact.
+pub(super) fn find_artifact(_: &Read<'_>, _: ArtifactSha) -> Result<SharedArtifact> {
     Err(Error::not_found("artifact"))
 }

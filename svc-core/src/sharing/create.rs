@@ -1,4 +1,4 @@
-//! Issuing: an administrator shares a channel that it sees.
+//! Issuing share tickets: an administrator shares a channel that it can see.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -24,17 +24,17 @@ use crate::store::new_row;
 use crate::text::{Count, Items};
 use crate::time::Time;
 
-/// The prefix of the secret of a ticket, which is not an API token.
+/// The prefix of a share ticket's secret, which is not an API token.
 const SECRET_PREFIX: &str = "svc_share_";
 
-/// Issues a share ticket, by which a reader who is not a member reads one channel, and returns it.
+/// Issues a share ticket, with which a reader who is not a member can read one channel, and returns it.
 ///
-/// Its `secret` is shown only once; it is sent as `Authorization: ShareTicket <secret>` to the routes under
-/// `/share`, and works nowhere else. Its bearers read the live threads of the channel, their messages and
-/// results, and the artifacts that you name.
+/// The ticket's `secret` is shown only once. Readers send it as `Authorization: ShareTicket <secret>` to the
+/// routes under `/share`; it works nowhere else. They can read the live threads of the channel, the messages
+/// and results of these threads, and the artifacts that you name.
 ///
-/// The ticket belongs to you: it ends when you are deactivated, that of an app also with its installation,
-/// and it shows nothing while you do not see the channel. It lasts up to 48 hours.
+/// The ticket belongs to you: it ends when you are deactivated, and a ticket issued by an app also ends with
+/// the app's installation. It shows nothing while you cannot see the channel. It lasts up to 48 hours.
 ///
 /// Fails with 409 `wrong-state` if the channel is a direct message.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -49,9 +49,9 @@ pub(super) struct CreateShareTicket {
     channel_id: ChannelId,
     /// When the ticket expires. Either this or `expires_in_secs` is required.
     expires_at: Option<Time>,
-    /// Seconds until it expires.
+    /// Seconds until the ticket expires.
     expires_in_secs: Option<Count<1, SHARE_TICKET_MAX_SECS>>,
-    /// The artifacts to share, by the SHA-256 of their bytes.
+    /// The artifacts to share, identified by the SHA-256 of their bytes.
     #[schemars(transform = default_is("none"))]
     #[serde(default)]
     artifact_shas: Items<ArtifactSha, SHARE_ARTIFACTS_MAX>,
@@ -69,12 +69,12 @@ pub(super) struct NewShareTicket {
 pub(super) fn create_share_ticket(cx: &mut Write<'_>, input: &CreateShareTicket) -> Result<NewShareTicket> {
     let workspace_id = input.workspace_id.of(cx)?;
     let owner_id = cx.caller().member_id()?;
-    let expires_at = end(cx.now(), input.expires_at, input.expires_in_secs)?;
+    let expires_at = ticket_expiry(cx.now(), input.expires_at, input.expires_in_secs)?;
     let channel = visible_channel(cx, input.channel_id)?;
     check_no_dm(&channel)?;
     let artifact_shas: BTreeSet<ArtifactSha> = input.artifact_shas.iter().copied().collect();
     for sha in &artifact_shas {
-        artifacts::held(cx, *sha)?;
+        artifacts::find_artifact(cx, *sha)?;
     }
     let (id, secret): (ShareTicketId, _) = (cx.new_id()?, new_secret_of(cx, SECRET_PREFIX)?);
     let artifact_shas: Vec<ArtifactSha> = artifact_shas.into_iter().collect();
@@ -124,8 +124,12 @@ impl Answer<CreateShareTicket> for NewShareTicket {
     }
 }
 
-/// Returns when the ticket expires: no later than 48 hours from now.
-fn end(now: Time, at: Option<Time>, in_secs: Option<Count<1, SHARE_TICKET_MAX_SECS>>) -> Result<Time> {
+/// Returns when the ticket expires. Fails if that is more than 48 hours from now.
+fn ticket_expiry(
+    now: Time,
+    at: Option<Time>,
+    in_secs: Option<Count<1, SHARE_TICKET_MAX_SECS>>,
+) -> Result<Time> {
     let expires_at = expiry(now, at, in_secs)?
         .ok_or_else(|| Error::in_fields(&EXPIRY, "expected one of them: when the ticket expires"))?;
     let latest = now.plus(Duration::from_secs(SHARE_TICKET_MAX_SECS.unsigned_abs()));
@@ -151,12 +155,12 @@ mod tests {
         let longest = SHARE_TICKET_MAX_SECS;
         let latest = at(1000 + SHARE_TICKET_MAX_SECS);
         assert_eq!(longest, 48 * 60 * 60);
-        assert_eq!(end(now, None, secs(1)).unwrap(), at(1001));
-        assert_eq!(end(now, None, secs(longest)).unwrap(), latest);
-        assert_eq!(end(now, Some(latest), None).unwrap(), latest);
+        assert_eq!(ticket_expiry(now, None, secs(1)).unwrap(), at(1001));
+        assert_eq!(ticket_expiry(now, None, secs(longest)).unwrap(), latest);
+        assert_eq!(ticket_expiry(now, Some(latest), None).unwrap(), latest);
         let too_late = Time::from_micros(latest.micros() + 1);
         for (at, secs) in [(Some(too_late), None), (Some(now), None), (None, None), (Some(latest), secs(1))] {
-            assert_eq!(end(now, at, secs).unwrap_err().code(), Code::Malformed, "{at:?} {secs:?}");
+            assert_eq!(ticket_expiry(now, at, secs).unwrap_err().code(), Code::Malformed, "{at:?} {secs:?}");
         }
     }
 }

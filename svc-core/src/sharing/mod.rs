@@ -1,10 +1,11 @@
-//! Sharing: a ticket by which a reader who is not a member reads one channel, for up to two days.
+//! Sharing: a share ticket lets a reader who is not a member read one channel, for up to two days.
 //!
-//! An administrator issues it for a visible channel, and passes its secret on; only the secret's hash is
-//! stored. Bearers of the secret read the data of `ticket_reads`, and cannot change anything. A ticket ends
-//! when it is revoked or expires, and with its issuer, or with the app installation that issued it; while its
-//! issuer does not see the channel it shows nothing. This file has the type of tickets, their events and the
-//! list. The service has no artifacts so far, so a ticket cannot list any.
+//! An administrator issues a ticket for a channel that it can see, and passes the secret on; only the hash of
+//! the secret is stored. Bearers of the secret can read the data of `ticket_reads`, and cannot change
+//! anything. A ticket ends when it is revoked or expires, when its issuer is deactivated, and with the app
+//! installation that issued it. It shows nothing while its issuer cannot see the channel. This file defines
+//! tickets and their events, and lists tickets. The service does not store artifacts yet, so a ticket cannot
+//! list any.
 
 mod artifacts;
 mod create;
@@ -38,19 +39,19 @@ struct ShareTicket {
     id: ShareTicketId,
     /// The workspace of the channel.
     workspace_id: WorkspaceId,
-    /// The only channel that it shows.
+    /// The only channel that the ticket shows.
     channel_id: ChannelId,
-    /// The artifacts that it shows, by the SHA-256 of their bytes, sorted.
+    /// The artifacts that the ticket shows, by the SHA-256 of their bytes, sorted.
     artifact_shas: Vec<ArtifactSha>,
-    /// The member that it belongs to, with which it ends.
+    /// The member that the ticket belongs to. The ticket ends when that member is deactivated.
     owner_id: MemberId,
-    /// The member who issued it.
+    /// The member who issued the ticket; differs from `owner_id` only under delegation.
     creator: MemberId,
-    /// When it was issued.
+    /// When the ticket was issued.
     created_at: Time,
-    /// When it expires.
+    /// When the ticket expires.
     expires_at: Time,
-    /// When it was revoked; null if it was not.
+    /// When the ticket was revoked; null if it was not.
     revoked_at: Option<Time>,
     #[serde(skip)]
     lsn: i64,
@@ -77,13 +78,13 @@ columns! {
 struct ShareTicketIssued {
     /// The new ticket.
     ticket_id: ShareTicketId,
-    /// The channel that it shows.
+    /// The channel that the ticket shows.
     channel_id: ChannelId,
-    /// When it expires.
+    /// When the ticket expires.
     expires_at: Time,
-    /// The artifacts that it shows.
+    /// The artifacts that the ticket shows.
     artifact_shas: Vec<ArtifactSha>,
-    /// The app installation that issued it, with which it ends; null if no app did.
+    /// The app installation that issued the ticket, with which it ends; null if no app issued it.
     installation_id: Option<InstallationId>,
 }
 
@@ -106,7 +107,7 @@ impl Event for ShareTicketIssued {
 /// A share ticket was revoked.
 #[derive(Debug, Serialize, JsonSchema)]
 struct ShareTicketRevoked {
-    /// The ticket.
+    /// The revoked ticket.
     ticket_id: ShareTicketId,
 }
 
@@ -129,7 +130,7 @@ pub(crate) fn feature() -> Feature {
             vec![
                 write("create_share_ticket", create::create_share_ticket)
                     .title("Share a channel with somebody outside")
-                    .when("Use to let somebody who is no member read one channel.")
+                    .when("Share a channel with a reader who is not a member of the workspace.")
                     .post("/workspaces/{workspace_id}/share-tickets")
                     .needs(&[TokenAdmin])
                     .created()
@@ -137,14 +138,17 @@ pub(crate) fn feature() -> Feature {
                     .example(ticket),
                 read("list_share_tickets", list_share_tickets)
                     .title("List the share tickets of a workspace")
-                    .when("Use to see who else reads channels by ticket; `revoke_share_ticket` ends one.")
+                    .when(
+                        "List the share tickets that let outsiders read channels. Use `revoke_share_ticket` \
+                         to end one.",
+                    )
                     .detailed()
                     .get("/workspaces/{workspace_id}/share-tickets")
                     .needs(&[TokenAdmin])
                     .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),
                 destructive("revoke_share_ticket", revoke::revoke_share_ticket)
                     .title("Revoke a share ticket")
-                    .when("Use to end a share ticket at once.")
+                    .when("Revoke a share ticket, which stops working at once.")
                     .delete("/workspaces/{workspace_id}/share-tickets/{ticket_id}")
                     .needs(&[TokenAdmin])
                     .example(
@@ -152,7 +156,7 @@ pub(crate) fn feature() -> Feature {
                     ),
             ],
         )
-        .operations("sharing", shown_by_a_ticket())
+        .operations("sharing", ticket_operations())
         .events(vec![
             EventKind::of::<ShareTicketIssued>(),
             EventKind::of::<ShareTicketRevoked>().invalidates(Invalidates::Access),
@@ -178,8 +182,8 @@ pub(crate) fn feature() -> Feature {
         ])
 }
 
-/// The rows of the table that only a share ticket opens.
-fn shown_by_a_ticket() -> Vec<Operation> {
+/// Returns the operations that only the bearer of a share ticket can call.
+fn ticket_operations() -> Vec<Operation> {
     let rows = vec![
         read("get_share_manifest", ticket_reads::get_share_manifest)
             .title("Read what a share ticket shows")
@@ -203,8 +207,8 @@ fn shown_by_a_ticket() -> Vec<Operation> {
 
 /// Returns the share tickets of a workspace, in the order in which they were issued.
 ///
-/// Expired and revoked tickets are included, those for channels that you may not see are omitted. The secret
-/// is never returned again.
+/// Expired and revoked tickets are included; tickets for channels that you cannot see are omitted. Secrets
+/// are never returned.
 ///
 /// One page covers up to 2000 tickets, so it may be short or empty although there is more: continue while
 /// `next_cursor` is not null.
@@ -248,7 +252,8 @@ const BY_ID: &str = concat!(
     visible!(c)
 );
 
-/// Loads a share ticket of the caller's workspace, if the caller sees its channel.
+/// Loads a share ticket of the caller's workspace. A ticket for a channel that the caller cannot see is not
+/// found.
 fn load_ticket(cx: &Read<'_>, id: ShareTicketId) -> Result<ShareTicket> {
     let found = cx.one(BY_ID, &cx.caller().visibility.params().and(&[&id, &cx.caller().workspace_id]))?;
     found.ok_or_else(|| Error::not_found("share ticket"))

@@ -1,4 +1,4 @@
-//! Revoking: a share ticket stops at once, on every server.
+//! Revoking share tickets, which stop working at once on every server.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,24 +11,24 @@ use crate::log::event::{Recorded, Subject};
 use crate::op::{Answer, Read, Write};
 use crate::time::Time;
 
-/// Revokes a share ticket. It stops working at once; revoking it again changes nothing.
+/// Revokes a share ticket, which stops working at once. Revoking a ticket again changes nothing.
 ///
-/// A ticket for a channel that you may not see is not found.
+/// A ticket for a channel that you cannot see is not found.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RevokeShareTicket {
     /// The workspace. It must be yours.
     workspace_id: OwnWorkspaceId,
-    /// The ticket.
+    /// The ticket to revoke.
     ticket_id: ShareTicketId,
 }
 
-/// The end of a share ticket.
+/// The revocation of a share ticket.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(super) struct TicketRevocation {
-    /// The ticket.
+    /// The revoked ticket.
     id: ShareTicketId,
-    /// When it was revoked.
+    /// When the ticket was revoked.
     revoked_at: Time,
 }
 
@@ -40,7 +40,7 @@ pub(super) fn revoke_share_ticket(cx: &mut Write<'_>, input: &RevokeShareTicket)
     if let Some(revoked_at) = ticket.revoked_at {
         return Ok(TicketRevocation { id: ticket.id, revoked_at });
     }
-    end(cx, ticket.id, ticket.channel_id, ticket.owner_id)?;
+    end_ticket(cx, ticket.id, ticket.channel_id, ticket.owner_id)?;
     Ok(TicketRevocation { id: ticket.id, revoked_at: cx.now() })
 }
 
@@ -57,13 +57,14 @@ impl Answer<RevokeShareTicket> for TicketRevocation {
     }
 }
 
-fn end(cx: &mut Write<'_>, id: ShareTicketId, channel: ChannelId, owner: MemberId) -> Result<()> {
+fn end_ticket(cx: &mut Write<'_>, id: ShareTicketId, channel: ChannelId, owner: MemberId) -> Result<()> {
     cx.emit(Subject::channel(channel).about(owner), &ShareTicketRevoked { ticket_id: id })?;
     let now = cx.now();
     cx.execute(1, REVOKE, &[&id, &now])
 }
 
-/// Reads by the indexes of the live tickets of a member, and of those that it has issued for others.
+/// Selects live tickets by two indexes: by the member that a ticket belongs to, and by the member who issued
+/// it.
 const LIVE_OF_MEMBER: &str = "
     select id, channel_id, owner_id from (
         select s.id, s.channel_id, s.owner_id, s.lsn from share_tickets s
@@ -73,13 +74,13 @@ const LIVE_OF_MEMBER: &str = "
         where s.created_by = $1 and s.revoked_at is null and s.expires_at > $2
     ) live order by live.lsn";
 
-/// Revokes the tickets of deactivated members: they do not return if the member is reactivated.
+/// Revokes the tickets of deactivated members for good: reactivating a member does not restore them.
 pub(super) fn end_with_members(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
     let now = cx.now();
     for member in events.iter().filter_map(|event| event.subject.member_id) {
         let ending: Vec<(ShareTicketId, ChannelId, MemberId)> = cx.query(LIVE_OF_MEMBER, &[&member, &now])?;
         for (id, channel, owner) in ending {
-            end(cx, id, channel, owner)?;
+            end_ticket(cx, id, channel, owner)?;
         }
     }
     Ok(())

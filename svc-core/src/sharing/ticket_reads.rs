@@ -1,9 +1,9 @@
-//! The data that a share ticket shows: only the types of this file.
+//! The data that a share ticket shows: only the types in this file.
 //!
-//! An outside reader learns neither who works on a thread nor how the work is steered: no assignee, lease,
-//! footprint, budget, skill or notice, and of the metadata of messages only the artifacts of the ticket.
-//! Archived threads and withdrawn messages are omitted. New fields of threads and messages are not shown
-//! until they are added here.
+//! An outside reader does not learn who works on a thread or how the work is managed: the types contain no
+//! assignee, lease, footprint, budget, skill or notice, and of a message's metadata only the artifacts of the
+//! ticket. Archived threads and withdrawn messages are omitted. A new field of threads or messages is not
+//! shown until it is added here.
 
 use std::collections::BTreeMap;
 
@@ -28,10 +28,10 @@ use crate::store::columns;
 use crate::text::Count;
 use crate::time::Time;
 
-/// Returns the ticket that the request came with.
+/// Returns the ticket that authenticated the request.
 ///
-/// It is valid only while its owner sees the channel: a member cannot share a channel that it may no longer
-/// read.
+/// The ticket is valid only while its owner can see the channel, because a member cannot share a channel that
+/// it may no longer read.
 pub(super) fn own_ticket(cx: &Read<'_>) -> Result<ShareTicket> {
     let CredentialKind::Ticket(id) = cx.caller().via else {
         return Err(Error::internal("a request was let in without a share ticket"));
@@ -43,23 +43,23 @@ pub(super) fn own_ticket(cx: &Read<'_>) -> Result<ShareTicket> {
     Ok(ticket)
 }
 
-/// A member, as outside readers see it.
+/// A member, as shown to the bearers of a share ticket.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 struct SharedMember {
     /// The member's id.
     id: MemberId,
-    /// Its display name, or else its handle, without the domain of an email address.
+    /// The member's display name, or otherwise its handle, without the domain of an email address.
     name: String,
-    /// Whether it is a person or an agent.
+    /// Whether the member is a person or an agent.
     kind: MemberKind,
 }
 
-/// The members that a page names; each is loaded once.
+/// The members on a page, each of which is loaded only once.
 #[derive(Default)]
 struct NamedMembers(BTreeMap<MemberId, SharedMember>);
 
 impl NamedMembers {
-    fn named(&mut self, cx: &Read<'_>, id: Option<MemberId>) -> Result<Option<SharedMember>> {
+    fn load_once(&mut self, cx: &Read<'_>, id: Option<MemberId>) -> Result<Option<SharedMember>> {
         let Some(id) = id else { return Ok(None) };
         if let Some(known) = self.0.get(&id) {
             return Ok(Some(known.clone()));
@@ -72,40 +72,40 @@ impl NamedMembers {
     }
 }
 
-/// Returns the name of a member for outside readers.
+/// Returns the name of a member that is shown to the bearers of a share ticket.
 fn outside_name(display_name: Option<String>, handle: &str) -> String {
     let before_domain = || handle.split('@').next().unwrap_or_default().to_owned();
     display_name.unwrap_or_else(before_domain)
 }
 
-/// Returns the scope of your share ticket, and when it expires.
+/// Returns the channel and the artifacts that your share ticket shows, and when the ticket expires.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetShareManifest {}
 
-/// The scope of a share ticket, and when it expires.
+/// The channel and the artifacts that a share ticket shows, and when the ticket expires.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct ShareManifest {
     /// The ticket's id.
     id: ShareTicketId,
-    /// When it expires.
+    /// When the ticket expires.
     expires_at: Time,
-    /// The member that shares the channel.
+    /// The member who shares the channel.
     owner: Option<SharedMember>,
-    /// The only channel.
+    /// The only channel that the ticket shows.
     channel: SharedChannel,
-    /// The artifacts that the ticket names.
+    /// The artifacts that the ticket shows.
     artifacts: Vec<SharedArtifact>,
 }
 
-/// A channel, as outside readers see it.
+/// A channel, as shown to the bearers of a share ticket.
 #[derive(Debug, Serialize, JsonSchema)]
 struct SharedChannel {
     /// The channel's id.
     id: ChannelId,
-    /// Its name.
+    /// The channel's name.
     name: String,
-    /// Its purpose; null if not set.
+    /// The channel's purpose; null if it is not set.
     topic: Option<String>,
 }
 
@@ -119,7 +119,7 @@ pub(super) fn get_share_manifest(cx: &Read<'_>, _: &GetShareManifest) -> Result<
     Ok(ShareManifest {
         id: ticket.id,
         expires_at: ticket.expires_at,
-        owner: NamedMembers::default().named(cx, Some(ticket.owner_id))?,
+        owner: NamedMembers::default().load_once(cx, Some(ticket.owner_id))?,
         channel: channel.ok_or_else(|| Error::internal("a share ticket has no channel"))?,
         artifacts: ticket.artifact_shas.into_iter().map(|sha| SharedArtifact { sha }).collect(),
     })
@@ -137,20 +137,20 @@ pub(super) struct ListSharedThreads {
     limit: Option<Count<1, SHARE_PAGE_MAX>>,
 }
 
-/// A thread, as outside readers see it.
+/// A thread, as shown to the bearers of a share ticket.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct SharedThread {
     /// The thread's id.
     id: ThreadId,
     /// The task, in one line.
     title: String,
-    /// Its state.
+    /// The thread's state.
     state: ThreadState,
-    /// When it was created.
+    /// When the thread was created.
     created_at: Time,
-    /// The member that created it; null for the service itself.
+    /// The member who created the thread; null for the service itself.
     created_by: Option<SharedMember>,
-    /// Its result, if it has one that was not purged.
+    /// The latest result of the thread; null if there is none or it was purged.
     result: Option<Map<String, Json>>,
     #[serde(skip)]
     lsn: i64,
@@ -161,7 +161,7 @@ impl SharedThread {
         let latest = if thread.has_result { results::latest(cx, thread.id)? } else { None };
         Ok(Self {
             id: thread.id,
-            created_by: people.named(cx, thread.created_by)?,
+            created_by: people.load_once(cx, thread.created_by)?,
             title: thread.title,
             state: thread.state,
             created_at: thread.created_at,
@@ -183,35 +183,35 @@ pub(super) fn list_shared_threads(cx: &Read<'_>, input: &ListSharedThreads) -> R
 
 /// Returns the live messages of a thread of the shared channel, oldest first.
 ///
-/// Withdrawn messages are omitted, and so are notices of the service, including reviews and questions of
-/// gates: a page may be short or empty although there is more, so continue while `next_cursor` is not null. A
-/// thread of another channel is not found, nor is an archived one.
+/// Withdrawn messages and notices of the service, which include reviews and questions of gates, are omitted.
+/// A page may therefore be short or empty although there is more: continue while `next_cursor` is not null.
+/// Archived threads and threads of other channels are not found.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListSharedMessages {
-    /// The thread.
+    /// The thread whose messages to return.
     thread_id: ThreadId,
     cursor: Option<Cursor>,
     /// Maximum number of items to return. Default: 50.
     limit: Option<Count<1, SHARE_PAGE_MAX>>,
 }
 
-/// A message, as outside readers see it.
+/// A message, as shown to the bearers of a share ticket.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct SharedMessage {
     /// The message's id.
     id: MessageId,
-    /// The author; null for the service itself.
+    /// The message's author; null for the service itself.
     author: Option<SharedMember>,
-    /// When it was posted.
+    /// When the message was posted.
     posted_at: Time,
-    /// When it was last edited; null if never.
+    /// When the message was last edited; null if never.
     edited_at: Option<Time>,
-    /// Whether the service cannot open it because the database or a key was damaged.
+    /// Whether the service cannot decrypt the message because the database or a key is damaged.
     unreadable: bool,
-    /// The text; blank if unreadable.
+    /// The message's text; blank if `unreadable` is true.
     body: String,
-    /// The artifacts that it refers to, if the ticket names them.
+    /// The artifacts that the message refers to and the ticket names.
     artifacts: Vec<ArtifactSha>,
 }
 
@@ -224,18 +224,18 @@ impl SharedMessage {
     ) -> Result<Self> {
         Ok(Self {
             id: message.id,
-            author: people.named(cx, message.author_id)?,
+            author: people.load_once(cx, message.author_id)?,
             posted_at: message.posted_at,
             edited_at: message.edited_at,
             unreadable: message.unreadable,
             body: message.body,
-            artifacts: shared_of(&message.metadata, &ticket.artifact_shas),
+            artifacts: shared_artifacts(&message.metadata, &ticket.artifact_shas),
         })
     }
 }
 
-/// Returns the shared artifacts that a message's metadata names.
-fn shared_of(metadata: &Map<String, Json>, shared: &[ArtifactSha]) -> Vec<ArtifactSha> {
+/// Returns the shared artifacts that the metadata of a message names.
+fn shared_artifacts(metadata: &Map<String, Json>, shared: &[ArtifactSha]) -> Vec<ArtifactSha> {
     let named = metadata.get("artifacts").and_then(Json::as_array).into_iter().flatten();
     let shas = named.filter_map(|sha| ArtifactSha::parse(sha.as_str()?));
     shas.filter(|sha| shared.contains(sha)).collect()
@@ -254,11 +254,11 @@ pub(super) fn list_shared_messages(cx: &Read<'_>, input: &ListSharedMessages) ->
 
 /// Returns an artifact that your share ticket names.
 ///
-/// Any other is not found, whether it exists or not.
+/// Any other artifact is not found, whether it exists or not.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetSharedArtifact {
-    /// The SHA-256 of its bytes.
+    /// The SHA-256 of the artifact's bytes.
     sha256: ArtifactSha,
 }
 
@@ -267,10 +267,10 @@ pub(super) fn get_shared_artifact(cx: &Read<'_>, input: &GetSharedArtifact) -> R
     if !ticket.artifact_shas.contains(&input.sha256) {
         return Err(Error::not_found("artifact"));
     }
-    artifacts::held(cx, input.sha256)
+    artifacts::find_artifact(cx, input.sha256)
 }
 
-/// Returns the limit of a page: a share ticket reads no more than 100 items at once.
+/// Returns the limit of a page. A share ticket reads at most 100 items at once.
 fn page_limit(asked: Option<Count<1, SHARE_PAGE_MAX>>) -> Option<Limit> {
     asked.and_then(|asked| Limit::new(asked.get()).ok())
 }
@@ -298,7 +298,7 @@ mod tests {
             (json!({"artifacts": one}), &[]),
             (json!({"other": [one]}), &[]),
         ] {
-            assert_eq!(shared_of(metadata.as_object().unwrap(), &shared), wanted, "{metadata}");
+            assert_eq!(shared_artifacts(metadata.as_object().unwrap(), &shared), wanted, "{metadata}");
         }
     }
 }

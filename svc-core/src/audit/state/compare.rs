@@ -1,4 +1,4 @@
-//! Comparing the rows of tables with those that the log determines.
+//! Comparing the rows of tables with the values that the log determines.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -17,19 +17,19 @@ use crate::portability::push_value;
 use crate::retention::purge;
 use crate::store::{Columns, Conn, FromValue as _, Param, Scan, Value as StoredValue, interned};
 
-/// Tables that store the log, whose verification covers them.
+/// Tables that store the log itself. Verifying the log covers them.
 const OF_THE_LOG: [&str; 2] = ["events", "heads"];
 
-/// The table whose rows are pruned up to a position.
+/// The table of messages, which retention prunes up to a position.
 const MESSAGES: &str = "messages";
 
-/// The column with the position of the event that created a row.
+/// The column that contains the position of the event that created the row.
 const LSN: &str = "lsn";
 
-/// The column that counts the versions of a content, which a purge increments.
+/// The column that counts the versions of a piece of content. A purge increments it.
 const VERSION: &str = "version";
 
-/// The column with a set of capabilities, each of which is a bit.
+/// The column that contains a set of capabilities, one bit for each capability.
 const CAPABILITIES: &str = "capabilities";
 
 /// Compares all tables of a workspace with the values that its log determines.
@@ -71,7 +71,8 @@ fn count(conn: &Conn, records: &Records, workspace: WorkspaceId) -> Result<Table
     Ok(TableCounts { not_covered: u64::try_from(rows).unwrap_or(0), ..TableCounts::default() })
 }
 
-/// Returns the scan of the rows of the workspace `$1`: their key, and all compared columns, by name.
+/// Returns the scan of a table's rows in the workspace `$1`: first the columns of the key, then all compared
+/// columns by name.
 fn scan_of(records: &Records) -> Scan {
     let key = records.proof_key().map(|name| format!("t.{name}"));
     let read = |(name, (_, read)): (&&str, &(Class, &'static str))| {
@@ -82,17 +83,17 @@ fn scan_of(records: &Records) -> Scan {
     Scan::new(records.table, &sql, &sql)
 }
 
-/// A column that is compared.
+/// A column that is compared with the log, or is part of the key.
 struct Column {
     name: &'static str,
     class: Class,
-    /// The index in the scan.
+    /// The column's index in the scan.
     place: usize,
-    /// How content is compared without reading it; `None` for other values.
+    /// How content is compared without showing it; `None` for a column that is not content.
     compared: Option<Compared>,
 }
 
-/// The columns by which events name a row, which a scan selects first.
+/// The columns by which events identify a row, which a scan selects first.
 pub(super) struct Key(Vec<Column>);
 
 impl Key {
@@ -106,18 +107,18 @@ impl Key {
         self.0.iter().any(|column| column.name == name)
     }
 
-    /// Reads the values of a row.
+    /// Reads the values of a row's key.
     pub fn read(&self, table: &str, row: &dyn Columns) -> Result<Vec<Value>> {
         self.0.iter().map(|column| cell(table, row, column)?.shown(column)).collect()
     }
 
-    /// Returns the values with the names of their columns.
+    /// Returns the values of a key, by the names of their columns.
     pub fn named(&self, values: &[Value]) -> Map<String, Value> {
         self.0.iter().map(|column| column.name.to_owned()).zip(values.iter().cloned()).collect()
     }
 }
 
-/// A table that is compared.
+/// A table that is being compared with the log.
 struct Table<'t> {
     records: &'t Records,
     rebuilt: &'t Rebuilt,
@@ -157,19 +158,19 @@ impl<'t> Table<'t> {
         let workspace = self.workspace;
         let mut outcome = Ok(());
         conn.scan(&scan, &[&workspace], &mut |row| {
-            outcome = self.row(row);
+            outcome = self.compare_row(row);
             if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
         outcome?;
-        self.rest()
+        self.report_missing()
     }
 
-    /// Compares a row, and removes its rebuilt row.
-    fn row(&mut self, row: &dyn Columns) -> Result<()> {
+    /// Compares a row with its rebuilt row, and removes the rebuilt row.
+    fn compare_row(&mut self, row: &dyn Columns) -> Result<()> {
         let table = self.records.table;
         let key = self.key.read(table, row)?;
         let Some(rebuilt) = self.rebuilt.get(table, &key)? else {
-            return self.unreported(row, &key);
+            return self.count_unreported(row, &key);
         };
         self.rebuilt.forget(table, &key)?;
         if rebuilt.removed {
@@ -183,7 +184,7 @@ impl<'t> Table<'t> {
                 continue;
             };
             let cell = cell(table, row, column)?;
-            if cell.is_what(value)? {
+            if cell.equals_log(value)? {
                 continue;
             }
             let may_be_purged = column.compared.is_some() || column.name == VERSION;
@@ -216,11 +217,13 @@ impl<'t> Table<'t> {
         Ok(())
     }
 
-    /// Counts a row without an event: it is unproven if the event may have been pruned, or may have an older
-    /// version with fewer fields.
-    fn unreported(&mut self, row: &dyn Columns, key: &[Value]) -> Result<()> {
+    /// Counts a row that no replayed event created.
+    ///
+    /// The row counts as unproven if that event may have been pruned, or may be of an older version that
+    /// lacks fields, and as different otherwise.
+    fn count_unreported(&mut self, row: &dyn Columns, key: &[Value]) -> Result<()> {
         let lsn = self.columns.iter().chain(&self.key.0).find(|column| column.name == LSN);
-        // A null position equals that of no event.
+        // A null position is treated as a position that no event has.
         let lsn = lsn.map(|column| row.int(column.place).unwrap_or(i64::MAX));
         let before_floor = self.head.floor.saturating_sub(1);
         let unreported = self.rebuilt.unreported_up_to(self.records.table)?.max(before_floor);
@@ -231,11 +234,11 @@ impl<'t> Table<'t> {
         self.report_row(key, DifferenceKind::NotInLog, None)
     }
 
-    /// Reports the rows that the log determines and the table lacks.
+    /// Reports the rows that the log determines but the table lacks.
     ///
-    /// Rows that were removed without a specific event stay for now, since other rows may have been removed
-    /// with them.
-    fn rest(&mut self) -> Result<()> {
+    /// Rows that were removed without a specific event keep their rebuilt rows for now, because further rows
+    /// may have been removed together with them.
+    fn report_missing(&mut self) -> Result<()> {
         let mut after: Option<Vec<Value>> = None;
         while let Some((key, row)) = self.rebuilt.next(self.records.table, &[], after.as_deref())? {
             if !row.removed {
@@ -252,9 +255,10 @@ impl<'t> Table<'t> {
         Ok(())
     }
 
-    /// Returns whether a row was removed without a specific event: as a message that was pruned with all
-    /// others up to a position, or together with such a row. Returns `None` if the row that it belongs to is
-    /// not known.
+    /// Returns whether a row was removed without a specific event.
+    ///
+    /// That happens to messages when all messages up to a position are pruned, and to a row when the row that
+    /// it belongs to is removed. Returns `None` if the log does not determine which row it belongs to.
     fn is_removed_with_owner(&self, key: &[Value], row: &RebuiltRow) -> Result<Option<bool>> {
         let known = |name| self.known(key, row, name);
         if self.records.table == MESSAGES && self.head.words_floor > 0 {
@@ -269,14 +273,14 @@ impl<'t> Table<'t> {
         Ok(Some(false))
     }
 
-    /// Returns the value of a column, or of a part of the key, if the log determines it.
+    /// Returns the value of a column or of a key column, if the log determines it.
     fn known<'v>(&self, key: &'v [Value], row: &'v RebuiltRow, name: &str) -> Option<&'v Value> {
         let place = self.key.0.iter().position(|column| column.name == name);
         let of_key = place.and_then(|place| key.get(place));
         of_key.or_else(|| row.columns.get(name).map(|(value, _)| value))
     }
 
-    /// Returns whether a purge in progress may have reached the row: its event comes at its end.
+    /// Returns whether a purge in progress may have reached the row: a purge emits its event only at its end.
     fn is_purged_now(&self, key: &[Value], row: &RebuiltRow) -> bool {
         let lsn = self.known(key, row, LSN).and_then(Value::as_i64);
         self.records.purges().is_some() && self.purging.zip(lsn).is_some_and(|(up_to, lsn)| lsn <= up_to)
@@ -294,9 +298,9 @@ impl<'t> Table<'t> {
     }
 }
 
-/// Reads a column of a row in the compared form.
+/// Reads a column of a row in the form in which it is compared.
 fn cell(table: &str, row: &dyn Columns, column: &Column) -> Result<Cell> {
-    // SQLite holds values of any type in any column.
+    // SQLite stores values of any type in any column.
     let Ok(value) = row.column(column.place) else { return Ok(Cell::OtherType) };
     let hashed;
     let value = match (column.compared, value) {
@@ -312,7 +316,7 @@ fn cell(table: &str, row: &dyn Columns, column: &Column) -> Result<Cell> {
         (None, value) | (Some(_), value @ Param::Null) => value,
         (Some(_), _) => return Ok(Cell::OtherType),
     };
-    // SQLite's booleans are numbers.
+    // SQLite stores booleans as numbers.
     if column.class == Class::Bool && !matches!(value, Param::Null | Param::Bool(_) | Param::Int(0 | 1)) {
         return Ok(Cell::OtherType);
     }
@@ -321,16 +325,16 @@ fn cell(table: &str, row: &dyn Columns, column: &Column) -> Result<Cell> {
     Ok(pushed.map_or(Cell::OtherType, |()| Cell::Json(cell)))
 }
 
-/// The value of a column.
+/// Value of a column, in the form in which it is compared.
 enum Cell {
-    /// As JSON.
+    /// The value as JSON.
     Json(Vec<u8>),
-    /// A value of another type than the column, as SQLite allows.
+    /// A value whose type differs from the column's, which SQLite allows.
     OtherType,
 }
 
 impl Cell {
-    fn is_what(&self, log: &Value) -> Result<bool> {
+    fn equals_log(&self, log: &Value) -> Result<bool> {
         match self {
             Self::Json(cell) => agrees(log, cell),
             Self::OtherType => Ok(false),
@@ -347,7 +351,7 @@ impl Cell {
     }
 }
 
-/// Returns a readable value: a set of capabilities by their names.
+/// Returns a value in readable form: a set of capabilities becomes a list of their names.
 fn named(column: &Column, value: Value) -> Value {
     let bits = value.as_i64().filter(|_| column.name == CAPABILITIES);
     match bits.map(|bits| Capabilities::from_value(StoredValue::Int(bits))) {

@@ -1,12 +1,14 @@
-//! Verifying the tables of a workspace against its log: they must hold the values that its events determine.
+//! Verifying that the tables of a workspace contain the values that its log determines.
 //!
-//! The log is replayed into rows in a file beside the database, page by page while the service continues.
-//! Then one snapshot of the database gives the later events and the tables, which are compared row by row.
-//! Memory stays bounded, and nothing is changed. Values of pruned events cannot be compared: such rows count
-//! as unproven.
+//! The log is replayed into rebuilt rows, which are stored in a file beside the database, page by page while
+//! the service continues to run. Then one snapshot of the database provides the later events and the tables,
+//! which are compared row by row. Memory use is bounded, and nothing in the database is changed. The values
+//! of pruned events cannot be compared, so the rows that they determined count as unproven.
 //!
-//! `report` has the differences and counts, `restored` the restores that only the instance's log records,
-//! `compare` compares, and `stray` finds rows without a workspace.
+//! - `report`: the differences and the counts
+//! - `compare`: compares the tables with the rebuilt rows
+//! - `stray`: finds rows whose workspace does not exist
+//! - `restored`: the restores of workspaces, which only the instance's log records
 
 mod report;
 mod compare;
@@ -32,12 +34,12 @@ use report::Differences;
 pub use report::{Compared, Difference, DifferenceKind, StateReport, TableCounts};
 use restored::Restored;
 
-/// Receives the differences as they are found.
+/// Callback that receives each difference when it is found.
 pub(crate) type Report<'r> = &'r mut dyn FnMut(Difference) -> Result<()>;
 
-/// Compares the tables of a workspace, or of all, with their logs, and reports each difference.
+/// Compares the tables of one workspace, or of all workspaces, with their logs, and reports each difference.
 ///
-/// It only reads, in one snapshot for each workspace, while the service may run. Fails with
+/// It only reads, in one snapshot per workspace, and may run while the service runs. Fails with
 /// `event-log-broken` if a log does not verify, and with `not-found` if the workspace does not exist.
 pub(crate) fn verify_state(
     database: &Database,
@@ -78,13 +80,13 @@ fn verify_all(
     Ok(reports)
 }
 
-/// The table of workspaces.
+/// Name of the table of workspaces.
 const WORKSPACES: &str = "workspaces";
 
 /// The workspaces whose tables are to be compared.
 struct SelectedWorkspaces {
     live: Vec<WorkspaceId>,
-    /// The workspaces that the log of the instance names and the table of workspaces lacks.
+    /// The workspaces that the instance's log names but the table of workspaces lacks.
     hidden: Vec<WorkspaceId>,
 }
 
@@ -99,7 +101,7 @@ impl SelectedWorkspaces {
         };
         let mut live = read_live()?;
         let mut hidden = read_hidden(&live)?;
-        // A workspace that is created or erased at the same time is not hidden.
+        // A workspace that is being created or erased at the same moment does not count as hidden.
         if !hidden.is_empty() {
             live = read_live()?;
             let still = read_hidden(&live)?;
@@ -116,20 +118,20 @@ impl SelectedWorkspaces {
     }
 }
 
-/// Maximum replays of a log that is pruned while it is read.
+/// Maximum attempts to replay a log that is being pruned during the replay.
 const ATTEMPTS: usize = 5;
 
-/// Maximum events per page, and bytes of their payloads after which it ends.
+/// Maximum events per page of a replay, and payload bytes after which a page ends.
 const PAGE_ROWS: i64 = 4000;
 const PAGE_BYTES: usize = 4 << 20;
 
-/// The end of a log, and its floor.
+/// The last position of a log, the hash at that position, and the floor of the log.
 #[derive(Clone, Copy)]
 struct Head {
     lsn: i64,
     hash: [u8; 32],
     floor: i64,
-    /// The position up to which messages are gone.
+    /// The position up to which messages have been pruned.
     words_floor: i64,
 }
 
@@ -148,7 +150,7 @@ struct Verification<'v> {
 }
 
 impl Verification<'_> {
-    /// Returns `None` if the workspace was erased in between.
+    /// Verifies one workspace. Returns `None` if the workspace was erased during the verification.
     fn run(&self, workspace: WorkspaceId, report: Report<'_>) -> Result<Option<StateReport>> {
         for _ in 0..ATTEMPTS {
             match self.attempt(workspace, report) {
@@ -166,12 +168,13 @@ impl Verification<'_> {
         Ok(!live.is_empty())
     }
 
-    /// Returns `None` if the log was pruned beyond the next event to read, or the workspace was erased.
+    /// Verifies one workspace once. Returns `None` if the log was pruned past the next event to read, or if
+    /// the workspace was erased.
     fn attempt(&self, workspace: WorkspaceId, report: Report<'_>) -> Result<Option<StateReport>> {
         let first = self.head(workspace)?;
-        let rebuilt = nothing_rebuilt(self.table)?;
+        let rebuilt = empty_rebuilt(self.table)?;
         let restored = self.restored.get(&workspace);
-        // The restore of a log that was then pruned beyond its end.
+        // A restore is replayed first if the log was pruned past the end of the restored part.
         let earlier = restored.filter(|restored| restored.lsn < first.floor);
         earlier.map_or(Ok(()), |restored| restored.replay(&rebuilt))?;
         let mut replay = Replay {
@@ -181,7 +184,7 @@ impl Verification<'_> {
             cursor: ChainCursor::after(workspace, first.floor.saturating_sub(1), None),
         };
         if let Err(broken) = replay.run_to(first.lsn)? {
-            return self.overtaken(workspace, first, broken);
+            return self.pruned_or_broken(workspace, first, broken);
         }
         let differences = Differences::new(&rebuilt);
         self.conn.begin_read()?;
@@ -190,12 +193,13 @@ impl Verification<'_> {
         let ended = self.conn.rollback();
         let compared = compared?;
         ended?;
-        // The receiver of the differences may be slow, and no snapshot waits for it.
+        // The receiver of the differences may be slow, so they are reported after the snapshot has ended.
         differences.report(report)?;
         Ok(compared)
     }
 
-    /// Compares the tables with the log in one snapshot, which has events that were not replayed yet.
+    /// Compares the tables with the log in one snapshot, after replaying the events that the snapshot
+    /// contains beyond `first`.
     fn compare(
         &self,
         workspace: WorkspaceId,
@@ -208,17 +212,23 @@ impl Verification<'_> {
         }
         let head = self.head(workspace)?;
         if let Err(broken) = replay.run_to(head.lsn)? {
-            return self.overtaken(workspace, first, broken);
+            return self.pruned_or_broken(workspace, first, broken);
         }
         if replay.cursor.hash() != head.hash {
             return Err(broken_log(workspace, Break { lsn: head.lsn, defect: Defect::Head }));
         }
-        // The replayed events determine more than the current floor suggests, which may have risen since.
+        // The floor may have risen since the replay began, but the events that were replayed still prove
+        // their rows.
         let head = Head { floor: first.floor, ..head };
         compare::compare(self.conn, self.table.records(), replay.rebuilt, workspace, head, report).map(Some)
     }
 
-    fn overtaken(&self, workspace: WorkspaceId, first: Head, broken: Break) -> Result<Option<StateReport>> {
+    fn pruned_or_broken(
+        &self,
+        workspace: WorkspaceId,
+        first: Head,
+        broken: Break,
+    ) -> Result<Option<StateReport>> {
         let was_pruned = self.head(workspace)?.floor > first.floor;
         if was_pruned { Ok(None) } else { Err(broken_log(workspace, broken)) }
     }
@@ -230,8 +240,8 @@ impl Verification<'_> {
     }
 }
 
-/// Returns an empty set of rebuilt rows.
-fn nothing_rebuilt(table: &Table) -> Result<Rebuilt> {
+/// Creates an empty set of rebuilt rows, in a temporary file.
+fn empty_rebuilt(table: &Table) -> Result<Rebuilt> {
     let spools = SpoolFolder::new(default_folder(), SpoolLimits::default());
     let proven = table.records().iter().filter(|records| records.is_proven());
     let scratch = Scratch::create(&spools).map_err(|error| {
@@ -250,7 +260,7 @@ fn proven_table(records: &Records) -> (&'static str, ProvenTable) {
     (records.table, table)
 }
 
-/// A log that is being replayed.
+/// The replay of a log that is in progress.
 struct Replay<'r> {
     verification: &'r Verification<'r>,
     rebuilt: &'r Rebuilt,
@@ -259,9 +269,9 @@ struct Replay<'r> {
 }
 
 impl Replay<'_> {
-    /// Replays the events up to a position, each once it is verified.
+    /// Replays the events up to a position. Each event is verified before it is replayed.
     ///
-    /// The inner error is a break of the chain.
+    /// The inner error describes where the chain of events is broken.
     fn run_to(&mut self, up_to: i64) -> Result<std::result::Result<(), Break>> {
         let Verification { conn, table, .. } = self.verification;
         let bounds = ReadBounds { up_to, rows: PAGE_ROWS, bytes: PAGE_BYTES, young: None };
@@ -287,7 +297,7 @@ impl Replay<'_> {
 }
 
 fn replay(table: &Table, rebuilt: &Rebuilt, (lsn, kind): (i64, &str), payload: &str) -> Result<()> {
-    // An event of an unknown kind determines nothing.
+    // The service does not know this kind of event, so the event determines no row.
     let Some(kind) = table.event(kind) else { return Ok(()) };
     kind.replay(&Replayed::of(rebuilt, lsn, payload)?)
 }
@@ -309,11 +319,11 @@ mod tests {
         Value::Object(payload).to_string()
     }
 
-    /// Logs have events of older versions, which lack fields, and of other builds.
+    /// Logs may contain events of older versions, which lack fields, and events of other builds.
     #[test]
     fn an_event_is_replayed_whatever_its_fields_hold() {
         let table = operation_table().unwrap();
-        let rebuilt = nothing_rebuilt(&table).unwrap();
+        let rebuilt = empty_rebuilt(&table).unwrap();
         let odd = [json!(null), json!(7), json!(-1), json!("x"), json!([]), json!([7, null, {}]), json!({})];
         let mut lsn = 0;
         for kind in table.events() {
@@ -337,7 +347,7 @@ mod tests {
     #[test]
     fn a_value_that_an_event_lacks_is_not_known() {
         let table = operation_table().unwrap();
-        let rebuilt = nothing_rebuilt(&table).unwrap();
+        let rebuilt = empty_rebuilt(&table).unwrap();
         let channel = json!("01a1ee56-5e00-7f45-8980-185dc406ec81");
         let fields = |fields: Value| payload(fields["lsn"].as_i64().unwrap(), fields.as_object().unwrap());
         let made = fields(json!({"lsn": 5, "channel_id": channel, "name": "build", "private": false}));

@@ -1,4 +1,4 @@
-//! The result of comparing tables with logs.
+//! The result of comparing tables with a log.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -13,36 +13,36 @@ use crate::id::WorkspaceId;
 use crate::log::replay::Rebuilt;
 use crate::op::Class;
 
-/// A column whose value differs from the log, or a missing or superfluous row.
+/// A column whose value differs from the log, or a row that is missing or should not exist.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Difference {
-    /// The workspace.
+    /// The workspace whose log determines the row.
     pub workspace_id: WorkspaceId,
-    /// The table.
+    /// The table that contains the row.
     pub table: String,
     /// The columns that identify the row, with their values.
     pub row: Map<String, Value>,
-    /// The column that differs; null if the whole row does.
+    /// The column that differs; null if the whole row is missing or should not exist.
     pub column: Option<String>,
     /// The kind of difference.
     pub kind: DifferenceKind,
-    /// How the content of the column is compared. Absent for other columns.
+    /// How the content of the column is compared. Absent for a column that is not content.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compared: Option<Compared>,
-    /// The value in the log. Absent for a whole row, for sealed content and for a hash.
+    /// The value that the log determines. Absent for a whole row, for sealed content and for a hash.
     ///
-    /// A time is `{"at_most": TIME}` if the log only limits it.
+    /// A time is `{"at_most": TIME}` if the log gives only its upper bound.
     #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "present")]
     pub log: Option<Value>,
-    /// The value in the table. Absent where `log` is, and for a value of another type.
+    /// The value in the table. Absent where `log` is absent, and for a value whose type is not the column's.
     #[serde(skip_serializing_if = "Option::is_none", default, deserialize_with = "present")]
     pub stored: Option<Value>,
-    /// The position of the last event that has determined it; null if there is none.
+    /// The position of the last event that determined the value or the row; null if no event did.
     pub lsn: Option<i64>,
 }
 
 impl Difference {
-    /// Returns the difference of a whole row.
+    /// Creates a difference that concerns a whole row.
     pub(super) fn of(
         workspace_id: WorkspaceId,
         table: &str,
@@ -59,36 +59,36 @@ impl Difference {
     }
 }
 
-/// How a table differs from the log.
+/// Kind of difference between a table and the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum DifferenceKind {
-    /// The column has another value than the log.
+    /// The column's value differs from the value in the log.
     OtherValue,
-    /// The column has a value of another type than its own.
+    /// The column contains a value whose type is not the column's.
     OtherType,
-    /// The table lacks a row that the log determines.
+    /// The log determines a row that the table lacks.
     Missing,
-    /// The table has a row that no event created.
+    /// The table contains a row that no event created.
     NotInLog,
-    /// The table has a row that an event has removed.
+    /// The table contains a row that an event removed.
     Removed,
 }
 
-/// Deserializes a present value, which may be null.
+/// Deserializes a field that is present, possibly as null, into `Some`.
 fn present<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Option<Value>, D::Error> {
     Value::deserialize(from).map(Some)
 }
 
-/// How content is compared, which is never shown.
+/// Method for comparing content without showing it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Compared {
-    /// By its length, in characters.
+    /// Compares the number of characters.
     Length,
-    /// By its presence.
+    /// Compares whether there is a value.
     Presence,
-    /// By its SHA-256.
+    /// Compares the SHA-256 of the text.
     Hash,
 }
 
@@ -102,39 +102,41 @@ impl Compared {
     }
 }
 
-/// The numbers of rows of a table by the result of the comparison.
+/// Number of rows of a table, by the result of their comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TableCounts {
-    /// Rows with all compared columns equal to the log.
+    /// Rows whose compared columns all equal the log.
     pub proven: u64,
-    /// Rows with a column that cannot be compared, because its event was pruned or has a version without it.
+    /// Rows with a column that cannot be compared, because its event was pruned or is of a version without
+    /// that field.
     pub unproven: u64,
-    /// Rows that differ, including missing ones.
+    /// Rows that differ from the log, including missing rows.
     pub different: u64,
-    /// Rows of a table that events do not determine.
+    /// Rows that are not compared, because events do not determine the table.
     pub not_covered: u64,
 }
 
 /// The result of comparing the tables of a workspace with its log.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct StateReport {
-    /// The workspace.
+    /// The workspace that was compared.
     pub workspace_id: WorkspaceId,
-    /// Whether no row differs.
+    /// Whether all rows agree with the log as far as they can be compared.
     pub valid: bool,
     /// The position of the log at which the tables were read.
     pub lsn: i64,
-    /// The position of the oldest event that the log keeps.
+    /// The position of the oldest remaining event of the log.
     pub floor: i64,
-    /// The position up to which a purge in progress destroys content, which is unproven until it ends.
+    /// The position up to which a purge in progress destroys content. That content counts as unproven until
+    /// the purge ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub purging_up_to: Option<i64>,
-    /// The counts of each table that has rows.
+    /// The counts of each table that contains rows.
     pub tables: BTreeMap<&'static str, TableCounts>,
 }
 
 impl StateReport {
-    /// Returns the report of a workspace whose log was not replayed, without counts.
+    /// Creates a report without counts, for a workspace whose log was not replayed.
     pub(super) fn without_log(workspace_id: WorkspaceId) -> Self {
         let lsn = 0;
         let floor = 0;
@@ -143,20 +145,20 @@ impl StateReport {
         Self { workspace_id, valid: false, lsn, floor, purging_up_to, tables }
     }
 
-    /// Counts a row of a table that differs.
+    /// Counts one row of a table as different.
     pub(super) fn count_different(&mut self, table: &'static str) {
         let counts = self.tables.entry(table).or_default();
         counts.different = counts.different.saturating_add(1);
     }
 }
 
-/// Differences that are kept until their snapshot has ended.
+/// Differences that are stored until the snapshot in which they were found has ended.
 pub(super) struct Differences<'d> {
     rebuilt: &'d Rebuilt,
     count: Cell<u64>,
 }
 
-/// The name under which they are kept beside the rows.
+/// The name under which the differences are stored beside the rebuilt rows.
 const DIFFERENCES: &str = "differences";
 
 impl<'d> Differences<'d> {
@@ -171,7 +173,7 @@ impl<'d> Differences<'d> {
         Ok(())
     }
 
-    /// Reports all, in the order in which they were found.
+    /// Reports all stored differences, in the order in which they were found.
     pub fn report(&self, report: Report<'_>) -> Result<()> {
         for number in 0..self.count.get() {
             if let Some(bytes) = self.rebuilt.take_beside(DIFFERENCES, number)? {

@@ -1,4 +1,4 @@
-//! Restores: a workspace's log is restored unchanged, so only the instance's log records the restore.
+//! Restored workspaces. A restore keeps the workspace's log unchanged, so only the instance's log records it.
 
 use std::collections::BTreeMap;
 
@@ -10,15 +10,16 @@ use crate::log::event::{Event as _, WorkspaceImported};
 use crate::log::replay::{Rebuilt, Replayed};
 use crate::store::Conn;
 
-/// The last restore of a workspace. An earlier one is irrelevant: its workspace was erased since.
+/// The last restore of a workspace. Earlier restores are irrelevant, because the workspace was erased after
+/// each of them.
 pub(super) struct Restored {
-    /// The end of the log that was restored.
+    /// The last position of the restored log.
     pub lsn: i64,
-    /// The restore's event in the instance's log.
+    /// Payload of the restore's event in the instance's log.
     payload: String,
 }
 
-/// The part of a [`WorkspaceImported`] that identifies the log.
+/// The fields of a [`WorkspaceImported`] event that identify the restored log.
 #[derive(Deserialize)]
 struct ImportedLogId {
     workspace_id: WorkspaceId,
@@ -27,7 +28,8 @@ struct ImportedLogId {
 }
 
 impl Restored {
-    /// Reads the last restore of each workspace. Copies are excluded: their own logs record their source.
+    /// Reads the last restore of each workspace. Imported copies are excluded, because their own logs record
+    /// their source.
     pub fn all(conn: &Conn) -> Result<BTreeMap<WorkspaceId, Self>> {
         let mut all = BTreeMap::new();
         for mut row in conn.query(IMPORTS, &[&WorkspaceId::INSTANCE, &WorkspaceImported::KIND])? {
@@ -40,7 +42,7 @@ impl Restored {
         Ok(all)
     }
 
-    /// Replays it. Call it once the log was replayed up to the end of the restored part.
+    /// Replays the restore. Call this after the log was replayed up to the end of its restored part.
     pub fn replay(&self, rebuilt: &Rebuilt) -> Result<()> {
         WorkspaceImported::replay(&Replayed::elsewhere(rebuilt, self.lsn, &self.payload)?)
     }

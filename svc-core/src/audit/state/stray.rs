@@ -1,4 +1,4 @@
-//! Rows that belong to no workspace, and so would be compared with no log.
+//! Finding rows whose workspace does not exist. No log could be compared with them.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -11,10 +11,10 @@ use crate::id::WorkspaceId;
 use crate::op::Records;
 use crate::store::{Conn, interned};
 
-/// Maximum rows per table that are reported.
+/// Maximum number of rows reported per table.
 const REPORTED_MAX: i64 = 10_000;
 
-/// Reports the rows whose workspace does not exist, and returns a report of each workspace that they name.
+/// Reports the rows whose workspace does not exist, and returns one report for each of these workspaces.
 pub(super) fn compare(conn: &Conn, declared: &[Records], report: Report<'_>) -> Result<Vec<StateReport>> {
     let mut reports: BTreeMap<WorkspaceId, StateReport> = BTreeMap::new();
     for records in declared.iter().filter(|records| records.is_proven()) {

@@ -1,4 +1,5 @@
-//! Installing an app: it gets a member with capabilities, until its installation is revoked.
+//! Installing an app in a workspace, where it gets a member and capabilities until the installation is
+//! revoked.
 
 use schemars::JsonSchema;
 use secrecy::ExposeSecret;
@@ -25,23 +26,23 @@ use crate::time::Time;
 /// An installation of an app.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(super) struct Installation {
-    /// The installation's id.
+    /// The installation's id, which is also its `client_id`.
     pub id: InstallationId,
     /// The workspace that the app is installed in.
     pub workspace_id: WorkspaceId,
-    /// The app.
+    /// The installed app.
     app_id: AppId,
     /// The agent member that the app acts as.
     pub bot_member_id: MemberId,
-    /// The maximum capabilities of its tokens.
+    /// The maximum capabilities of the installation's tokens.
     pub granted_capabilities: Capabilities,
-    /// The member who installed it; null for the service itself.
+    /// The member who installed the app; null for the service itself.
     installed_by: Option<MemberId>,
-    /// When it was installed.
+    /// When the app was installed.
     installed_at: Time,
-    /// When it was revoked; null while it is active.
+    /// When the installation was revoked; null while it is active.
     pub revoked_at: Option<Time>,
-    /// Usage quotas of all of its tokens together; null if only the limits of the service apply.
+    /// Usage quotas that all tokens of the installation share; null if only the limits of the service apply.
     pub quotas: Option<Quotas>,
     #[serde(skip)]
     pub client_secret_hash: [u8; 32],
@@ -68,10 +69,10 @@ columns! {
 
 /// Installs an app in your workspace and returns the installation with the app's client credentials.
 ///
-/// The app acts as the agent member `app:<slug>`, which is created now, or is that of an earlier
-/// installation. Its capabilities stay the same for the installation's life. With `client_id` and
-/// `client_secret`, which is shown only once, the app gets tokens at `POST /oauth/app/token`. All of its
-/// tokens together have the quotas of yours. `approval:grant` cannot be granted: an app approves nothing.
+/// The app acts as the agent member `app:<slug>`, which is created now unless an earlier installation created
+/// it. The granted capabilities cannot be changed later. With `client_id` and `client_secret`, which is shown
+/// only once, the app gets tokens at `POST /oauth/app/token`. All of its tokens together share quotas equal
+/// to yours. `approval:grant` cannot be granted, because an app cannot approve anything.
 ///
 /// Fails with 403 `forbidden` if you grant a capability that you do not hold; 409 `wrong-state` if the app is
 /// installed, or if its member is deactivated.
@@ -80,7 +81,7 @@ columns! {
 pub(super) struct InstallApp {
     /// The workspace. It must be yours.
     workspace_id: OwnWorkspaceId,
-    /// The app.
+    /// The app to install.
     app_id: AppId,
     /// The maximum capabilities of the app's tokens.
     #[schemars(length(min = 1))]
@@ -94,15 +95,15 @@ pub(super) struct NewInstallation {
     id: InstallationId,
     /// The workspace that the app is installed in.
     workspace_id: WorkspaceId,
-    /// The app.
+    /// The installed app.
     app_id: AppId,
     /// The agent member that the app acts as.
     bot_member_id: MemberId,
-    /// Whether the member is that of an earlier installation.
+    /// Whether the member was created by an earlier installation.
     bot_member_reused: bool,
-    /// The maximum capabilities of its tokens.
+    /// The maximum capabilities of the installation's tokens.
     granted_capabilities: Capabilities,
-    /// When it was installed.
+    /// When the app was installed.
     installed_at: Time,
     /// The `client_id` that the app sends: the installation's id.
     client_id: InstallationId,
@@ -115,11 +116,11 @@ const ACTIVE: &str = "select id from app_installations where app_id = $1 and rev
 pub(super) fn install_app(cx: &mut Write<'_>, input: &InstallApp) -> Result<NewInstallation> {
     input.workspace_id.of(cx)?;
     let app = load_app(cx, input.app_id)?;
-    let granted = grantable(cx.caller().capabilities, input.granted_capabilities)?;
+    let granted = check_grantable(cx.caller().capabilities, input.granted_capabilities)?;
     if cx.one::<(InstallationId,)>(ACTIVE, &[&app.id])?.is_some() {
         return Err(Error::wrong_state("the app is installed; revoke its installation first"));
     }
-    let (bot, reused) = bot_of(cx, &app)?;
+    let (bot, reused) = find_or_create_bot(cx, &app)?;
     let (id, secret): (InstallationId, _) = (cx.new_id()?, new_secret(cx)?);
     let quotas = Quotas::of_caller(cx.caller())?;
     let event = AppInstalled {
@@ -172,8 +173,9 @@ impl Answer<InstallApp> for NewInstallation {
     }
 }
 
-/// Returns the capabilities that an administrator with `held` grants an app. Fails if it cannot.
-fn grantable(held: Capabilities, wanted: Capabilities) -> Result<Capabilities> {
+/// Returns the capabilities to grant to an app. Fails if an app or an administrator with the capabilities
+/// `held` cannot grant them.
+fn check_grantable(held: Capabilities, wanted: Capabilities) -> Result<Capabilities> {
     let wanted = not_empty("granted_capabilities", wanted)?;
     if wanted.has(ApprovalGrant) {
         return Err(Error::in_field("granted_capabilities", "an app cannot hold approval:grant"));
@@ -182,8 +184,8 @@ fn grantable(held: Capabilities, wanted: Capabilities) -> Result<Capabilities> {
     Ok(wanted)
 }
 
-/// Returns the agent member of an app, and whether it is that of an earlier installation.
-fn bot_of(cx: &mut Write<'_>, app: &App) -> Result<(Member, bool)> {
+/// Returns the agent member of an app, and whether an earlier installation created it.
+fn find_or_create_bot(cx: &mut Write<'_>, app: &App) -> Result<(Member, bool)> {
     let handle = format!("{APP_HANDLES}{}", app.slug);
     if let Some(bot) = member_called(cx, app.workspace_id, &handle)? {
         check_active(&bot)?;
@@ -199,7 +201,7 @@ fn bot_of(cx: &mut Write<'_>, app: &App) -> Result<(Member, bool)> {
     Ok((enrol(cx, &new)?, false))
 }
 
-/// Returns the app installations of a workspace, in the order in which they were made.
+/// Returns the app installations of a workspace, in the order in which they were created.
 ///
 /// Revoked installations are included. Client secrets are never returned.
 #[derive(Deserialize, JsonSchema)]
@@ -230,7 +232,7 @@ pub(super) fn list_app_installations(
 
 const BY_ID: &str = concat!("select ", installation_columns!(), " from app_installations i where i.id = $1");
 
-/// Returns the installation with an id in any workspace, if there is one.
+/// Returns an installation by its id, in any workspace, or `None` if it does not exist.
 pub(super) fn installation(cx: &Read<'_>, id: InstallationId) -> Result<Option<Installation>> {
     cx.one(BY_ID, &[&id])
 }
@@ -241,27 +243,28 @@ pub(super) fn load_installation(cx: &Read<'_>, id: InstallationId) -> Result<Ins
     own.ok_or_else(|| Error::not_found("app installation"))
 }
 
-/// Revokes an app installation with all of its tokens, and returns the tokens that ended.
+/// Revokes an app installation and all of its tokens, and returns the tokens that ended.
 ///
-/// They stop working at once, as do tokens derived from them and the client credentials. The app's member
-/// stays, and another installation gives it tokens again. Revoking an installation again changes nothing.
+/// The installation's tokens, all tokens derived from them and the client credentials stop working at once.
+/// The app's member remains and is used again if you reinstall the app. Revoking an installation again
+/// changes nothing.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RevokeAppInstallation {
     /// The workspace. It must be yours.
     workspace_id: OwnWorkspaceId,
-    /// The installation.
+    /// The installation to revoke.
     installation_id: InstallationId,
 }
 
 /// A revoked installation, and the tokens that ended with it.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(super) struct InstallationRevocation {
-    /// The installation.
+    /// The revoked installation.
     id: InstallationId,
-    /// When it was revoked.
+    /// When the installation was revoked.
     revoked_at: Time,
-    /// Its tokens that ended now, with those derived from them. Empty if it was revoked before.
+    /// The tokens that ended now, including derived tokens. Empty if the installation was revoked before.
     token_ids: Vec<TokenId>,
 }
 
@@ -302,7 +305,8 @@ impl Answer<RevokeAppInstallation> for InstallationRevocation {
     }
 }
 
-/// Returns whether a member belongs to an app that can still get tokens.
+/// Returns whether a member acts for an app whose installation is active, so that the app can still get
+/// tokens.
 pub(crate) fn is_of_app(cx: &Read<'_>, member: MemberId) -> Result<bool> {
     let found: Option<(InstallationId,)> = cx.one(OF_MEMBER, &[&cx.caller().workspace_id, &member])?;
     Ok(found.is_some())
@@ -328,7 +332,7 @@ mod tests {
             (held, Err(Code::Malformed)),
             (set(&[WorkspaceRead]), Err(Code::Forbidden)),
         ] {
-            let found = grantable(held, wanted).map(drop).map_err(|error| error.code());
+            let found = check_grantable(held, wanted).map(drop).map_err(|error| error.code());
             assert_eq!(found, outcome, "{wanted:?}");
         }
     }

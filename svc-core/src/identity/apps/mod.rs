@@ -1,9 +1,10 @@
 //! Apps: programs that are installed in a workspace and act there as their own agent member.
 //!
-//! An app is a name. Installing it gives it the member `app:<slug>`, capabilities that stay the same for the
-//! life of the installation, and a client id and secret with which the app gets tokens itself. Every token of
-//! the member depends on the installation: none carries more than was granted to it, and revoking the
-//! installation ends all of them. This file defines apps and their events.
+//! An app by itself is only a name. Installing it creates the member `app:<slug>`, fixes the capabilities for
+//! the life of the installation, and issues a client id and secret with which the app gets its own tokens.
+//! Every token of the member depends on the installation: no token carries more capabilities than the
+//! installation was granted, and revoking the installation ends all of its tokens. This file defines apps and
+//! their events.
 
 mod installations;
 mod tokens;
@@ -30,22 +31,22 @@ use crate::text::{Handle, Text};
 use crate::time::Time;
 pub(crate) use installations::is_of_app;
 use installations::{install_app, list_app_installations, revoke_app_installation};
-use tokens::{home, mint_app_token, request_app_token};
+use tokens::{client_workspace, mint_app_token, request_app_token};
 
 /// An app of a workspace.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 struct App {
     /// The app's id.
     id: AppId,
-    /// The workspace it belongs to.
+    /// The workspace that the app belongs to.
     workspace_id: WorkspaceId,
-    /// Its unique name in the workspace; its agent member has the handle `app:` followed by it.
+    /// The app's unique name in the workspace; its agent member has the handle `app:<slug>`.
     slug: String,
-    /// Its name for people.
+    /// The app's name for people.
     name: String,
-    /// The member who created it; null for the service itself.
+    /// The member who created the app; null for the service itself.
     created_by: Option<MemberId>,
-    /// When it was created.
+    /// When the app was created.
     created_at: Time,
     #[serde(skip)]
     lsn: i64,
@@ -61,9 +62,9 @@ columns! {
 struct AppCreated {
     /// The new app.
     app_id: AppId,
-    /// Its name in the workspace.
+    /// The app's unique name in the workspace.
     slug: String,
-    /// Its name for people.
+    /// The app's name for people.
     name: String,
 }
 
@@ -82,15 +83,15 @@ impl Event for AppCreated {
 struct AppInstalled {
     /// The new installation.
     installation_id: InstallationId,
-    /// The app.
+    /// The installed app.
     app_id: AppId,
     /// The agent member that the app acts as.
     bot_member_id: MemberId,
-    /// The maximum capabilities of its tokens.
+    /// The maximum capabilities of the installation's tokens.
     granted_capabilities: Capabilities,
-    /// Whether the member is that of an earlier installation.
+    /// Whether the member was created by an earlier installation.
     bot_member_reused: bool,
-    /// Usage quotas of all of its tokens together; null if only the limits of the service apply.
+    /// Usage quotas that all tokens of the installation share; null if only the limits of the service apply.
     quotas: Option<Quotas>,
 }
 
@@ -106,16 +107,16 @@ impl Event for AppInstalled {
     }
 }
 
-/// An installation of an app was revoked, with its tokens.
+/// An installation of an app was revoked, together with its tokens.
 #[derive(Debug, Serialize, JsonSchema)]
 struct AppUninstalled {
-    /// The installation.
+    /// The revoked installation.
     installation_id: InstallationId,
-    /// The app.
+    /// The installed app.
     app_id: AppId,
     /// The agent member that the app acted as.
     bot_member_id: MemberId,
-    /// Its tokens that ended now, with those derived from them.
+    /// The tokens that ended now, including derived tokens.
     token_ids: Vec<TokenId>,
 }
 
@@ -136,10 +137,7 @@ pub(crate) fn feature() -> Feature {
             vec![
                 write("create_app", create_app)
                     .title("Create an app")
-                    .when(
-                        "Use to register an app with the workspace; it can do nothing until it is \
-                         installed.",
-                    )
+                    .when("Create an app in the workspace. The app can do nothing until it is installed.")
                     .post("/workspaces/{workspace_id}/apps")
                     .needs(&[TokenAdmin])
                     .created()
@@ -151,7 +149,7 @@ pub(crate) fn feature() -> Feature {
                 read("list_apps", list_apps)
                     .title("List the apps of a workspace")
                     .when(
-                        "Use to see which apps the workspace has; `list_app_installations` says which are \
+                        "List the apps of the workspace. Use `list_app_installations` to see which are \
                          installed.",
                     )
                     .detailed()
@@ -172,8 +170,8 @@ pub(crate) fn feature() -> Feature {
                 read("list_app_installations", list_app_installations)
                     .title("List the app installations of a workspace")
                     .when(
-                        "Use to see which apps are installed, and which were; `list_apps` has those that \
-                         could be.",
+                        "List the app installations of the workspace. Use `list_apps` for all apps that \
+                         exist.",
                     )
                     .detailed()
                     .get("/workspaces/{workspace_id}/app-installations")
@@ -181,7 +179,7 @@ pub(crate) fn feature() -> Feature {
                     .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),
                 write("mint_app_token", mint_app_token)
                     .title("Mint a token for an installed app")
-                    .when("Use to give an installed app a token; `mint_token` is for members.")
+                    .when("Mint a token for an installed app. Use `mint_token` for a member's token.")
                     .post("/workspaces/{workspace_id}/app-installations/{installation_id}/tokens")
                     .needs(&[TokenAdmin])
                     .created()
@@ -192,7 +190,7 @@ pub(crate) fn feature() -> Feature {
                     }),
                 destructive("revoke_app_installation", revoke_app_installation)
                     .title("Revoke an app installation")
-                    .when("Use to end an app's access with all of its tokens, at once.")
+                    .when("Revoke an app installation, to end the app's access.")
                     .delete("/workspaces/{workspace_id}/app-installations/{installation_id}")
                     .needs(&[TokenAdmin])
                     .example(|w| {
@@ -200,7 +198,7 @@ pub(crate) fn feature() -> Feature {
                                "installation_id": w.id("revoked_installation")})
                     }),
                 changing("request_app_token", Effect::Write)
-                    .preflight(home)
+                    .preflight(client_workspace)
                     .run(request_app_token)
                     .title("Get a token as an installed app")
                     .post("/oauth/app/token")
@@ -264,7 +262,7 @@ fn app(name: &'static str, input: fn(&crate::op::Fixture) -> serde_json::Value) 
     Sample::new(name, "create_app", input)
 }
 
-/// Creates an app and returns it. It can do nothing until it is installed.
+/// Creates an app and returns it. The app can do nothing until it is installed.
 ///
 /// Fails with 409 `name-taken` if another app of the workspace has the slug.
 #[derive(Serialize, Deserialize, JsonSchema)]

@@ -1,7 +1,7 @@
-//! The tokens of an installed app: an administrator mints one, or the app gets one by its client credentials.
+//! Tokens of an installed app, which an administrator mints or the app requests with its client credentials.
 //!
-//! The latter follow RFC 6749, section 4.4: an error has the `error` that the RFC names for it. The frame
-//! encodes them for the wire.
+//! Requests with client credentials follow RFC 6749, section 4.4: an error contains the `error` code that the
+//! RFC defines. The frame encodes requests and responses.
 
 use std::time::Duration;
 
@@ -26,8 +26,9 @@ use crate::time::Time;
 
 /// Mints a token for an installed app and returns it.
 ///
-/// Its `secret` is shown only once. It acts as the app's member, does not expire, and ends with the
-/// installation. You can grant capabilities of the installation that you could also mint for a member.
+/// The new token's `secret` is shown only once. The token acts as the app's member, does not expire, and ends
+/// with the installation. You can grant only capabilities of the installation that you could also mint for a
+/// member.
 ///
 /// Fails with 403 `forbidden` if you ask for capabilities that the installation was not granted or that you
 /// cannot grant, or for quotas higher than yours or the installation's; 409 `wrong-state` if the installation
@@ -37,15 +38,15 @@ use crate::time::Time;
 pub(super) struct MintAppToken {
     /// The workspace. It must be yours.
     workspace_id: OwnWorkspaceId,
-    /// The installation.
+    /// The installation that gets the token.
     installation_id: InstallationId,
-    /// A label to recognise it by.
+    /// A label to recognise the token by.
     label: Option<Text<1, NAME_MAX>>,
-    /// Its capabilities. Default: those of the installation.
+    /// The token's capabilities. Default: those of the installation.
     #[schemars(length(min = 1))]
     capabilities: Option<Capabilities>,
-    /// Usage quotas, shared with all tokens derived from it. Default: yours or the installation's, or else
-    /// the limits of the service for every client.
+    /// Usage quotas, shared with all tokens derived from this one. Default: yours or the installation's, or
+    /// else the limits of the service for every client.
     quotas: Option<Quotas>,
 }
 
@@ -56,19 +57,19 @@ pub(super) struct AppToken {
     id: TokenId,
     /// The secret to send as `Authorization: Bearer`. It is shown only once and never stored.
     secret: String,
-    /// The installation with which it ends.
+    /// The installation that the token belongs to and ends with.
     installation_id: InstallationId,
-    /// The member that it acts as: the app's.
+    /// The app's member, which the token acts as.
     bot_member_id: MemberId,
-    /// Its label.
+    /// The token's label.
     label: Option<String>,
-    /// Its capabilities.
+    /// The token's capabilities.
     capabilities: Capabilities,
-    /// When it was minted.
+    /// When the token was minted.
     created_at: Time,
-    /// When it expires; null if it does not expire.
+    /// When the token expires; null if it does not expire.
     expires_at: Option<Time>,
-    /// Its usage quotas; null if only the limits of the service apply.
+    /// The token's usage quotas; null if only the limits of the service apply.
     quotas: Option<Quotas>,
 }
 
@@ -117,7 +118,7 @@ impl Answer<MintAppToken> for AppToken {
     }
 }
 
-/// Gets an access token for an installed app, by the client credentials of its installation (RFC 6749, 4.4).
+/// Issues an access token to an installed app that sends its client credentials (RFC 6749, 4.4).
 ///
 /// The token lasts an hour and ends with the installation. The client authenticates with HTTP Basic or in
 /// the body, but not with both. A failure is a problem that also carries the RFC's `error`:
@@ -128,12 +129,12 @@ impl Answer<MintAppToken> for AppToken {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AppTokenRequest {
-    /// `client_credentials`.
+    /// Always `client_credentials`.
     #[schemars(required, extend("const" = "client_credentials"))]
     grant_type: Option<String>,
-    /// The installation's id. Not with HTTP Basic.
+    /// The installation's id. Omit it with HTTP Basic.
     client_id: Option<String>,
-    /// The installation's secret. Not with HTTP Basic.
+    /// The installation's client secret. Omit it with HTTP Basic.
     client_secret: Option<String>,
     /// The token's capabilities, separated by single spaces. Default: those of the installation.
     scope: Option<String>,
@@ -144,19 +145,19 @@ pub(super) struct AppTokenRequest {
 pub(super) struct AccessToken {
     /// The token to send as `Authorization: Bearer`. It is never stored.
     access_token: String,
-    /// `Bearer`.
+    /// Always `Bearer`.
     token_type: &'static str,
-    /// Seconds until it expires.
+    /// Seconds until the token expires.
     expires_in: i64,
-    /// Its capabilities, separated by single spaces.
+    /// The token's capabilities, separated by single spaces.
     scope: String,
 }
 
 without_keys! { AppTokenRequest => AccessToken }
 
-/// Returns the workspace of the installation whose client credentials the request has.
-pub(super) fn home(cx: &Read<'_>, input: &AppTokenRequest) -> Result<WorkspaceId> {
-    Ok(client(cx, input)?.workspace_id)
+/// Returns the workspace of the installation whose client credentials the request contains.
+pub(super) fn client_workspace(cx: &Read<'_>, input: &AppTokenRequest) -> Result<WorkspaceId> {
+    Ok(authenticate_client(cx, input)?.workspace_id)
 }
 
 pub(super) fn request_app_token(
@@ -164,8 +165,8 @@ pub(super) fn request_app_token(
     input: &AppTokenRequest,
     &workspace: &WorkspaceId,
 ) -> Result<AccessToken> {
-    let installation = client(cx, input)?;
-    let capabilities = scope(installation.granted_capabilities, given(input.scope.as_ref()))?;
+    let installation = authenticate_client(cx, input)?;
+    let capabilities = requested_scope(installation.granted_capabilities, non_empty(input.scope.as_ref()))?;
     cx.within(workspace, Some(installation.bot_member_id), |cx| {
         let bot = load_member(cx, installation.bot_member_id)?;
         if !bot.active {
@@ -193,19 +194,21 @@ pub(super) fn request_app_token(
     })
 }
 
-/// The member of a problem that holds the `error` of RFC 6749.
+/// The member of a problem document that contains the `error` code of RFC 6749.
 const ERROR: &str = "error";
 
-/// Returns a parameter, or `None` if its value is empty: that counts as not sent (RFC 6749, 3.2).
-fn given(parameter: Option<&String>) -> Option<&str> {
+/// Returns a request parameter, or `None` if its value is empty: an empty parameter counts as omitted (RFC
+/// 6749, 3.2).
+fn non_empty(parameter: Option<&String>) -> Option<&str> {
     parameter.map(String::as_str).filter(|value| !value.is_empty())
 }
 
-/// Returns the active installation whose client credentials a request has.
-fn client(cx: &Read<'_>, input: &AppTokenRequest) -> Result<Installation> {
-    check_grant_type(given(input.grant_type.as_ref()))?;
-    let id = given(input.client_id.as_ref()).and_then(|id| id.parse::<Uuid>().ok()).map(InstallationId::from);
-    let (Some(id), Some(secret)) = (id, given(input.client_secret.as_ref())) else {
+/// Returns the active installation whose client credentials the request contains.
+fn authenticate_client(cx: &Read<'_>, input: &AppTokenRequest) -> Result<Installation> {
+    check_grant_type(non_empty(input.grant_type.as_ref()))?;
+    let id =
+        non_empty(input.client_id.as_ref()).and_then(|id| id.parse::<Uuid>().ok()).map(InstallationId::from);
+    let (Some(id), Some(secret)) = (id, non_empty(input.client_secret.as_ref())) else {
         return Err(unknown_client());
     };
     let hash = secret_hash(&SecretString::from(secret));
@@ -214,7 +217,8 @@ fn client(cx: &Read<'_>, input: &AppTokenRequest) -> Result<Installation> {
     found.ok_or_else(unknown_client)
 }
 
-/// Returns the same error whatever is wrong, so that the caller learns nothing about installations.
+/// Returns the same error for an unknown client, a wrong secret and a revoked installation, so that the
+/// caller learns nothing about installations.
 fn unknown_client() -> Error {
     let detail = "the client is unknown, its secret is wrong, or its installation was revoked";
     Error::new(Code::Unauthenticated, detail).with(ERROR, "invalid_client")
@@ -229,8 +233,8 @@ fn check_grant_type(grant_type: Option<&str>) -> Result<()> {
     }
 }
 
-/// Returns the requested capabilities, or all granted ones if none are requested.
-fn scope(granted: Capabilities, asked: Option<&str>) -> Result<Capabilities> {
+/// Returns the requested capabilities, or all granted capabilities if none are requested.
+fn requested_scope(granted: Capabilities, asked: Option<&str>) -> Result<Capabilities> {
     let Some(asked) = asked else { return Ok(granted) };
     let invalid = |detail| Error::malformed(detail).with(ERROR, "invalid_scope");
     let wanted: Option<Capabilities> = asked.split(' ').map(|name| name.parse::<Capability>().ok()).collect();
@@ -263,14 +267,14 @@ mod tests {
             (Some("everything"), None),
             (Some(" "), None),
         ] {
-            let found = scope(both, asked).map_err(|error| error.code());
+            let found = requested_scope(both, asked).map_err(|error| error.code());
             assert_eq!(found, wanted.ok_or(Code::Malformed), "{asked:?}");
         }
     }
 
     #[test]
     fn a_parameter_without_a_value_is_none() {
-        assert_eq!(given(Some(&String::new())), None);
+        assert_eq!(non_empty(Some(&String::new())), None);
         assert!(check_grant_type(Some("client_credentials")).is_ok());
         assert!(check_grant_type(Some("password")).is_err() && check_grant_type(None).is_err());
     }

@@ -1,4 +1,4 @@
-//! Granting delegation: an administrator lends a member to another.
+//! Granting delegation: an administrator allows one member to act for another.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
@@ -17,14 +17,14 @@ use crate::op::{Answer, Read, Write};
 use crate::text::{Count, Prose};
 use crate::time::Time;
 
-/// Lends a member of your workspace to another, who may then act for it, and returns the grant.
+/// Lets another member act for a member of your workspace, and returns the delegation grant.
 ///
-/// The delegate exchanges it for tokens with `delegate_token`. It can lend `workspace:read`,
+/// The delegate exchanges the grant for tokens with `delegate_token`. The grant can lend `workspace:read`,
 /// `workspace:write`, `message:post`, `thread:transition`, `artifact:upload`, `search:query` and
-/// `event:subscribe`, if your own token carries them. It lasts no longer than the workspace's policy allows
-/// (see `get_delegation_policy`).
+/// `event:subscribe`, if your own token carries them. The workspace's policy limits how long it lasts (see
+/// `get_delegation_policy`).
 ///
-/// The delegate's work is recorded as that of both.
+/// The delegate's actions are attributed to both members.
 ///
 /// Fails with 403 `forbidden` if your token lacks a capability that you would lend; 409 `wrong-state` if one
 /// of the members is deactivated, if they are the same, or if the subject is an app.
@@ -36,18 +36,18 @@ use crate::time::Time;
 pub(super) struct CreateDelegationGrant {
     /// The workspace. It must be yours.
     workspace_id: OwnWorkspaceId,
-    /// The member to act for. It may not be an app.
+    /// The member to act for. It cannot be an app.
     subject: MemberId,
-    /// The other member, who acts for it.
+    /// The member who will act for the subject.
     delegate: MemberId,
     /// Maximum capabilities of the delegate's tokens.
     #[schemars(schema_with = "lendable")]
     capabilities: Capabilities,
-    /// Its purpose. Every member of the workspace can read it in the event.
+    /// The purpose of the grant. Every member of the workspace can read it in the event.
     purpose: Prose<1, GRANT_PURPOSE_MAX>,
-    /// When it ends. Either this or `expires_in_secs` is required.
+    /// When the grant ends. Either this or `expires_in_secs` is required.
     expires_at: Option<Time>,
-    /// Seconds until it ends.
+    /// Seconds until the grant ends.
     expires_in_secs: Option<Count<1, LIFE_MAX_SECS>>,
 }
 
@@ -63,8 +63,8 @@ pub(super) fn create_delegation_grant(
     let workspace_id = input.workspace_id.of(cx)?;
     let capabilities = not_empty("capabilities", input.capabilities)?;
     authority::check_lends(cx.caller().capabilities, capabilities)?;
-    let expires_at = end(cx, input)?;
-    let (subject, delegate) = people(cx, input)?;
+    let expires_at = checked_expiry(cx, input)?;
+    let (subject, delegate) = load_subject_and_delegate(cx, input)?;
     let grant_id: GrantId = cx.new_id()?;
     let event = DelegationGranted {
         grant_id,
@@ -104,8 +104,8 @@ impl Answer<CreateDelegationGrant> for DelegationGrant {
     }
 }
 
-/// Returns when the grant ends, which the policy must allow.
-fn end(cx: &Read<'_>, input: &CreateDelegationGrant) -> Result<Time> {
+/// Returns when the grant ends. Fails if that is later than the policy allows.
+fn checked_expiry(cx: &Read<'_>, input: &CreateDelegationGrant) -> Result<Time> {
     let asked = expiry(cx.now(), input.expires_at, input.expires_in_secs)?;
     let expires_at =
         asked.ok_or_else(|| Error::in_fields(&EXPIRY, "expected one of them: when the grant ends"))?;
@@ -122,8 +122,8 @@ fn end(cx: &Read<'_>, input: &CreateDelegationGrant) -> Result<Time> {
     Ok(expires_at)
 }
 
-/// Returns subject and delegate.
-fn people(cx: &Read<'_>, input: &CreateDelegationGrant) -> Result<(Member, Member)> {
+/// Loads the subject and the delegate, and fails if the subject cannot be lent to the delegate.
+fn load_subject_and_delegate(cx: &Read<'_>, input: &CreateDelegationGrant) -> Result<(Member, Member)> {
     if input.subject == input.delegate {
         return Err(Error::wrong_state("subject and delegate are the same: a member is lent to another"));
     }

@@ -1,7 +1,7 @@
-//! Exchanging: the delegate of a grant gets a token that acts as the subject.
+//! Exchanging a delegation grant: its delegate gets a token that acts as the subject.
 //!
-//! It is a child of the token that the delegate calls with: it ends with that one, counts against the same
-//! rate limit, and has no further capabilities.
+//! The new token is derived from the token that the delegate calls with: it ends with that token, counts
+//! against the same rate limit, and has no additional capabilities.
 
 use std::time::Duration;
 
@@ -26,33 +26,35 @@ use crate::time::Time;
 
 /// Exchanges a delegation grant of which you are the delegate for a token that acts as its subject.
 ///
-/// Its `secret` is shown only once. It lasts 15 minutes by default, an hour at the maximum, and ends with the
-/// grant and with the token that you call with.
+/// The new token's `secret` is shown only once. It lasts 15 minutes by default and an hour at most. It ends
+/// with the grant, and with the token that you call with.
 ///
-/// Each request with it is recorded in the audit trail. It cannot be rotated: exchange the grant again.
+/// The audit trail records each request with the token. The token cannot be rotated: exchange the grant
+/// again.
 ///
 /// Fails with 403 `forbidden` if you call with a delegated token or without a token, if you ask for a
-/// capability that the grant or your token lacks, for an expiry later than theirs or quotas higher than
-/// yours, or if the grant is not yours and you have `token:admin`; 404 `not-found` if it is not yours and you
-/// have not; 409 `wrong-state` if the grant has expired or was revoked, if its subject is deactivated, if 16
-/// derivations lie between your token and the minted one that it comes from, or if 1000 live tokens are
-/// derived from that one or from the grant, or belong to the app installation of your token.
+/// capability that the grant or your token lacks, for an expiry later than theirs or for quotas higher than
+/// yours, or if the grant is not yours and you have `token:admin`; 404 `not-found` if the grant is not yours
+/// and you lack `token:admin`; 409 `wrong-state` if the grant has expired or was revoked, if its subject is
+/// deactivated, if 16 derivations lie between your token and the minted one that it comes from, or if 1000
+/// live tokens are derived from that minted token or from the grant, or belong to the app installation of
+/// your token.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("not" = {"required": ["expires_at", "expires_in_secs"]}))]
 pub(super) struct DelegateToken {
-    /// The grant.
+    /// The grant to exchange.
     grant_id: GrantId,
-    /// Its capabilities. Default: all that both the grant and your token have.
+    /// The token's capabilities. Default: all that both the grant and your token have.
     #[schemars(length(min = 1))]
     capabilities: Option<Capabilities>,
-    /// A label to recognise it by.
+    /// A label to recognise the token by.
     label: Option<Text<1, NAME_MAX>>,
-    /// When it expires, within an hour. Cannot be combined with `expires_in_secs`.
+    /// When the token expires, within an hour. Cannot be combined with `expires_in_secs`.
     expires_at: Option<Time>,
-    /// Seconds until it expires. Cannot be combined with `expires_at`.
+    /// Seconds until the token expires. Cannot be combined with `expires_at`.
     expires_in_secs: Option<Count<1, DELEGATED_MAX_SECS>>,
-    /// Usage quotas, no higher than yours, towards which it counts too. Default: yours.
+    /// Usage quotas, no higher than yours. The token's usage counts towards yours too. Default: yours.
     quotas: Option<Quotas>,
 }
 
@@ -63,9 +65,9 @@ pub(super) fn delegate_token(cx: &mut Write<'_>, input: &DelegateToken) -> Resul
     let grant = load_own_grant(cx, delegate, input.grant_id)?;
     check_live(&grant, now)?;
     let asked = input.capabilities.map(|wanted| not_empty("capabilities", wanted)).transpose()?;
-    let capabilities = authority::exchanged(grant.capabilities, caller.capabilities, asked)?;
+    let capabilities = authority::exchanged_capabilities(grant.capabilities, caller.capabilities, asked)?;
     let asked = expiry(now, input.expires_at, input.expires_in_secs)?;
-    let expires_at = end(now, grant.expires_at, caller.expires_at, asked)?;
+    let expires_at = capped_expiry(now, grant.expires_at, caller.expires_at, asked)?;
     check_active(&load_member(cx, grant.subject)?)?;
     check_room_for_derived(cx, parent_id, Some(grant.grant_id))?;
     check_room_of_installation(cx, caller.installation)?;
@@ -86,7 +88,7 @@ pub(super) fn delegate_token(cx: &mut Write<'_>, input: &DelegateToken) -> Resul
     issue(cx, &mint)
 }
 
-/// Returns the caller and its token, which must not be delegated.
+/// Returns the calling member and its token. Fails if the token is delegated.
 fn own_token(caller: &Caller) -> Result<(MemberId, TokenId)> {
     let member_id = caller.member_id()?;
     match caller.token_id {
@@ -95,7 +97,8 @@ fn own_token(caller: &Caller) -> Result<(MemberId, TokenId)> {
     }
 }
 
-/// Loads a grant whose delegate the caller is; only administrators learn of other grants.
+/// Loads a grant whose delegate is the caller. For any other grant, only an administrator learns that it
+/// exists.
 fn load_own_grant(cx: &Read<'_>, delegate: MemberId, grant_id: GrantId) -> Result<DelegationGrant> {
     let grant = load_grant(cx, grant_id)?;
     if grant.delegate == delegate {
@@ -107,7 +110,7 @@ fn load_own_grant(cx: &Read<'_>, delegate: MemberId, grant_id: GrantId) -> Resul
     Err(no_such_grant())
 }
 
-/// Fails if the grant has ended.
+/// Fails if the grant has expired or was revoked.
 fn check_live(grant: &DelegationGrant, now: Time) -> Result<()> {
     if grant.revoked_at.is_some() || grant.expires_at <= now {
         return Err(Error::wrong_state("the delegation grant has expired or was revoked"));
@@ -116,7 +119,7 @@ fn check_live(grant: &DelegationGrant, now: Time) -> Result<()> {
 }
 
 /// Returns when an exchanged token expires: as requested, but not after the grant or the calling token.
-fn end(now: Time, grant: Time, calling: Option<Time>, asked: Option<Time>) -> Result<Time> {
+fn capped_expiry(now: Time, grant: Time, calling: Option<Time>, asked: Option<Time>) -> Result<Time> {
     let after = |secs: i64| now.plus(Duration::from_secs(secs.unsigned_abs()));
     let latest = calling.map_or(grant, |calling| calling.min(grant));
     let Some(asked) = asked else { return Ok(latest.min(after(DELEGATED_DEFAULT_SECS))) };
@@ -145,7 +148,7 @@ mod tests {
         let far = at(1_000_000);
         let default = at(1_900);
         let most = at(4_600);
-        // The end of the grant, of the calling token, the requested one, and the outcome.
+        // Each case: the end of the grant, the end of the calling token, the requested end, and the outcome.
         let table = [
             (far, None, None, Ok(default)),
             (far, Some(far), None, Ok(default)),
@@ -160,7 +163,7 @@ mod tests {
             (far, Some(at(1_800)), Some(at(1_801)), Err(Code::Forbidden)),
         ];
         for (grant, calling, asked, wanted) in table {
-            let found = end(at(1_000), grant, calling, asked).map_err(|error| error.code());
+            let found = capped_expiry(at(1_000), grant, calling, asked).map_err(|error| error.code());
             assert_eq!(found, wanted, "{grant} {calling:?} {asked:?}");
         }
     }

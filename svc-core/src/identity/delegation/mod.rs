@@ -1,10 +1,10 @@
-//! Delegation: lending a member to another one, who acts for it.
+//! Delegation: letting one member act for another.
 //!
-//! An administrator grants it for a time and a purpose, within the maximum time of the workspace's policy.
-//! The delegate exchanges the grant for short-lived tokens that act as the subject; their actions are
-//! attributed to both. Delegation is one hop: a delegated token cannot be exchanged. Revoking a grant ends
-//! all of its tokens, and those derived from them, in the same transaction. This file defines and reads
-//! grants and their events; each change has a file of its own.
+//! An administrator creates a grant for a limited time and a stated purpose, within the maximum time of the
+//! workspace's policy. The delegate exchanges the grant for short-lived tokens that act as the subject;
+//! actions with them are attributed to both members. Delegation is one hop: a delegated token cannot be used
+//! for another exchange. Revoking a grant ends all of its tokens, and those derived from them, in the same
+//! transaction. This file defines and reads grants and their events; each change has a file of its own.
 
 mod policy;
 mod create;
@@ -33,28 +33,28 @@ use policy::{DelegationPolicySet, get_delegation_policy, set_delegation_policy};
 pub(crate) use revoke::end_held_by;
 use revoke::revoke_delegation_grant;
 
-/// A grant by which one member acts for another.
+/// A delegation grant, by which one member acts for another.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 struct DelegationGrant {
     /// The grant's id.
     grant_id: GrantId,
     /// The workspace of both members.
     workspace_id: WorkspaceId,
-    /// The member acted for.
+    /// The member that the delegate acts for.
     subject: MemberId,
-    /// The member that acts for it.
+    /// The member that acts for the subject.
     delegate: MemberId,
     /// The maximum capabilities of the delegate's tokens.
     capabilities: Capabilities,
-    /// Its purpose.
+    /// The purpose of the grant.
     purpose: String,
-    /// The member who granted it; null for the service itself.
+    /// The member who created the grant; null for the service itself.
     created_by: Option<MemberId>,
-    /// When it was granted.
+    /// When the grant was created.
     created_at: Time,
-    /// When it ends.
+    /// When the grant ends.
     expires_at: Time,
-    /// When it was revoked; null if it was not.
+    /// When the grant was revoked; null if it was not.
     revoked_at: Option<Time>,
     #[serde(skip)]
     lsn: i64,
@@ -77,20 +77,20 @@ columns! {
     insert "insert into delegation_grants" {}
 }
 
-/// A member was lent to another.
+/// A delegation grant was created: one member may act for another.
 #[derive(Debug, Serialize, JsonSchema)]
 struct DelegationGranted {
     /// The new grant.
     grant_id: GrantId,
-    /// The member acted for.
+    /// The member that the delegate acts for.
     subject: MemberId,
-    /// The member that acts for it.
+    /// The member that acts for the subject.
     delegate: MemberId,
     /// The maximum capabilities of the delegate's tokens.
     capabilities: Capabilities,
-    /// When it ends.
+    /// When the grant ends.
     expires_at: Time,
-    /// Its purpose.
+    /// The purpose of the grant.
     purpose: String,
 }
 
@@ -106,12 +106,12 @@ impl Event for DelegationGranted {
     }
 }
 
-/// A delegation grant was revoked, with its tokens.
+/// A delegation grant was revoked, together with its tokens.
 #[derive(Debug, Serialize, JsonSchema)]
 struct DelegationRevoked {
-    /// The grant.
+    /// The revoked grant.
     grant_id: GrantId,
-    /// Its tokens that ended now, with those derived from them.
+    /// The tokens that ended now, including derived tokens.
     token_ids: Vec<TokenId>,
 }
 
@@ -138,7 +138,7 @@ pub(crate) fn feature() -> Feature {
             vec![
                 write("create_delegation_grant", create_delegation_grant)
                     .title("Lend a member to another")
-                    .when("Use to let one member act for another; the delegate then calls `delegate_token`.")
+                    .when("Let one member act for another, for a limited time and purpose.")
                     .post("/workspaces/{workspace_id}/delegation-grants")
                     .needs(&[TokenAdmin])
                     .created()
@@ -146,17 +146,14 @@ pub(crate) fn feature() -> Feature {
                     .example(grant),
                 read("list_delegation_grants", list_delegation_grants)
                     .title("List the delegation grants of a workspace")
-                    .when("Use to see who may act for whom.")
+                    .when("List delegation grants, to see who may act for whom.")
                     .detailed()
                     .get("/workspaces/{workspace_id}/delegation-grants")
                     .needs(&[TokenAdmin])
                     .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),
                 destructive("revoke_delegation_grant", revoke_delegation_grant)
                     .title("Revoke a delegation grant")
-                    .when(
-                        "Use to end what `create_delegation_grant` allowed, with all tokens of it, at \
-                         once.",
-                    )
+                    .when("Revoke a delegation grant that `create_delegation_grant` returned.")
                     .delete("/workspaces/{workspace_id}/delegation-grants/{grant_id}")
                     .needs(&[TokenAdmin])
                     .example(
@@ -164,15 +161,15 @@ pub(crate) fn feature() -> Feature {
                     ),
                 idempotent("set_delegation_policy", set_delegation_policy)
                     .title("Set how long a delegation grant may last")
-                    .when("Use to limit how long delegation grants last.")
+                    .when("Set how many days a delegation grant can last.")
                     .put("/workspaces/{workspace_id}/delegation-policy")
                     .needs(&[TokenAdmin])
                     .example(|w| json!({"workspace_id": w.id("workspace"), "ceiling_days": 30})),
                 read("get_delegation_policy", get_delegation_policy)
                     .title("Read how long a delegation grant may last")
                     .when(
-                        "Use before `create_delegation_grant`, to see how long a grant may last: 90 days \
-                         unless that was set.",
+                        "Get how many days a delegation grant can last, 90 by default. Call it before \
+                         `create_delegation_grant`.",
                     )
                     .get("/workspaces/{workspace_id}/delegation-policy")
                     .needs(&[TokenAdmin])
@@ -185,8 +182,8 @@ pub(crate) fn feature() -> Feature {
                 write("delegate_token", delegate_token)
                     .title("Exchange a delegation grant for a token")
                     .when(
-                        "Use as the delegate of a grant of `create_delegation_grant`, to get a token that \
-                         acts for its subject.",
+                        "Exchange a delegation grant for a token that acts as its subject. Only the grant's \
+                         delegate can do this.",
                     )
                     .post("/tokens/delegate")
                     .created()
@@ -224,7 +221,7 @@ pub(crate) fn feature() -> Feature {
         ])
 }
 
-/// Returns the delegation grants of a workspace, in the order in which they were made.
+/// Returns the delegation grants of a workspace, in the order in which they were created.
 ///
 /// Grants that have expired or were revoked are included.
 #[derive(Deserialize, JsonSchema)]

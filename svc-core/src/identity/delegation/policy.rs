@@ -1,4 +1,4 @@
-//! The policy of a workspace: the maximum life of its delegation grants.
+//! The delegation policy of a workspace: the maximum life of its delegation grants.
 
 use std::time::Duration;
 
@@ -18,14 +18,14 @@ use crate::text::Count;
 /// The delegation policy of a workspace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(super) struct DelegationPolicy {
-    /// Maximum life of a grant, in days.
+    /// Maximum life of a delegation grant, in days.
     pub ceiling_days: i64,
 }
 
 columns! { policy_columns: DelegationPolicy as p { ceiling_days } }
 
 impl DelegationPolicy {
-    /// Returns the maximum life of a grant.
+    /// Returns the maximum life of a delegation grant.
     pub fn ceiling(self) -> Duration {
         Duration::from_secs(self.ceiling_days.unsigned_abs().saturating_mul(SECS_OF_DAY))
     }
@@ -33,7 +33,7 @@ impl DelegationPolicy {
 
 const SECS_OF_DAY: u64 = 86_400;
 
-/// The maximum life of delegation grants was set.
+/// The maximum life of a workspace's delegation grants was set.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct DelegationPolicySet {
     #[serde(flatten)]
@@ -48,15 +48,15 @@ impl Event for DelegationPolicySet {
     }
 }
 
-/// Sets the maximum life of delegation grants, and returns the policy.
+/// Sets the maximum life of the workspace's delegation grants, and returns the policy.
 ///
-/// It applies when a grant is made: earlier grants keep their end, and may be revoked.
+/// The limit applies to new grants. Existing grants keep their end, and can be revoked.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SetDelegationPolicy {
     /// The workspace. It must be yours.
     workspace_id: OwnWorkspaceId,
-    /// Maximum life of a grant, in days.
+    /// Maximum life of a delegation grant, in days.
     ceiling_days: Count<1, GRANT_CEILING_MAX_DAYS>,
 }
 
@@ -103,7 +103,7 @@ pub(super) fn get_delegation_policy(cx: &Read<'_>, input: &GetDelegationPolicy) 
     of(cx, workspace_id)
 }
 
-/// Returns the policy of a workspace.
+/// Returns the delegation policy of a workspace, or the default if none was set.
 pub(super) fn of(cx: &Read<'_>, workspace_id: WorkspaceId) -> Result<DelegationPolicy> {
     let set = cx.one(OF_WORKSPACE, &[&workspace_id])?;
     Ok(set.unwrap_or(DelegationPolicy { ceiling_days: GRANT_CEILING_DEFAULT_DAYS }))

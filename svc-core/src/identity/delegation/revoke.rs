@@ -1,4 +1,4 @@
-//! Revoking: a grant ends with all of its tokens.
+//! Revoking a delegation grant, together with all of its tokens.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,26 +12,27 @@ use crate::log::event::Subject;
 use crate::op::{Answer, Read, Write};
 use crate::time::Time;
 
-/// Revokes a delegation grant with all of its tokens, and returns the tokens that ended.
+/// Revokes a delegation grant and all of its tokens, and returns the tokens that ended.
 ///
-/// They stop working at once, and so do tokens derived from them. Revoking a grant again changes nothing.
+/// The grant's tokens, and all tokens derived from them, stop working at once. Revoking a grant again changes
+/// nothing.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RevokeDelegationGrant {
     /// The workspace. It must be yours.
     workspace_id: OwnWorkspaceId,
-    /// The grant.
+    /// The grant to revoke.
     grant_id: GrantId,
 }
 
 /// A revoked grant, and the tokens that ended with it.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(super) struct GrantRevocation {
-    /// The grant.
+    /// The revoked grant.
     grant_id: GrantId,
-    /// When it was revoked.
+    /// When the grant was revoked.
     revoked_at: Time,
-    /// Its tokens that ended now, with those derived from them. Empty if it was revoked before.
+    /// The tokens that ended now, including derived tokens. Empty if the grant was revoked before.
     token_ids: Vec<TokenId>,
 }
 
@@ -47,7 +48,7 @@ pub(super) fn revoke_delegation_grant(
     if let Some(revoked_at) = grant.revoked_at {
         return Ok(GrantRevocation { grant_id, revoked_at, token_ids: Vec::new() });
     }
-    let token_ids = end(cx, grant_id, grant.subject)?;
+    let token_ids = end_grant(cx, grant_id, grant.subject)?;
     Ok(GrantRevocation { grant_id, revoked_at: cx.now(), token_ids })
 }
 
@@ -64,8 +65,8 @@ impl Answer<RevokeDelegationGrant> for GrantRevocation {
     }
 }
 
-/// Ends a live grant with its tokens, and returns the tokens that ended.
-fn end(cx: &mut Write<'_>, grant_id: GrantId, subject: MemberId) -> Result<Vec<TokenId>> {
+/// Ends a live grant and its tokens, and returns the tokens that ended.
+fn end_grant(cx: &mut Write<'_>, grant_id: GrantId, subject: MemberId) -> Result<Vec<TokenId>> {
     let token_ids = end_of_grant(cx, grant_id)?;
     let event = DelegationRevoked { grant_id, token_ids };
     cx.emit(Subject::WORKSPACE.about(subject), &event)?;
@@ -74,13 +75,13 @@ fn end(cx: &mut Write<'_>, grant_id: GrantId, subject: MemberId) -> Result<Vec<T
     Ok(event.token_ids)
 }
 
-/// Uses the index of the grants that delegates hold.
+/// Selects the live grants of a delegate, by the index of grants by delegate.
 const HELD_BY: &str = "
     select id, subject_id from delegation_grants
     where delegate_id = $1 and revoked_at is null and expires_at > $2 order by lsn";
 
-/// Ends the live grants by which a member acts for others, with their tokens.
+/// Ends the live grants by which a member acts for others, together with their tokens.
 pub(crate) fn end_held_by(cx: &mut Write<'_>, delegate: MemberId) -> Result<()> {
     let held: Vec<(GrantId, MemberId)> = cx.query(HELD_BY, &[&delegate, &cx.now()])?;
-    held.into_iter().try_for_each(|(grant, subject)| end(cx, grant, subject).map(drop))
+    held.into_iter().try_for_each(|(grant, subject)| end_grant(cx, grant, subject).map(drop))
 }

@@ -1,12 +1,12 @@
-//! Conditions on people, by their activity and their handles, that the database checks.
+//! Conditions on people, by their activity and their handles, which the database evaluates.
 //!
-//! A condition combines a few tests with "and", "or" and "not". It becomes the parameters of one statement:
-//! the tests, and for each combination of their outcomes whether a person matches.
+//! A condition combines a few tests with "and", "or" and "not". One statement evaluates every condition. Its
+//! parameters are the tests and, for each combination of their outcomes, whether a person matches.
 
-/// Maximum number of tests of a handle in a condition.
+/// Maximum number of tests of the handle in one condition.
 pub(crate) const HANDLE_TESTS_MAX: usize = 3;
 
-/// Number of combinations of outcomes: of the tests of a handle, and of being active.
+/// Number of combinations of the outcomes of the handle tests and of whether the person is active.
 pub(crate) const OUTCOMES: usize = 2 << HANDLE_TESTS_MAX;
 
 /// A comparison of a handle with a text, byte by byte.
@@ -29,18 +29,18 @@ impl HandleTest {
     }
 }
 
-/// A condition on people.
+/// A condition that the people of a workspace either match or do not match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PeopleCondition {
-    /// The tests. Their texts are not empty.
+    /// The tests of the handle. Their texts are not empty.
     pub tests: Vec<(HandleTest, String)>,
-    /// Whether each combination matches. In its number, bit 0 means that the person is active, bit 1 that the
-    /// first test holds, and so on.
+    /// Whether a person matches, by the number of the combination of outcomes. In that number, bit 0 is set
+    /// if the person is active, bit 1 if the first test holds, and so on.
     pub outcomes: [bool; OUTCOMES],
 }
 
 impl PeopleCondition {
-    /// Returns the name and the text of each test, and the outcomes as a text of digits.
+    /// Returns the name and the text of each test, and the outcomes as a text of the digits 0 and 1.
     pub(super) fn params(&self) -> ([&'static str; HANDLE_TESTS_MAX], [&str; HANDLE_TESTS_MAX], String) {
         let mut names = ["none"; HANDLE_TESTS_MAX];
         let mut texts = [""; HANDLE_TESTS_MAX];
@@ -52,7 +52,7 @@ impl PeopleCondition {
     }
 }
 
-/// The bit of a test in the number of a combination: `$worth`, or 0 if the test does not hold.
+/// SQL for the bit of a handle test in the number of a combination: `$worth` if the test holds, otherwise 0.
 macro_rules! outcome {
     ($test:literal, $text:literal, $worth:literal) => {
         concat!(
@@ -79,7 +79,7 @@ macro_rules! outcome {
     };
 }
 
-/// The condition that a person's combination matches.
+/// SQL condition that a person matches the outcomes in `$8`.
 macro_rules! wanted {
     ($rest:literal) => {
         concat!(

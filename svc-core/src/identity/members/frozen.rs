@@ -1,6 +1,6 @@
-//! Frozen members: the rows alone.
+//! Freezing members: only the rows of the table.
 //!
-//! `coordination::freeze` calls this, and ends the claims of a frozen member.
+//! `coordination::freeze` calls these functions, and ends the claims of a frozen member.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,18 +13,18 @@ use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::columns;
 use crate::time::Time;
 
-/// The freeze of a member.
+/// A frozen member, with the reason and the time.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct MemberFreeze {
-    /// The member that is frozen.
+    /// The frozen member.
     pub member_id: MemberId,
-    /// Its name in the workspace.
+    /// The member's handle.
     pub handle: String,
-    /// The reason; null if none was given.
+    /// The reason for the freeze; null if none was given.
     pub reason: Option<String>,
-    /// The member who froze it; null for the service itself.
+    /// The member who froze this one; null for the service itself.
     pub frozen_by: Option<MemberId>,
-    /// When it was frozen.
+    /// When the member was frozen.
     pub frozen_at: Time,
     #[serde(skip)]
     lsn: i64,
@@ -41,7 +41,7 @@ columns! {
     }
 }
 
-/// Returns the freeze of a member, if it is frozen.
+/// Returns the freeze of a member, or `None` if the member is not frozen.
 pub(crate) fn freeze_of(cx: &Read<'_>, member: &Member) -> Result<Option<MemberFreeze>> {
     cx.one(FREEZE_OF, &[&member.id])
 }

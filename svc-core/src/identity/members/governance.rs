@@ -1,6 +1,7 @@
-//! Governance skills: the permission to make judgements that count.
+//! Governance skills: a member's judgement, such as a review, counts only if it has the required skill.
 //!
-//! An administrator of channels confers them on others and revokes them, but not on itself.
+//! A member with `channel:admin` confers governance skills on other members and revokes them, but not on
+//! itself.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,8 +22,8 @@ pub(super) fn operations() -> Vec<Operation> {
         idempotent("confer_skill", confer_skill)
             .title("Confer a governance skill")
             .when(
-                "Use to let another member judge: to give it the skill `review` or `land_gate`. \
-                 `set_skills` sets your own routing skills.",
+                "Confer the governance skill `review` or `land_gate` on another member. Use `set_skills` for \
+                 your own routing skills.",
             )
             .put("/members/{member_id}/governance-skills/{skill}")
             .needs(&[ChannelAdmin])
@@ -30,7 +31,7 @@ pub(super) fn operations() -> Vec<Operation> {
             .example(|w| json!({"member_id": w.id("agent"), "skill": "review"})),
         destructive("revoke_skill", revoke_skill)
             .title("Revoke a governance skill")
-            .when("Use when a member is not to judge any more: takes a skill of `confer_skill` away.")
+            .when("Revoke a governance skill that another member got by `confer_skill`.")
             .delete("/members/{member_id}/governance-skills/{skill}")
             .needs(&[ChannelAdmin])
             .refuses(&[Code::Forbidden, Code::NotFound])
@@ -38,7 +39,7 @@ pub(super) fn operations() -> Vec<Operation> {
     ]
 }
 
-/// Returns the sample of a member that has a governance skill.
+/// Creates the sample of a member that has a governance skill.
 pub(super) fn sample() -> Sample {
     Sample::new(
         "judge",
@@ -52,9 +53,9 @@ pub(super) fn sample() -> Sample {
 /// A governance skill was conferred on a member.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct GovernanceSkillConferred {
-    /// The member.
+    /// The member that now has the skill.
     member_id: MemberId,
-    /// The skill.
+    /// The conferred skill.
     skill: GovernanceSkill,
 }
 
@@ -69,9 +70,9 @@ impl Event for GovernanceSkillConferred {
 /// A governance skill of a member was revoked.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct GovernanceSkillRevoked {
-    /// The member.
+    /// The member that no longer has the skill.
     member_id: MemberId,
-    /// The skill.
+    /// The revoked skill.
     skill: GovernanceSkill,
 }
 
@@ -85,14 +86,14 @@ impl Event for GovernanceSkillRevoked {
 
 /// Confers a governance skill on another member, and returns that member.
 ///
-/// Its judgements count from then on wherever the skill is required. Conferring a skill that it already has
-/// changes nothing.
+/// From then on, the member's judgements count wherever the skill is required. Conferring a skill that the
+/// member already has changes nothing.
 ///
-/// Fails with 403 `forbidden` if the member is you, or if you act for it or by it as a delegate.
+/// Fails with 403 `forbidden` if the member is you or, under delegation, the subject or the delegate.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ConferSkill {
-    /// The member.
+    /// The member that gets the skill.
     member_id: MemberId,
     /// The skill: `land_gate` or `review`.
     skill: GovernanceSkill,
@@ -114,14 +115,14 @@ const CONFER: &str = "insert into member_skills (member_id, skill, governance) v
 
 /// Revokes a governance skill of another member, and returns that member.
 ///
-/// Its verdicts no longer count where the skill is required, including earlier ones.
+/// The member's verdicts no longer count where the skill is required, including earlier verdicts.
 ///
-/// Fails with 403 `forbidden` if the member is you, or if you act for it or by it as a delegate; 404
+/// Fails with 403 `forbidden` if the member is you or, under delegation, the subject or the delegate; 404
 /// `not-found` if the member does not have the skill.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RevokeSkill {
-    /// The member.
+    /// The member that loses the skill.
     member_id: MemberId,
     /// The skill: `land_gate` or `review`.
     skill: GovernanceSkill,

@@ -1,9 +1,14 @@
 //! Members: the people and agents of a workspace, and their skills.
 //!
-//! This file defines and finds members. `skills` has their skills and lets members set their routing skills,
-//! `governance` lets others confer governance skills, `profile` has their names, `frozen` the frozen members,
-//! `people` the people as a directory sees them, `user_name` the names that a directory may give them, and
-//! `condition` the conditions of searches for people.
+//! This file defines and loads members.
+//!
+//! - `skills`: the skills of members, and setting your own routing skills
+//! - `governance`: conferring and revoking governance skills of others
+//! - `profile`: display names
+//! - `frozen`: frozen members
+//! - `people`: the people of a workspace, as a directory sees them
+//! - `user_name`: the names that a directory may give to people
+//! - `condition`: conditions for searching people
 
 mod skills;
 mod governance;
@@ -50,7 +55,7 @@ named_enum! {
 }
 
 impl MemberKind {
-    /// Returns the named set for a member's token if the request names no capabilities.
+    /// Returns the named set of capabilities for a member's token if the request specifies no capabilities.
     pub fn default_set(self) -> CapabilitySet {
         match self {
             Self::Human => CapabilitySet::HumanAdmin,
@@ -64,23 +69,23 @@ impl MemberKind {
 pub struct Member {
     /// The member's id.
     pub id: MemberId,
-    /// The workspace it belongs to.
+    /// The workspace that the member belongs to.
     pub workspace_id: WorkspaceId,
-    /// Its unique name in the workspace.
+    /// The member's unique name in the workspace.
     pub handle: String,
-    /// Whether it is a person or an agent.
+    /// Whether the member is a person or an agent.
     pub kind: MemberKind,
-    /// A name for people to read; null if none was given.
+    /// The member's name for people; null if none was given.
     pub display_name: Option<String>,
-    /// Its skills, routing and governance alike, sorted by name.
+    /// The member's skills, both routing and governance, sorted by name.
     pub skills: Vec<String>,
-    /// When it joined.
+    /// When the member joined.
     pub created_at: Time,
-    /// When its handle or display name was last changed; null if never.
+    /// When the member's handle or display name was last changed; null if never.
     pub changed_at: Option<Time>,
-    /// Whether an administrator has frozen it, so that it may only read.
+    /// Whether an administrator has frozen the member, so that it may only read.
     pub frozen: bool,
-    /// Whether it may use the service at all.
+    /// Whether the member may use the service at all.
     pub active: bool,
     #[serde(skip)]
     pub(super) lsn: i64,
@@ -108,7 +113,7 @@ columns! {
 }
 
 impl Member {
-    /// Returns whether it is the member of an app, whose authority is its installation's.
+    /// Returns whether this is the member of an app, which gets its authority from the app's installation.
     pub(super) fn is_app(&self) -> bool {
         self.handle.starts_with(APP_HANDLES)
     }
@@ -131,14 +136,15 @@ impl<I> Answer<I> for Member {
     }
 }
 
-/// A statement that selects whole members as `m`, with their skills; `$rest` is the rest of the statement.
+/// SQL statement that selects whole members as `m`, including their skills; `$rest` is the rest of the
+/// statement.
 macro_rules! member_select {
     ($rest:literal) => {
         concat!("select ", member_columns!(), " from members m ", $rest)
     };
 }
 
-/// The condition that the member with the id `$id` may make changes: it is neither frozen nor deactivated.
+/// SQL condition that the member with the id `$id` may make changes: it is neither frozen nor deactivated.
 macro_rules! may_act {
     ($id:literal) => {
         concat!(
@@ -150,7 +156,8 @@ macro_rules! may_act {
 }
 pub(crate) use may_act;
 
-/// Returns the first active members of the caller's workspace who are not frozen, with their handles.
+/// Returns the members among the first `most` of the caller's workspace who are active and not frozen, with
+/// their handles.
 pub(crate) fn available_members(cx: &Read<'_>, most: i64) -> Result<Vec<(MemberId, String)>> {
     cx.query(ABLE, &[&cx.caller().workspace_id, &most])
 }
@@ -161,7 +168,7 @@ const ABLE: &str = "
         where workspace_id = $1 order by lsn limit $2) m
     where m.deactivated_at is null and m.frozen_at is null order by m.lsn";
 
-/// Splits a list made by [`member_select`]: no skill's name contains a comma.
+/// Splits a list of skills made by [`member_select`] at its commas, which no skill's name contains.
 fn skill_names(list: &str) -> Vec<String> {
     let mut names: Vec<String> = list.split(',').map(str::to_owned).collect();
     names.sort_unstable();
@@ -176,8 +183,8 @@ pub(crate) fn feature() -> Feature {
                 read(LIST_MEMBERS, list_members)
                     .title("List members")
                     .when(
-                        "Use to find a member, such as one for `hand_off_claim`; `list_presence` says who \
-                         is online.",
+                        "List members, for example to find one for `hand_off_claim`. Use `list_presence` to \
+                         see who is online.",
                     )
                     .detailed()
                     .get("/workspaces/{workspace_id}/members")
@@ -187,15 +194,15 @@ pub(crate) fn feature() -> Feature {
                     .quick()
                     .title("Read a member")
                     .when(
-                        "Use to look up one member with its skills; `list_members` finds it, and `whoami` \
-                         is you.",
+                        "Get a member with its skills. Use `list_members` to find one, and `whoami` for \
+                         yourself.",
                     )
                     .get("/members/{member_id}")
                     .needs(&[WorkspaceRead])
                     .example(|w| json!({"member_id": w.id("agent")})),
                 idempotent("set_skills", set_skills)
                     .title("Set your skills")
-                    .when("Use to say what work you take: replaces your routing skills.")
+                    .when("Replace your routing skills, to say what work you take.")
                     .put("/me/skills")
                     .needs(&[ThreadTransition])
                     .personal()
@@ -205,8 +212,8 @@ pub(crate) fn feature() -> Feature {
                     .detailed()
                     .title("List the skills of a workspace")
                     .when(
-                        "Use before you set `required_skills`, to see which skills members have, and how \
-                         many have each.",
+                        "List the skills of members, and how many members have each. Call it before you set \
+                         `required_skills`.",
                     )
                     .get("/workspaces/{workspace_id}/skills")
                     .needs(&[WorkspaceRead])
@@ -247,7 +254,7 @@ pub(crate) fn feature() -> Feature {
 
 const BY_HANDLE: &str = member_select!("where m.workspace_id = $1 and m.handle = $2");
 
-/// Returns the member with a handle, if there is one.
+/// Returns the member with a handle, or `None` if the workspace has no such member.
 pub(crate) fn member_called(
     cx: &Read<'_>,
     workspace_id: WorkspaceId,
@@ -262,9 +269,9 @@ pub(crate) fn member_called(
 pub struct ListMembers {
     /// The workspace. It must be yours.
     pub workspace_id: OwnWorkspaceId,
-    /// Only the member with this handle, in any case.
+    /// Only the member with this handle, ignoring case.
     pub handle: Option<AnyHandle>,
-    /// Only people, or only agents.
+    /// Only members of this kind: people or agents.
     pub kind: Option<MemberKind>,
     pub cursor: Option<Cursor>,
     pub limit: Option<Limit>,
@@ -286,7 +293,7 @@ const HORIZON: &str =
 fn list_members(cx: &Read<'_>, input: &ListMembers) -> Result<Page<Member>> {
     let workspace_id = input.workspace_id.of(cx)?;
     let after = Cursor::after(input.cursor);
-    // Without this filter, every row read is a result.
+    // Without a filter by kind, every examined row is returned, so no horizon is needed.
     let horizon = match input.kind {
         Some(_) => cx.horizon(HORIZON, &[&workspace_id], after)?,
         None => ScanHorizon(None),
@@ -301,7 +308,7 @@ fn list_members(cx: &Read<'_>, input: &ListMembers) -> Result<Page<Member>> {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetMember {
-    /// The member.
+    /// The member to return.
     member_id: MemberId,
 }
 

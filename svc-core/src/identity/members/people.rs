@@ -1,7 +1,7 @@
-//! The people of a workspace as a directory sees them: without agents and removed people.
+//! The people of a workspace, as a directory sees them: without agents and removed people.
 //!
-//! This file only reads and writes rows. `identity::member_ends` decides who may be deactivated and what ends
-//! with that, and `identity::scim` shows people as resources.
+//! This file only reads and writes rows. `identity::member_ends` decides who may be deactivated and ends
+//! everything that depends on the person; `identity::scim` presents people as SCIM resources.
 
 use uuid::Uuid;
 
@@ -14,7 +14,7 @@ use crate::store::{Engine, columns};
 use crate::text::DELETED_HANDLES;
 use crate::time::Time;
 
-/// A person of a workspace.
+/// A person of a workspace, as a directory sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Person {
     pub id: MemberId,
@@ -40,7 +40,7 @@ columns! {
     }
 }
 
-/// A statement that selects people of the workspace $1; `$rest` is the rest of the statement.
+/// SQL statement that selects people of the workspace $1; `$rest` is the rest of the statement.
 macro_rules! people {
     ($rest:expr) => {
         concat!(
@@ -52,12 +52,12 @@ macro_rules! people {
     };
 }
 
-/// Returns a person of the caller's workspace, if there is one with this id.
+/// Returns a person of the caller's workspace, or `None` if no person has this id.
 pub(crate) fn person(cx: &Read<'_>, id: MemberId) -> Result<Option<Person>> {
     cx.one(people!("and m.id = $2"), &[&cx.caller().workspace_id, &id])
 }
 
-/// Returns how many people of the caller's workspace have one of these ids, which are distinct.
+/// Returns how many of these distinct ids belong to people of the caller's workspace.
 pub(crate) fn count_people_of(cx: &Read<'_>, ids: &[MemberId]) -> Result<usize> {
     let sql = match cx.engine() {
         Engine::Sqlite => COUNT_OF_SQLITE,
@@ -82,13 +82,13 @@ const COUNT_OF_SQLITE: &str = count_of!("in (select unhex(value) from json_each(
 
 const COUNT_OF_POSTGRES: &str = count_of!("= any(cast($2 as uuid[]))");
 
-/// Returns the person with a name, in any case.
+/// Returns the person with a user name, ignoring case.
 pub(crate) fn person_by_name(cx: &Read<'_>, name: &str) -> Result<Option<Person>> {
     let Some(handle) = mapped(name) else { return Ok(None) };
     cx.one(people!("and m.handle = $2"), &[&cx.caller().workspace_id, &handle])
 }
 
-/// Returns the first `most` people with an id at the identity provider, in the order of joining.
+/// Returns the first `most` people with this id at the identity provider, in the order of joining.
 pub(crate) fn people_by_external_id(cx: &Read<'_>, external_id: &str, most: i64) -> Result<Vec<Person>> {
     let statement = people!(
         "and substr(m.external_id, 1, 200) = substr(cast($2 as text), 1, 200) and m.external_id = $2
@@ -97,19 +97,19 @@ pub(crate) fn people_by_external_id(cx: &Read<'_>, external_id: &str, most: i64)
     cx.query(statement, &[&cx.caller().workspace_id, &external_id, &most])
 }
 
-/// Returns the first `most` people who joined after the position `after`, in that order.
+/// Returns the first `most` people who joined after the log position `after`, in the order of joining.
 pub(crate) fn people_after(cx: &Read<'_>, after: i64, most: i64) -> Result<Vec<Person>> {
     let statement = people!("and m.lsn > $2 order by m.lsn limit $3");
     cx.query(statement, &[&cx.caller().workspace_id, &after, &most])
 }
 
-/// Returns `most` people in the order of joining, without the first `skipped`.
+/// Returns up to `most` people in the order of joining, after skipping the first `skipped`.
 pub(crate) fn people_from(cx: &Read<'_>, skipped: i64, most: i64) -> Result<Vec<Person>> {
     let statement = people!("order by m.lsn limit $3 offset $2");
     cx.query(statement, &[&cx.caller().workspace_id, &skipped, &most])
 }
 
-/// Returns how many people there are.
+/// Returns the number of people in the caller's workspace.
 pub(crate) fn count_people(cx: &Read<'_>) -> Result<i64> {
     let counted: Option<(i64,)> = cx.one(COUNT, &[&cx.caller().workspace_id])?;
     Ok(counted.map_or(0, |(count,)| count))
@@ -133,7 +133,8 @@ const COUNT_WANTED: &str = concat!(
     wanted!("")
 );
 
-/// Returns `most` of the people who match a condition, in the order of joining, without the first `skipped`.
+/// Returns up to `most` people who match a condition, in the order of joining, after skipping the first
+/// `skipped`.
 pub(crate) fn wanted_from(
     cx: &Read<'_>,
     wanted: &PeopleCondition,
@@ -147,7 +148,8 @@ pub(crate) fn wanted_from(
 
 const WANTED: &str = people!(wanted!("order by m.lsn limit $10 offset $9"));
 
-/// Writes the values of a person that a directory has changed: its names, its external id, and the time.
+/// Writes the columns of a person that a directory can change: its names, its external id and the time of the
+/// change.
 pub(crate) fn update_person(cx: &mut Write<'_>, person: &Person) -> Result<()> {
     let Person { id, handle, external_id, display_name, changed_at, .. } = person;
     cx.execute(1, UPDATE, &[id, handle, external_id, display_name, changed_at])
@@ -156,7 +158,7 @@ pub(crate) fn update_person(cx: &mut Write<'_>, person: &Person) -> Result<()> {
 const UPDATE: &str = "
     update members set handle = $2, external_id = $3, display_name = $4, changed_at = $5 where id = $1";
 
-/// Marks a member as deactivated, as of now.
+/// Marks a member as deactivated now.
 pub(crate) fn deactivate(cx: &mut Write<'_>, id: MemberId) -> Result<()> {
     let now = cx.now();
     cx.execute(1, DEACTIVATE, &[&id, &now])
@@ -175,7 +177,7 @@ const REACTIVATE: &str = "
     update members set deactivated_at = null, changed_at = $2
     where id = $1 and deactivated_at is not null and removed_at is null";
 
-/// Removes the identifying data of a person. Its row stays, because events and audit rows name it.
+/// Removes the identifying data of a person. The row stays, because events and audit rows name its id.
 pub(crate) fn clear_identity(cx: &mut Write<'_>, id: MemberId) -> Result<()> {
     let handle = format!("{DELETED_HANDLES}{id}");
     let now = cx.now();

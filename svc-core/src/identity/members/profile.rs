@@ -1,6 +1,6 @@
-//! The profile of a member, which the member sets itself: its display name.
+//! The profile of a member: its display name, which the member sets itself.
 //!
-//! Handles are given by others and do not change here.
+//! Handles are set by others and are not changed here.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ pub(super) fn operations() -> Vec<Operation> {
     vec![
         idempotent("update_me", update_me)
             .title("Change your display name")
-            .when("Use to change how your name is shown; `set_skills` says what work you take.")
+            .when("Change your display name. Use `set_skills` to say what work you take.")
             .patch("/me")
             .needs(&[MessagePost])
             .personal()
@@ -31,14 +31,14 @@ pub(super) fn operations() -> Vec<Operation> {
 
 /// The handle or the display name of a member was changed.
 ///
-/// The fields hold the values after the change.
+/// The fields contain the values after the change.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct MemberUpdated {
-    /// The member.
+    /// The changed member.
     pub member_id: MemberId,
-    /// Its name in the workspace.
+    /// The member's unique name in the workspace.
     pub handle: String,
-    /// Its name for people; null if it has none.
+    /// The member's name for people; null if it has none.
     pub display_name: Option<String>,
 }
 
@@ -51,7 +51,7 @@ impl Event for MemberUpdated {
     }
 }
 
-/// Changes your display name and returns you, as a member.
+/// Changes your display name and returns your member.
 ///
 /// An absent field keeps its value.
 ///

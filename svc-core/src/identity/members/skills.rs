@@ -1,7 +1,8 @@
 //! Skills: the abilities of members.
 //!
-//! Routing skills say which work a member takes, and each member sets its own. Governance skills say for what
-//! a member's judgement counts; others confer them, in `governance`, and nothing in this file changes them.
+//! Routing skills determine which work a member is offered, and each member sets its own. Governance skills
+//! determine where a member's judgement counts; other members confer them, in `governance`, and nothing in
+//! this file changes them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,30 +22,30 @@ use crate::store::{Engine, named_enum};
 use crate::text::{Handle, Items};
 
 named_enum! {
-    /// A skill that makes a member's judgement count; others confer and revoke it.
+    /// A governance skill, which makes a member's judgement count. Other members confer and revoke it.
     pub(super) enum GovernanceSkill { LandGate = "land_gate", Review = "review" }
 }
 
 /// The skill whose holders decide whether a thread's work may land.
 pub(crate) const LAND_GATE: &str = GovernanceSkill::LandGate.name();
 
-/// The skill whose holders review any thread.
+/// The skill whose holders can review any thread.
 pub(crate) const REVIEW: &str = GovernanceSkill::Review.name();
 
 /// Maximum number of skills that `list_skills` returns.
 const SKILLS_LISTED: usize = 1000;
 
-/// Maximum number of skills of members that it counts.
+/// Maximum number of pairs of a member and a skill that `list_skills` counts.
 const SKILLS_COUNTED_MAX: i64 = 4000;
 
 /// A member changed its routing skills.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct MemberSkillsChanged {
-    /// The member.
+    /// The member whose skills changed.
     member_id: MemberId,
-    /// Routing skills that it has now and did not have before.
+    /// Routing skills that the member has now and did not have before.
     added: Vec<String>,
-    /// Routing skills that it had before and no longer has.
+    /// Routing skills that the member had before and no longer has.
     removed: Vec<String>,
 }
 
@@ -74,8 +75,8 @@ pub(crate) fn skills_of(cx: &Read<'_>, member_id: MemberId) -> Result<Vec<String
     Ok(skills)
 }
 
-/// Returns the members of the caller's workspace that have one of these skills and can work: active, and not
-/// frozen.
+/// Returns, for each of these skills, the members of the caller's workspace that have it and are neither
+/// deactivated nor frozen.
 pub(crate) fn members_with_skills(
     cx: &Read<'_>,
     skills: &[&str],
@@ -109,7 +110,7 @@ const ABLE_HOLDERS_SQLITE: &str = able_holders!("json_each($2)");
 const ABLE_HOLDERS_POSTGRES: &str =
     able_holders!("jsonb_array_elements_text(cast(cast($2 as text) as jsonb))");
 
-/// Returns the members of the caller's workspace that have a skill.
+/// Returns all members of the caller's workspace that have a skill.
 pub(crate) fn holders(cx: &Read<'_>, skill: &str) -> Result<BTreeSet<MemberId>> {
     let holders: Vec<(MemberId,)> = cx.query(HOLDERS, &[&cx.caller().workspace_id, &skill])?;
     Ok(holders.into_iter().map(|(member,)| member).collect())
@@ -129,7 +130,7 @@ const HOLDER: &str = "
     select m.id from member_skills s join members m on m.id = s.member_id
     where m.workspace_id = $1 and s.skill = $2 and m.id = $3";
 
-/// The condition that the member with the id `$id` has the skill `$skill`.
+/// SQL condition that the member with the id `$id` has the skill `$skill`.
 macro_rules! has_skill {
     ($id:literal, $skill:literal) => {
         concat!(
@@ -143,16 +144,17 @@ macro_rules! has_skill {
 }
 pub(crate) use has_skill;
 
-/// Replaces your routing skills and returns you, as a member.
+/// Replaces your routing skills and returns your member.
 ///
 /// Routing skills decide which work you are offered: a thread that requires skills is offered only to members
-/// who have all of them. Others confer the governance skills `land_gate` and `review`; yours stay.
+/// who have all of them. Your governance skills `land_gate` and `review`, which only others can confer, do
+/// not change.
 ///
 /// Fails with 403 `forbidden` if `skills` names a governance skill, or if you act as a delegate.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SetSkills {
-    /// All your routing skills from now on, such as `python`.
+    /// The complete list of your routing skills, such as `python`.
     ///
     /// Upper-case letters are converted to lower case; an empty list removes all.
     skills: Items<Handle<SKILL_MAX>, SKILLS_MAX>,
@@ -184,7 +186,7 @@ pub(super) fn set_skills(cx: &mut Write<'_>, input: &SetSkills) -> Result<Member
     Ok(me)
 }
 
-/// Fails if `skills` contains a skill that only others can confer.
+/// Fails if `skills` contains a governance skill, which only others can confer.
 fn refuse_governance(skills: &BTreeSet<String>) -> Result<()> {
     match GovernanceSkill::ALL.iter().map(|skill| skill.name()).find(|skill| skills.contains(*skill)) {
         None => Ok(()),
@@ -194,12 +196,12 @@ fn refuse_governance(skills: &BTreeSet<String>) -> Result<()> {
     }
 }
 
-/// Returns the skills that only `after` contains, and those that only `before` contains.
+/// Returns the skills to add and the skills to remove, in this order, to get from `before` to `after`.
 fn difference(before: &BTreeSet<String>, after: &BTreeSet<String>) -> (Vec<String>, Vec<String>) {
     (after.difference(before).cloned().collect(), before.difference(after).cloned().collect())
 }
 
-/// Returns the skills of a workspace's active members, with the number of members that have each.
+/// Returns the skills of a workspace's active members, with the number of members that have each skill.
 ///
 /// The most common skills come first, up to 1000. Only the first 2000 members of the workspace are counted,
 /// and 4000 of their skills.
@@ -211,16 +213,16 @@ pub(super) struct ListSkills {
     cursor: Option<Cursor>,
 }
 
-/// A skill that an active member of the workspace has.
+/// A skill of active members of the workspace.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct SkillCount {
     /// The name of the skill, such as `rust`.
     skill: String,
-    /// Whether it is a governance skill, which others confer.
+    /// Whether the skill is a governance skill, which only others can confer.
     governance: bool,
-    /// The number of active members that have it.
+    /// The number of active members that have the skill.
     members: i64,
-    /// True if there may be more, because the workspace has too many members to count.
+    /// True if more members may have the skill, because the workspace has too many members to count.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     at_least: bool,
 }

@@ -1,10 +1,10 @@
-//! Names that a directory may give a person, and the forms of handles by which any member is found.
+//! User names from a directory, and the handles by which members are found.
 //!
-//! A directory's name is less restricted than a chosen handle: 1 to 254 characters of the PRECIS profile
-//! UsernameCaseMapped (RFC 8265), so it may be an email address or have letters of any script, but no space
-//! and no control character. Letters are mapped to lower case, so that two names which differ only in case
-//! are the same. The names of apps, removed people and members of other services are reserved: three
-//! prefixes, and a suffix such as `@peer`, which is not an email address.
+//! A user name is less restricted than a handle that a member chooses: 1 to 254 characters of the PRECIS
+//! profile UsernameCaseMapped (RFC 8265). It may be an email address or contain letters of any script, but no
+//! spaces or control characters. Letters are mapped to lower case, so two names that differ only in case are
+//! the same name. The names of apps, removed people and members of other services are reserved: names with
+//! one of three prefixes, and names with a suffix such as `@peer`, which is not an email address.
 
 use std::borrow::Cow;
 use std::ops::Deref;
@@ -18,13 +18,13 @@ use crate::limits::USER_NAME_MAX;
 use crate::store::{Param, ToParam};
 use crate::text::check_not_reserved;
 
-/// The name of a person, as a directory gives it.
+/// The user name of a person, as a directory sets it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub(crate) struct UserName(String);
 
 impl UserName {
-    /// Creates the name after mapping its case and checking it.
+    /// Creates the name: maps it to lower case, and fails if it is invalid or reserved.
     pub fn new(text: &str) -> Result<Self, String> {
         let AnyHandle(name) = AnyHandle::new(text)?;
         check_not_reserved(&name)?;
@@ -35,21 +35,21 @@ impl UserName {
     }
 }
 
-/// The handle of any member, for searches.
+/// The handle of any member, for finding the member.
 ///
-/// It is a handle that a person chose, an email address or another name from a directory, or one that the
-/// service gives, such as `app:triage`. Its case is mapped like that of the stored ones.
+/// It may be a handle that a person chose, an email address or another name from a directory, or a handle
+/// that the service created, such as `app:triage`. It is mapped to lower case, as stored handles are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct AnyHandle(String);
 
 impl AnyHandle {
-    /// Creates the handle after mapping its case. Fails for a text that cannot be a handle.
+    /// Creates the handle: maps it to lower case, and fails if the text cannot be a handle.
     pub fn new(text: &str) -> Result<Self, String> {
         let expected = || {
             format!("expected 1 to {USER_NAME_MAX} characters without spaces, as of RFC 8265's user names")
         };
-        // Mapping costs time for each character, and never shortens a name by this factor.
+        // Case mapping takes time for each character, so a text that is certainly too long is rejected first.
         if text.len() > USER_NAME_MAX.saturating_mul(8) {
             return Err(expected());
         }
@@ -58,7 +58,8 @@ impl AnyHandle {
     }
 }
 
-/// Returns the name with its case mapped, if it is valid. Names that it is compared with are mapped too.
+/// Returns the name mapped to lower case, or `None` if it is invalid. Stored names are mapped in the same
+/// way.
 pub(crate) fn mapped(text: &str) -> Option<String> {
     UsernameCaseMapped::enforce(text).ok().map(Cow::into_owned).filter(|name| !name.is_empty())
 }

@@ -1,4 +1,5 @@
-//! The return of a browser from the provider: its login is found by both of its secrets, and removed.
+//! The return of a browser from the identity provider. The sign-in that the browser began is found by its two
+//! secrets and removed.
 
 use schemars::JsonSchema;
 use secrecy::SecretString;
@@ -12,30 +13,30 @@ use crate::text::Text;
 
 /// Signs in the person whom the identity provider has sent back, and redirects the browser into the service.
 ///
-/// The response sets the cookie of the session, which can read, search, subscribe, create, post, transition
+/// The response sets the session's cookie. The session can read, search, subscribe, create, post, transition
 /// and upload. The state is valid once, and only in the browser that began the sign-in.
 ///
 /// Fails with 403 `forbidden` if the person is a deactivated member, or is not a member and the operator does
-/// not allow joining this way; 404 `unknown-route` if the operator has not enabled it; 503
-/// `provider-unavailable` if the identity provider does not respond.
+/// not let people join by signing in; 404 `unknown-route` if the operator has not enabled signing in at an
+/// identity provider; 503 `provider-unavailable` if the identity provider does not respond.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OidcCallback {
-    /// The state that the sign-in sent to the provider.
+    /// The state that the service sent to the provider when the sign-in began.
     state: Text<1, 128>,
-    /// The authorization code from the provider; absent if it has refused.
+    /// The authorization code from the provider; absent if the provider refused.
     code: Option<Text<1, 4096>>,
-    /// The issuer that the provider claims to be (RFC 9207).
+    /// The provider's own claim of its issuer (RFC 9207).
     iss: Option<Text<1, 2048>>,
-    /// The error of a provider that has refused.
+    /// The provider's error code, if the provider refused.
     error: Option<Text<1, 256>>,
-    /// The browser's secret, which the frame takes from the cookie and never from the query.
+    /// The browser's secret, which the frame takes from the cookie, never from the query.
     #[schemars(skip)]
     browser: Option<String>,
 }
 
 impl OidcCallback {
-    /// Returns the code, if the provider has sent one and no error.
+    /// Returns the authorization code, unless the provider has also sent an error.
     pub fn code(&self) -> Option<&str> {
         self.code.as_deref().filter(|_| self.error.is_none())
     }
@@ -46,7 +47,7 @@ impl OidcCallback {
     }
 }
 
-/// A login that was removed because its browser has returned.
+/// A begun sign-in that was removed because its browser has returned.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct TakenLogin {
     /// The workspace to sign in to.
@@ -55,12 +56,12 @@ pub struct TakenLogin {
     /// The path to which the browser is redirected.
     #[serde(skip)]
     pub return_to: String,
-    /// The secrets that the provider needs or repeats.
+    /// The derived secrets: the verifier to send to the provider, and the nonce that its token must repeat.
     #[serde(skip)]
     pub secrets: LoginSecrets,
 }
 
-/// The two secrets of a login.
+/// The two secrets of a begun sign-in: the state and the browser's secret.
 struct LoginSecretPair {
     state: SecretString,
     browser: SecretString,
@@ -68,7 +69,7 @@ struct LoginSecretPair {
 
 impl LoginSecretPair {
     fn of(input: &OidcCallback) -> Result<Self> {
-        let browser = input.browser.as_deref().ok_or_else(begin_again)?;
+        let browser = input.browser.as_deref().ok_or_else(unknown_login)?;
         Ok(Self { state: SecretString::from(&*input.state), browser: SecretString::from(browser) })
     }
 
@@ -77,8 +78,9 @@ impl LoginSecretPair {
     }
 }
 
-/// Returns the same error whatever is wrong, so that the caller does not learn which half was right.
-fn begin_again() -> Error {
+/// Returns the same error for an unknown state, a wrong browser and an expired sign-in, so that the caller
+/// does not learn which secret was right.
+fn unknown_login() -> Error {
     Error::new(
         Code::Unauthenticated,
         "this browser has begun no such sign-in, or too long ago: begin again at /auth/oidc/login",
@@ -89,28 +91,28 @@ const LIVE: &str = "
     select workspace_id, return_to from oidc_logins
     where state_hash = $1 and browser_hash = $2 and expires_at > $3";
 
-fn live(cx: &Read<'_>, brought: &LoginSecretPair) -> Result<(WorkspaceId, String)> {
-    let (state, browser) = brought.hashes();
-    cx.one(LIVE, &[&state, &browser, &cx.now()])?.ok_or_else(begin_again)
+fn find_live_login(cx: &Read<'_>, secrets_sent: &LoginSecretPair) -> Result<(WorkspaceId, String)> {
+    let (state, browser) = secrets_sent.hashes();
+    cx.one(LIVE, &[&state, &browser, &cx.now()])?.ok_or_else(unknown_login)
 }
 
-pub(super) fn home(cx: &Read<'_>, input: &OidcCallback) -> Result<WorkspaceId> {
-    live(cx, &LoginSecretPair::of(input)?).map(|(workspace, _)| workspace)
+pub(super) fn login_workspace(cx: &Read<'_>, input: &OidcCallback) -> Result<WorkspaceId> {
+    find_live_login(cx, &LoginSecretPair::of(input)?).map(|(workspace, _)| workspace)
 }
 
 const REMOVE: &str = "delete from oidc_logins where state_hash = $1";
 
-/// Removes the login and returns it. Of two callbacks at once, one finds nothing.
+/// Removes the begun sign-in and returns it. If two callbacks arrive at once, only one of them finds it.
 pub(super) fn take(
     cx: &mut Write<'_>,
     input: &OidcCallback,
     &workspace_id: &WorkspaceId,
 ) -> Result<TakenLogin> {
-    let brought = LoginSecretPair::of(input)?;
-    let (of_login, return_to) = live(cx, &brought)?;
-    if of_login != workspace_id || cx.change(REMOVE, &[&secret_hash(&brought.state)])? != 1 {
-        return Err(begin_again());
+    let secrets_sent = LoginSecretPair::of(input)?;
+    let (of_login, return_to) = find_live_login(cx, &secrets_sent)?;
+    if of_login != workspace_id || cx.change(REMOVE, &[&secret_hash(&secrets_sent.state)])? != 1 {
+        return Err(unknown_login());
     }
-    let secrets = LoginSecrets::derive(cx, &brought.browser, &brought.state)?;
+    let secrets = LoginSecrets::derive(cx, &secrets_sent.browser, &secrets_sent.state)?;
     Ok(TakenLogin { workspace_id, return_to, secrets })
 }

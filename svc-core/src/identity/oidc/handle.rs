@@ -1,8 +1,9 @@
-//! The handle of a person who joins by signing in: its verified email address, or one made from its name.
+//! The handle of a person who joins by signing in: its verified email address, or a handle made from its
+//! name.
 //!
-//! The address is used as it is, in lower case, so that it matches members who were prepared by their
-//! addresses. Addresses with characters beyond ASCII, in quotes or at a bare host name do not become new
-//! handles, but a directory may have prepared a person under one.
+//! The address itself becomes the handle, in lower case, so that it matches members whom a directory has
+//! created under their addresses. An address with characters beyond ASCII, in quotes or at a bare host name
+//! does not become a new handle, but a directory may have created a person under such an address.
 
 use crate::identity::members::UserName;
 use crate::limits::{EMAIL_MAX, USER_NAME_MAX};
@@ -12,8 +13,8 @@ const FROM_NAME_MAX: usize = 40;
 /// The handle of a person without a usable name.
 const NAMELESS: &str = "person";
 
-/// Returns the handle for the owner of this address. Returns `None` if it cannot become one.
-pub(super) fn of_email(email: &str) -> Option<String> {
+/// Returns an email address as a handle, or `None` if the address cannot become a new handle.
+pub(super) fn from_email(email: &str) -> Option<String> {
     let email = email.to_ascii_lowercase();
     let (local, domain) = email.split_once('@')?;
     let in_local = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+/=?^_`{|}~-.".contains(c);
@@ -29,20 +30,20 @@ pub(super) fn of_email(email: &str) -> Option<String> {
     fits.then_some(email)
 }
 
-/// Returns the handle under which a directory would have prepared the owner of this address.
-pub(super) fn in_directory(email: &str) -> Option<String> {
+/// Returns the handle under which a directory would have created the owner of this email address.
+pub(super) fn directory_handle(email: &str) -> Option<String> {
     let (local, domain) = email.rsplit_once('@')?;
     let name = UserName::new(email).ok()?;
     (!local.is_empty() && !domain.is_empty()).then(|| name.to_string())
 }
 
-/// Returns whether a top-level domain can have this name (RFC 3696, 2).
+/// Returns whether a top-level domain can have this label (RFC 3696, 2).
 fn is_top_level(label: &str) -> bool {
     label.starts_with("xn--") || label.chars().all(|c| c.is_ascii_lowercase())
 }
 
-/// Returns a handle that resembles a name.
-pub(super) fn of_name(name: Option<&str>) -> String {
+/// Returns a handle made from the letters and digits of a name.
+pub(super) fn from_name(name: Option<&str>) -> String {
     let mut handle = String::new();
     for c in name.unwrap_or_default().to_ascii_lowercase().chars() {
         if handle.len() >= FROM_NAME_MAX {
@@ -58,10 +59,10 @@ pub(super) fn of_name(name: Option<&str>) -> String {
     if handle.is_empty() { NAMELESS.to_owned() } else { handle.to_owned() }
 }
 
-/// Returns a handle with a number at its end, for a handle that is taken.
+/// Returns a handle with a number appended, for use when the handle itself is taken.
 ///
-/// No top-level domain ends with a number, so the result is not an email address.
-pub(super) fn numbered(handle: &str, number: u32) -> String {
+/// The result is never an email address, because no top-level domain ends with a number.
+pub(super) fn with_number(handle: &str, number: u32) -> String {
     let end = format!("-{number}");
     let room = USER_NAME_MAX.saturating_sub(end.len());
     handle.chars().take(room).chain(end.chars()).collect()
@@ -89,9 +90,9 @@ mod tests {
             ("ada\u{0}@corp.example", None),
             ("ada @corp.example", None),
         ] {
-            assert_eq!(of_email(email).as_deref(), handle, "{email:?}");
+            assert_eq!(from_email(email).as_deref(), handle, "{email:?}");
         }
-        assert!(of_email(&format!("{}@corp.example", "a".repeat(EMAIL_MAX))).is_none());
+        assert!(from_email(&format!("{}@corp.example", "a".repeat(EMAIL_MAX))).is_none());
     }
 
     #[test]
@@ -107,7 +108,7 @@ mod tests {
             ("app:x@corp.example", None),
             ("ada b@corp.example", None),
         ] {
-            assert_eq!(in_directory(email).as_deref(), handle, "{email:?}");
+            assert_eq!(directory_handle(email).as_deref(), handle, "{email:?}");
         }
     }
 
@@ -119,11 +120,11 @@ mod tests {
             (Some("日本"), "person"),
             (None, "person"),
         ] {
-            assert_eq!(of_name(name), handle, "{name:?}");
+            assert_eq!(from_name(name), handle, "{name:?}");
         }
-        assert_eq!(of_name(Some(&"a".repeat(100))).len(), FROM_NAME_MAX);
-        assert_eq!(numbered("ada@corp.example", 2), "ada@corp.example-2");
-        assert_eq!(of_email(&numbered("ada@corp.example", 2)), None);
-        assert_eq!(numbered(&"a".repeat(USER_NAME_MAX), 20).len(), USER_NAME_MAX);
+        assert_eq!(from_name(Some(&"a".repeat(100))).len(), FROM_NAME_MAX);
+        assert_eq!(with_number("ada@corp.example", 2), "ada@corp.example-2");
+        assert_eq!(from_email(&with_number("ada@corp.example", 2)), None);
+        assert_eq!(with_number(&"a".repeat(USER_NAME_MAX), 20).len(), USER_NAME_MAX);
     }
 }

@@ -1,4 +1,4 @@
-//! The beginning of a sign-in: its secrets are drawn, and their hashes stored.
+//! The beginning of a sign-in: generates its secrets, and stores only their hashes.
 
 use std::time::Duration;
 
@@ -17,20 +17,20 @@ use crate::text::Text;
 
 /// Redirects the browser to the identity provider, where a person signs in to a workspace.
 ///
-/// The response sets a cookie, which the browser must send to the callback within ten minutes, together with
-/// the state in the address. Only the last sign-in that a browser has begun can be finished, and only the
-/// last 10,000 of a workspace.
+/// The response sets a cookie. Within ten minutes, the browser must return to the callback with the cookie
+/// and with the state in the address. A browser can finish only its last sign-in, and a workspace has at most
+/// 10,000 unfinished ones: older ones are deleted.
 ///
-/// Fails with 404 `unknown-route` if the operator has not enabled it; 503 `provider-unavailable` if the
-/// identity provider does not respond.
+/// Fails with 404 `unknown-route` if the operator has not enabled signing in at an identity provider; 503
+/// `provider-unavailable` if the identity provider does not respond.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct OidcLogin {
-    /// The workspace to sign in to. It is required if there are several.
+    /// The workspace to sign in to. Required if the instance has several workspaces.
     workspace_id: Option<WorkspaceId>,
-    /// The path under `/ui/` to which the browser is redirected once it is signed in. Default: `/ui/`.
+    /// The path under `/ui/` to which the browser is redirected after the sign-in. Default: `/ui/`.
     return_to: Option<ReturnTo>,
-    /// The person who signs in; read only with `SVC_OIDC_MOCK`, which requires it.
+    /// The subject id of the person who signs in; read only with `SVC_OIDC_MOCK`, which requires it.
     sub: Option<Text<1, OIDC_SUBJECT_MAX>>,
     /// The person's verified email address; read only with `SVC_OIDC_MOCK`.
     email: Option<Text<1, EMAIL_MAX>>,
@@ -41,16 +41,16 @@ pub struct OidcLogin {
 /// The person who signs in at the provider of `SVC_OIDC_MOCK`.
 #[derive(Clone, Debug)]
 pub struct MockPerson {
-    /// Its subject.
+    /// The person's subject id at the provider.
     pub subject: String,
-    /// Its verified email address.
+    /// The person's verified email address.
     pub email: Option<String>,
-    /// Its name.
+    /// The person's name.
     pub name: Option<String>,
 }
 
 impl OidcLogin {
-    /// Returns the person that the query names.
+    /// Returns the mock provider's person, from the query of the request.
     pub fn mock_person(&self) -> Result<MockPerson> {
         let subject = self.sub.as_deref();
         let subject = subject.ok_or_else(|| Error::in_field("sub", "with SVC_OIDC_MOCK it is required"))?;
@@ -63,29 +63,29 @@ impl OidcLogin {
     }
 }
 
-/// A sign-in that has begun. It has no `Debug` output: it goes into a cookie and an address.
+/// A sign-in that has begun. Its secrets go into a cookie and an address, and `Debug` output redacts them.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct BegunLogin {
-    /// The state, which the provider sends back in the address.
+    /// The state, which the provider returns in the address.
     #[serde(skip)]
     pub state: SecretString,
-    /// The browser's secret, which it sends back in a cookie.
+    /// The browser's secret, which the browser returns in a cookie.
     #[serde(skip)]
     pub browser: SecretString,
-    /// The secrets that are derived from these two.
+    /// The secrets that are derived from the state and the browser's secret.
     #[serde(skip)]
     pub secrets: LoginSecrets,
-    /// Time for which they are valid.
+    /// Time for which the state and the browser's secret are valid.
     #[serde(skip)]
     pub lasts: Duration,
 }
 
-/// The secrets of a sign-in that only the server knows, derived whenever it needs them.
+/// Secrets of a sign-in that only the server knows. The server derives them each time that it needs them.
 #[derive(Debug)]
 pub struct LoginSecrets {
-    /// The nonce, which the provider repeats in the token that it signs.
+    /// The nonce, which the provider repeats in its signed token.
     pub nonce: SecretString,
-    /// The verifier, which the provider compares with the challenge that it was sent (RFC 7636).
+    /// The PKCE verifier, which the provider compares with the challenge that the service sent (RFC 7636).
     pub verifier: SecretString,
 }
 
@@ -97,16 +97,16 @@ impl LoginSecrets {
     }
 }
 
-/// Removes sign-ins older than the last ones of their workspace, by the index of these.
+/// Deletes the oldest begun sign-ins of a workspace beyond its limit, by an index.
 const FORGET: &str = "
     delete from oidc_logins where state_hash in (
         select state_hash from oidc_logins where workspace_id = $1
         order by expires_at desc, state_hash limit $2 offset $3)";
 
-/// More than one, so that a lowered limit is reached after some time.
+/// Maximum begun sign-ins deleted at once. It is more than one, so that a lowered limit is reached in time.
 const FORGOTTEN_AT_ONCE: i64 = 100;
 
-pub(super) fn home(cx: &Read<'_>, input: &OidcLogin) -> Result<WorkspaceId> {
+pub(super) fn login_workspace(cx: &Read<'_>, input: &OidcLogin) -> Result<WorkspaceId> {
     the_workspace(cx, input.workspace_id)
 }
 
@@ -124,7 +124,7 @@ pub(super) fn begin(cx: &mut Write<'_>, input: &OidcLogin, &workspace: &Workspac
         return_to: input.return_to.as_deref().unwrap_or(BOARD),
         expires_at: cx.now().plus(lasts),
     }))?;
-    // A sign-in that has begun is of no workspace's history, and goes by itself.
+    // A begun sign-in is not part of the workspace's history, and a chore removes it after it has expired.
     cx.unchanged();
     let secrets = LoginSecrets::derive(cx, &browser, &state)?;
     Ok(BegunLogin { state, browser, secrets, lasts })

@@ -1,9 +1,10 @@
-//! Finding the member that the verified claims of a provider name.
+//! Finding the member for the verified claims of an identity provider.
 //!
-//! In this order: the member who was linked to the subject before; a person prepared under the verified email
-//! address, if the operator allows linking; a new person, if the operator allows that; or else the sign-in
-//! fails. A deactivated person is rejected at each step, and never joins again under another handle. A person
-//! who was removed for good is unknown, and joins like any other.
+//! The steps, in order: find the member linked to the subject; otherwise find a person created in advance
+//! under the verified email address, if the operator allows linking; otherwise create a person, if the
+//! operator allows that; otherwise the sign-in fails. Each step rejects a deactivated person, who therefore
+//! cannot join again under another handle. A person who was removed for good is unknown and can join like any
+//! other.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -13,7 +14,7 @@ use super::handle;
 use crate::capability::{Capabilities, Capability};
 use crate::error::{Error, Result};
 use crate::id::{MemberId, WorkspaceId};
-use crate::identity::enrol::{NewMember, check_not_of_group, enrol};
+use crate::identity::enrol::{NewMember, check_not_group_handle, enrol};
 use crate::identity::members::{Member, MemberKind, load_member, member_called};
 use crate::identity::sessions::{NewSession, SessionOf, open_session};
 use crate::limits::{NAME_MAX, OIDC_SUBJECT_MAX};
@@ -34,17 +35,17 @@ const CAPABILITIES: [Capability; 7] = [
     Capability::ArtifactUpload,
 ];
 
-/// Number of handles with consecutive numbers that are tried before random ones.
-const NUMBERED: u32 = 20;
-/// Number of random numbers that are tried. It is practically impossible that all of them are taken.
-const RANDOM: usize = 8;
+/// Number of consecutive numbers that are appended to a taken handle before random numbers are tried.
+const NUMBERED_MAX: u32 = 20;
+/// Number of random numbers that are tried. That all of these handles are taken is practically impossible.
+const RANDOM_MAX: usize = 8;
 
 /// A member signed in at an identity provider for the first time.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct IdentityLinked {
-    /// The member.
+    /// The member who signed in.
     member_id: MemberId,
-    /// The identity provider.
+    /// The identity provider's issuer.
     issuer: String,
 }
 
@@ -59,20 +60,20 @@ impl Event for IdentityLinked {
 /// The verified claims of a provider about a person.
 #[derive(Clone, Debug)]
 pub struct ProviderClaims {
-    /// The provider.
+    /// The identity provider's issuer.
     pub issuer: String,
     /// The person's permanent id at the provider.
     pub subject: String,
-    /// Its email address.
+    /// The person's email address.
     pub email: Option<String>,
-    /// Whether the provider has verified the address.
+    /// Whether the provider has verified the email address.
     pub email_verified: bool,
-    /// Its name, for people.
+    /// The person's name, for people.
     pub name: Option<String>,
 }
 
 impl ProviderClaims {
-    /// Fails if the subject cannot be stored.
+    /// Fails if the subject is empty or cannot be stored.
     fn check_subject(&self) -> Result<()> {
         if self.subject.is_empty() || self.subject.len() > OIDC_SUBJECT_MAX || self.subject.contains('\0') {
             return Err(Error::forbidden("the identity provider sent no usable subject"));
@@ -80,13 +81,13 @@ impl ProviderClaims {
         Ok(())
     }
 
-    /// Returns the email address, if the provider has verified it.
+    /// Returns the email address, or `None` if the provider has not verified it.
     fn verified_email(&self) -> Option<&str> {
         self.email.as_deref().filter(|_| self.email_verified)
     }
 }
 
-/// How a member was found; audit rows name it.
+/// Way in which the member of a sign-in was found. Audit rows contain its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MemberMatch {
     Existing,
@@ -104,7 +105,7 @@ impl MemberMatch {
     }
 }
 
-/// Signs in the member of `workspace` that the claims name.
+/// Signs in the member of `workspace` that the claims identify, and opens a session.
 pub(crate) fn sign_in(
     cx: &mut Write<'_>,
     workspace: WorkspaceId,
@@ -121,11 +122,11 @@ pub(crate) fn sign_in(
 
 fn resolve(cx: &mut Write<'_>, claims: &ProviderClaims) -> Result<(Member, MemberMatch)> {
     claims.check_subject()?;
-    if let Some(member) = known(cx, claims)? {
+    if let Some(member) = linked_member(cx, claims)? {
         check_active(&member)?;
         return Ok((member, MemberMatch::Existing));
     }
-    let (member, found) = match prepared(cx, claims)? {
+    let (member, found) = match member_with_email(cx, claims)? {
         Some(member) => (member, MemberMatch::Linked),
         None => (provision(cx, claims)?, MemberMatch::Provisioned),
     };
@@ -140,7 +141,11 @@ fn check_active(member: &Member) -> Result<()> {
 const KNOWN: &str = "
     select member_id from oidc_identities where workspace_id = $1 and issuer = $2 and subject = $3";
 
-fn linked(cx: &Read<'_>, workspace: WorkspaceId, claims: &ProviderClaims) -> Result<Option<MemberId>> {
+fn linked_member_id(
+    cx: &Read<'_>,
+    workspace: WorkspaceId,
+    claims: &ProviderClaims,
+) -> Result<Option<MemberId>> {
     let found: Option<(MemberId,)> = cx.one(KNOWN, &[&workspace, &claims.issuer, &claims.subject])?;
     Ok(found.map(|(member,)| member))
 }
@@ -148,24 +153,25 @@ fn linked(cx: &Read<'_>, workspace: WorkspaceId, claims: &ProviderClaims) -> Res
 /// Returns whether the subject was linked to a member of `workspace` before.
 pub(crate) fn has_signed_in(cx: &Read<'_>, workspace: WorkspaceId, claims: &ProviderClaims) -> Result<bool> {
     claims.check_subject()?;
-    Ok(linked(cx, workspace, claims)?.is_some())
+    Ok(linked_member_id(cx, workspace, claims)?.is_some())
 }
 
-/// Returns the member that the subject was linked to before.
-fn known(cx: &Read<'_>, claims: &ProviderClaims) -> Result<Option<Member>> {
-    let member = linked(cx, cx.caller().workspace_id, claims)?;
+/// Returns the member that was linked to the subject before, if any.
+fn linked_member(cx: &Read<'_>, claims: &ProviderClaims) -> Result<Option<Member>> {
+    let member = linked_member_id(cx, cx.caller().workspace_id, claims)?;
     member.map(|member| load_member(cx, member)).transpose()
 }
 
 const IDENTITY_OF: &str = "select member_id from oidc_identities where member_id = $1 and issuer = $2";
 
-/// Returns the person prepared under the verified address, who has no identity at the provider yet.
+/// Returns the person who was created in advance under the verified email address and has no identity at the
+/// provider yet.
 ///
-/// Fails if that member was deactivated, even if linking is not allowed: it must not join again. No member is
-/// linked by an address that differs from its handle in more than case.
-fn prepared(cx: &Read<'_>, claims: &ProviderClaims) -> Result<Option<Member>> {
+/// Fails if that member was deactivated, even if linking is not allowed, because the member must not join
+/// again. An address that differs from the handle in more than case links to no member.
+fn member_with_email(cx: &Read<'_>, claims: &ProviderClaims) -> Result<Option<Member>> {
     let Some(email) = claims.verified_email() else { return Ok(None) };
-    let Some(handle) = handle::in_directory(email) else { return Ok(None) };
+    let Some(handle) = handle::directory_handle(email) else { return Ok(None) };
     let Some(member) = member_called(cx, cx.caller().workspace_id, &handle)? else { return Ok(None) };
     check_active(&member)?;
     let identity: Option<(MemberId,)> = cx.one(IDENTITY_OF, &[&member.id, &claims.issuer])?;
@@ -179,10 +185,11 @@ fn provision(cx: &mut Write<'_>, claims: &ProviderClaims) -> Result<Member> {
     }
     let name = claims.name.as_deref().map(str::trim);
     let display_name = name.and_then(|name| Text::<1, NAME_MAX>::new(name.to_owned()).ok());
-    let handle = claims.verified_email().and_then(handle::of_email).unwrap_or_else(|| handle::of_name(name));
+    let handle =
+        claims.verified_email().and_then(handle::from_email).unwrap_or_else(|| handle::from_name(name));
     let new = NewMember {
         workspace_id: cx.caller().workspace_id,
-        handle: &free(cx, handle)?,
+        handle: &free_handle(cx, handle)?,
         kind: MemberKind::Human,
         display_name: display_name.as_deref(),
         surface: Some(Surface::Session),
@@ -190,20 +197,20 @@ fn provision(cx: &mut Write<'_>, claims: &ProviderClaims) -> Result<Member> {
     enrol(cx, &new)
 }
 
-/// Returns the handle, with a number if it is taken.
-fn free(cx: &Write<'_>, handle: String) -> Result<String> {
+/// Returns the handle, with a number appended if the handle is taken.
+fn free_handle(cx: &Write<'_>, handle: String) -> Result<String> {
     let workspace = cx.caller().workspace_id;
-    if check_not_of_group(&handle).is_ok() && member_called(cx, workspace, &handle)?.is_none() {
+    if check_not_group_handle(&handle).is_ok() && member_called(cx, workspace, &handle)?.is_none() {
         return Ok(handle);
     }
-    for number in 2..=NUMBERED {
-        let numbered = handle::numbered(&handle, number);
+    for number in 2..=NUMBERED_MAX {
+        let numbered = handle::with_number(&handle, number);
         if member_called(cx, workspace, &numbered)?.is_none() {
             return Ok(numbered);
         }
     }
-    for _ in 0..RANDOM {
-        let numbered = handle::numbered(&handle, u32::from_le_bytes(cx.entropy().bytes()?));
+    for _ in 0..RANDOM_MAX {
+        let numbered = handle::with_number(&handle, u32::from_le_bytes(cx.entropy().bytes()?));
         if member_called(cx, workspace, &numbered)?.is_none() {
             return Ok(numbered);
         }
@@ -226,7 +233,7 @@ fn link(cx: &mut Write<'_>, member: &Member, claims: &ProviderClaims) -> Result<
 
 const UNLINK: &str = "delete from oidc_identities where member_id = $1";
 
-/// Removes the identities of people who were removed.
+/// Removes the identities of removed people at identity providers.
 pub(super) fn forget(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
     let removed = events.iter().filter_map(|event| event.subject.member_id);
     removed.into_iter().try_for_each(|member| cx.execute_any(UNLINK, &[&member]))

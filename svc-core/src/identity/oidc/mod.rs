@@ -1,16 +1,17 @@
 //! OpenID Connect: signing in at an identity provider.
 //!
-//! A sign-in begins with a state, which goes through the provider, and a secret of the browser, which stays
-//! in its cookie. Both come back once, within ten minutes; the tables have only hashes of them. The nonce and
-//! the PKCE verifier are derived from the two under the key that signs cookies. They are stored nowhere, and
-//! neither the database nor data that the browser reveals to others contains them. The callback removes a
-//! login in the transaction that finds it, whatever the provider's response is.
+//! A sign-in begins with two secrets: a state, which travels through the provider, and a browser secret,
+//! which stays in the browser's cookie. Both come back once, within ten minutes; the tables contain only
+//! their hashes. The nonce and the PKCE verifier are derived from the two secrets with the key that signs
+//! cookies. They are stored nowhere, and neither the database nor anything that the browser reveals to others
+//! contains them. The callback removes a sign-in in the transaction that finds it, whatever the provider
+//! responds.
 //!
-//! Anyone can begin a sign-in, so that leaves no audit row, and of many pending ones in a workspace the
-//! oldest are deleted.
+//! Anyone can begin a sign-in, so beginning one writes no audit row. If a workspace has too many pending
+//! sign-ins, the oldest are deleted.
 //!
-//! The shell talks to the provider and verifies its signatures. This folder applies the verified claims:
-//! `members` finds the member, and `handle` makes the handle of a new one.
+//! The shell talks to the provider and verifies its signatures. This folder processes the verified claims:
+//! `members` finds the member, and `handle` makes the handle of a new member.
 
 mod return_to;
 mod login;
@@ -40,7 +41,7 @@ pub(crate) fn feature() -> Feature {
             "sessions",
             vec![
                 changing("begin_oidc_login", Effect::Write)
-                    .preflight(login::home)
+                    .preflight(login::login_workspace)
                     .run(login::begin)
                     .title("Sign in at the identity provider")
                     .get("/auth/oidc/login")
@@ -50,7 +51,7 @@ pub(crate) fn feature() -> Feature {
                     .refuses(&[Code::UnknownRoute, Code::ProviderUnavailable])
                     .example(|w| json!({"workspace_id": w.id("workspace"), "return_to": "/ui/"})),
                 changing("finish_oidc_login", Effect::Destructive)
-                    .preflight(callback::home)
+                    .preflight(callback::login_workspace)
                     .run(callback::take)
                     .title("Come back from the identity provider")
                     .get("/auth/oidc/callback")
@@ -69,7 +70,7 @@ pub(crate) fn feature() -> Feature {
                 .ids("workspace_id member_id")
                 .texts("issuer subject")
                 .times("linked_at")
-                // A member has one identity at each provider.
+                // A member has one identity at each identity provider.
                 .proven("member_id issuer", "linked_at")
                 .unproven("subject", "says who a person is elsewhere, which no event does"),
             Records::table("oidc_logins", "state_hash").erased_first().stays(),
@@ -83,7 +84,7 @@ without_keys! {
 
 const ANY_ENDED: &str = "select 1 from oidc_logins where expires_at <= $1 limit 1";
 
-/// Uses the index of end times.
+/// Deletes the first expired sign-ins, by the index of end times.
 const REMOVE_ENDED: &str = "
     delete from oidc_logins where state_hash in (
         select state_hash from oidc_logins where expires_at <= $1 order by expires_at limit $2)";

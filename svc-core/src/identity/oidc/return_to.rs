@@ -1,8 +1,8 @@
-//! The target of a browser after a sign-in: a path of the board, and never another site.
+//! The target of the browser after a sign-in: a path of the board, never another site.
 //!
 //! Browsers interpret `//host`, `/\host`, tabs and dot segments in special ways, so the grammar allows none
-//! of these: only segments of unreserved characters that do not begin with a dot, and then optionally a query
-//! and a fragment.
+//! of them: only segments of unreserved characters that do not begin with a dot, then optionally a query and
+//! a fragment.
 
 use std::borrow::Cow;
 use std::ops::Deref;
@@ -11,11 +11,11 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de;
 use serde::{Deserialize, Deserializer};
 
-/// Path prefix of all targets.
+/// Path prefix of all allowed targets.
 pub(super) const BOARD: &str = "/ui/";
 /// Maximum characters of a target.
 const MAX: usize = 512;
-/// The same grammar as an ECMA-262 regular expression.
+/// The grammar of [`ReturnTo`] as an ECMA-262 regular expression.
 const PATTERN: &str = "^/ui/([A-Za-z0-9_~-][A-Za-z0-9._~-]*/)*([A-Za-z0-9_~-][A-Za-z0-9._~-]*)?\
     (\\?[A-Za-z0-9._~=&%+:@,-]*)?(#[A-Za-z0-9._~/=-]*)?$";
 
@@ -24,7 +24,7 @@ const PATTERN: &str = "^/ui/([A-Za-z0-9_~-][A-Za-z0-9._~-]*/)*([A-Za-z0-9_~-][A-
 pub(super) struct ReturnTo(String);
 
 impl ReturnTo {
-    /// Creates the path after checking it.
+    /// Creates the path, and fails if it is not of the allowed form.
     pub fn new(text: &str) -> Result<Self, String> {
         let (rest, fragment) = split(text, '#');
         let (path, query) = split(rest, '?');
@@ -93,7 +93,7 @@ mod tests {
 
     const OWN: &str = "https://svc.example/auth/oidc/callback";
 
-    /// Returns whether a browser on this service goes to its board.
+    /// Returns whether a link with this text, on a page of this service, leads a browser to the board.
     fn stays(text: &str) -> bool {
         let own = Url::parse(OWN).unwrap();
         let gone = Url::parse(OWN).unwrap().join(text);
@@ -141,7 +141,7 @@ mod tests {
         assert!(!stays("//ui/") && !stays("/ui/../auth") && !stays("/\\evil/ui/"), "what the property sees");
     }
 
-    /// Text from an attacker who wants to redirect the browser elsewhere.
+    /// Generates text from an attacker who wants to redirect the browser elsewhere.
     fn hostile() -> impl Strategy<Value = String> {
         let parts = [
             "/ui/",
@@ -178,7 +178,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(20_000))]
 
-        /// For every accepted path, a browser stays on the board of this service.
+        /// A browser stays on the board of this service with every accepted path.
         #[test]
         fn what_is_taken_stays(text in hostile()) {
             if ReturnTo::new(&text).is_ok() {

@@ -1,4 +1,4 @@
-//! SCIM attributes: their names, and which of them a response has.
+//! SCIM attributes: their names, and the selection of attributes for a response.
 
 use std::borrow::Cow;
 
@@ -14,12 +14,12 @@ use crate::identity::scim::Fault;
 use crate::limits::SCIM_NAMES_MAX;
 use crate::time::Time;
 
-/// The schema of a user.
+/// The schema URN of users.
 pub(super) const USER: &str = "urn:ietf:params:scim:schemas:core:2.0:User";
-/// The schema of a group.
+/// The schema URN of groups.
 pub(super) const GROUP: &str = "urn:ietf:params:scim:schemas:core:2.0:Group";
 
-/// The two kinds of resources.
+/// Kind of SCIM resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     User,
@@ -27,7 +27,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Returns the name of the kind, as `meta.resourceType` has it.
+    /// Returns the name of the kind, as in `meta.resourceType`.
     pub fn name(self) -> &'static str {
         match self {
             Self::User => "User",
@@ -35,7 +35,7 @@ impl Kind {
         }
     }
 
-    /// Returns the name of its schema.
+    /// Returns the schema URN of the kind.
     pub fn schema(self) -> &'static str {
         match self {
             Self::User => USER,
@@ -43,7 +43,7 @@ impl Kind {
         }
     }
 
-    /// Returns the path of its resources.
+    /// Returns the path of the kind's resources, below `/scim/v2`.
     pub fn endpoint(self) -> &'static str {
         match self {
             Self::User => "/Users",
@@ -51,65 +51,65 @@ impl Kind {
         }
     }
 
-    /// Returns the meaning of a path. Returns `None` if it is not defined for this kind.
-    pub fn named(self, path: &AttrPath) -> Option<PathMeaning> {
-        use PathMeaning::{Constant, Kept, Unkept};
+    /// Returns the meaning of an attribute path for this kind, or `None` if the path is undefined.
+    pub fn path_meaning(self, path: &AttrPath) -> Option<PathMeaning> {
+        use PathMeaning::{Constant, NotStored, Stored};
         if path.uri.as_ref().is_some_and(|uri| !uri.eq_ignore_ascii_case(self.schema())) {
-            return is_extension(path).then_some(Unkept);
+            return is_extension(path).then_some(NotStored);
         }
         let sub = path.sub_attr.as_ref().map(|sub| sub.to_ascii_lowercase());
         let named = match (self, &*path.name.to_ascii_lowercase(), sub.as_deref()) {
-            (_, "id", None) => Kept(Attribute::Id),
-            (_, "externalid", None) => Kept(Attribute::ExternalId),
-            (_, "displayname", None) => Kept(Attribute::DisplayName),
+            (_, "id", None) => Stored(Attribute::Id),
+            (_, "externalid", None) => Stored(Attribute::ExternalId),
+            (_, "displayname", None) => Stored(Attribute::DisplayName),
             (_, "schemas", None) => Constant(Attribute::Id, AttributeValue::Text(self.schema().into())),
-            (_, "meta", Some("created")) => Kept(Attribute::Created),
-            (_, "meta", Some("lastmodified")) => Kept(Attribute::LastModified),
-            (_, "meta", None | Some("resourcetype")) => Kept(Attribute::ResourceType),
+            (_, "meta", Some("created")) => Stored(Attribute::Created),
+            (_, "meta", Some("lastmodified")) => Stored(Attribute::LastModified),
+            (_, "meta", None | Some("resourcetype")) => Stored(Attribute::ResourceType),
             (_, "meta", Some("location")) => PathMeaning::Address(Attribute::Id),
-            (_, "meta", Some(_)) => Unkept,
-            (Self::User, "username", None) => Kept(Attribute::UserName),
-            (Self::User, "active", None) => Kept(Attribute::Active),
+            (_, "meta", Some(_)) => NotStored,
+            (Self::User, "username", None) => Stored(Attribute::UserName),
+            (Self::User, "active", None) => Stored(Attribute::Active),
             // A person's only email address is its user name.
-            (Self::User, "emails", None | Some("value")) => Kept(Attribute::UserName),
+            (Self::User, "emails", None | Some("value")) => Stored(Attribute::UserName),
             (Self::User, "emails", Some("type")) => {
                 Constant(Attribute::UserName, AttributeValue::Text("work".into()))
             }
             (Self::User, "emails", Some("primary")) => {
                 Constant(Attribute::UserName, AttributeValue::Flag(true))
             }
-            (Self::User, name, None) if UNKEPT.contains(&name) => Unkept,
-            (Self::User, name, _) if UNKEPT_COMPLEX.contains(&name) => Unkept,
-            (Self::Group, "members", None | Some("value")) => Kept(Attribute::Members),
+            (Self::User, name, None) if NOT_STORED.contains(&name) => NotStored,
+            (Self::User, name, _) if COMPLEX_NOT_STORED.contains(&name) => NotStored,
+            (Self::Group, "members", None | Some("value")) => Stored(Attribute::Members),
             (Self::Group, "members", Some("ref")) => PathMeaning::Address(Attribute::Members),
             (Self::Group, "members", Some("type")) => {
                 Constant(Attribute::Members, AttributeValue::Text(Self::User.name().into()))
             }
-            (Self::Group, "members", Some(_)) => Unkept,
+            (Self::Group, "members", Some(_)) => NotStored,
             _ => return None,
         };
         Some(named)
     }
 }
 
-/// The meaning of a path in a filter.
+/// The meaning of an attribute path in a filter.
 #[derive(Debug)]
 pub(super) enum PathMeaning {
-    Kept(Attribute),
-    /// The address of the resource whose id this attribute holds.
+    Stored(Attribute),
+    /// The address of the resource whose id the attribute contains.
     Address(Attribute),
-    /// A constant for each value of this attribute.
+    /// A constant that accompanies each value of the attribute.
     Constant(Attribute, AttributeValue<'static>),
-    /// An attribute that no resource has.
-    Unkept,
+    /// A known attribute that the service does not store, so that no resource has a value for it.
+    NotStored,
 }
 
 /// Attributes of users in RFC 7643 (4.1) that are not stored, in lower case.
-const UNKEPT: [&str; 8] =
+const NOT_STORED: [&str; 8] =
     ["nickname", "profileurl", "title", "usertype", "preferredlanguage", "locale", "timezone", "password"];
 
-/// Such attributes that have sub-attributes.
-const UNKEPT_COMPLEX: [&str; 10] = [
+/// Attributes of users in RFC 7643 (4.1) that have sub-attributes and are not stored, in lower case.
+const COMPLEX_NOT_STORED: [&str; 10] = [
     "name",
     "emails",
     "phonenumbers",
@@ -122,7 +122,7 @@ const UNKEPT_COMPLEX: [&str; 10] = [
     "x509certificates",
 ];
 
-/// Returns whether a path names an attribute of an extension.
+/// Returns whether a path belongs to the schema of an extension.
 fn is_extension(path: &AttrPath) -> bool {
     path.uri.as_ref().is_some_and(|uri| {
         let uri = uri.to_ascii_lowercase();
@@ -130,7 +130,7 @@ fn is_extension(path: &AttrPath) -> bool {
     })
 }
 
-/// An attribute that can be compared.
+/// A stored attribute that filters can compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Attribute {
     Id,
@@ -145,11 +145,11 @@ pub(super) enum Attribute {
 }
 
 impl Attribute {
-    /// The attributes that a PATCH can change.
+    /// The attributes that a PATCH request can change.
     pub const CHANGED: [Self; 5] =
         [Self::UserName, Self::Active, Self::ExternalId, Self::DisplayName, Self::Members];
 
-    /// Returns its name.
+    /// Returns the attribute's name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Id => "id",
@@ -165,7 +165,7 @@ impl Attribute {
     }
 }
 
-/// Value of an attribute of a resource.
+/// Value of an attribute in a resource.
 #[derive(Clone, Debug)]
 pub(super) enum AttributeValue<'a> {
     Nothing,
@@ -175,7 +175,7 @@ pub(super) enum AttributeValue<'a> {
     Ids(&'a [MemberId]),
 }
 
-/// The attributes that a request names: a list, or one text with commas.
+/// Names of attributes in a request: a JSON list, or one text separated by commas.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct AttributeNames<const LIST: bool = false>(Vec<String>);
 
@@ -226,18 +226,19 @@ impl<const LIST: bool> JsonSchema for AttributeNames<LIST> {
     }
 }
 
-/// The attributes of a response: all, only some, or all but some. It always has `id` and `schemas`.
+/// The attributes to return: all, only some, or all but some. A response always contains `id` and `schemas`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AttributeSelection {
     only: Option<Vec<AttributeName>>,
     without: Vec<AttributeName>,
 }
 
-/// The name of an attribute, and of one in it, in lower case.
+/// Name of an attribute and of an optional sub-attribute, in lower case.
 type AttributeName = (String, Option<String>);
 
 impl AttributeSelection {
-    /// Fails if a request has both a list of attributes to return and one of those not to return.
+    /// Creates the selection. Fails if a request contains both attributes to return and attributes to
+    /// exclude.
     pub fn of<const LIST: bool>(
         attributes: Option<&AttributeNames<LIST>>,
         excluded: Option<&AttributeNames<LIST>>,
@@ -253,7 +254,7 @@ impl AttributeSelection {
         Ok(Self { only, without })
     }
 
-    /// Returns whether a response has any of this attribute.
+    /// Returns whether a response contains the attribute or any of its sub-attributes.
     pub fn has(&self, attribute: &str) -> bool {
         let named = |(name, sub): &AttributeName| name == attribute && sub.is_none();
         match &self.only {
@@ -286,7 +287,7 @@ impl AttributeSelection {
     }
 }
 
-/// Removes the members for which `keeps` returns false from an object, or from each object of a list.
+/// Removes the members for which `keeps` returns false, from an object or from each object in a list.
 fn retain_in(value: &mut Value, keeps: &dyn Fn(&str) -> bool) {
     match value {
         Value::Object(members) => members.retain(|name, _| keeps(&name.to_ascii_lowercase())),
@@ -295,7 +296,7 @@ fn retain_in(value: &mut Value, keeps: &dyn Fn(&str) -> bool) {
     }
 }
 
-/// Parses the name of an attribute, which the name of its schema may precede.
+/// Parses an attribute's name, ignoring the schema URN that may precede it.
 fn name_of(text: &str) -> AttributeName {
     let plain = text.rsplit(':').next().unwrap_or_default().to_ascii_lowercase();
     match plain.split_once('.') {

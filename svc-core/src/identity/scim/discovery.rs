@@ -14,7 +14,7 @@ const CONFIG: &str = "urn:ietf:params:scim:schemas:core:2.0:ServiceProviderConfi
 const RESOURCE_TYPE: &str = "urn:ietf:params:scim:schemas:core:2.0:ResourceType";
 const SCHEMA: &str = "urn:ietf:params:scim:schemas:core:2.0:Schema";
 
-/// A description of supported features.
+/// The description of supported SCIM features.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Description {
     /// The description, in the form of RFC 7643.
@@ -26,7 +26,7 @@ fn shown(described: Value) -> Result<ResourceView<Description>> {
     ResourceView::of(described, &AttributeSelection::default())
 }
 
-/// Returns the parts of SCIM that the service supports.
+/// Returns the features of SCIM that the service supports.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetConfig {}
@@ -48,7 +48,7 @@ pub(super) fn config(_: &Read<'_>, _: &GetConfig) -> Result<ResourceView<Descrip
     }))
 }
 
-/// Returns the kinds of resources: users and groups.
+/// Returns the kinds of SCIM resources: users and groups.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListResourceTypes {}
@@ -62,11 +62,11 @@ fn list(described: [Value; 2]) -> Result<List<ResourceView<Description>>> {
     Ok(List::of(shown, 1, 2))
 }
 
-/// Returns a kind of resource.
+/// Returns a kind of SCIM resource.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetResourceType {
-    /// `User` or `Group`.
+    /// Name of the kind: `User` or `Group`.
     id: String,
 }
 
@@ -101,11 +101,11 @@ pub(super) fn schemas(_: &Read<'_>, _: &ListSchemas) -> Result<List<ResourceView
     list([Kind::User, Kind::Group].map(described_schema))
 }
 
-/// Returns a schema.
+/// Returns the schema of a kind of SCIM resource.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetSchema {
-    /// Its name, such as `urn:ietf:params:scim:schemas:core:2.0:User`.
+    /// The schema's URN, such as `urn:ietf:params:scim:schemas:core:2.0:User`.
     id: String,
 }
 
@@ -143,7 +143,7 @@ fn described_schema(kind: Kind) -> Value {
     })
 }
 
-/// The members of a group.
+/// Returns the description of the attribute `members` of a group.
 fn members() -> Value {
     let value = text("value", "The user's id").immutable().exact().required();
     let reference = SchemaAttribute::of("$ref", "reference", "Where the user is").immutable().exact().value();
@@ -157,7 +157,7 @@ fn members() -> Value {
     with(with(members, "multiValued", json!(true)), "subAttributes", subs)
 }
 
-/// Returns the description with a further member.
+/// Returns the description with one more member.
 fn with(mut described: Value, name: &str, value: Value) -> Value {
     if let Some(members) = described.as_object_mut() {
         members.insert(name.to_owned(), value);
@@ -165,7 +165,7 @@ fn with(mut described: Value, name: &str, value: Value) -> Value {
     described
 }
 
-/// An attribute as a schema describes it (RFC 7643, 7).
+/// An attribute as a SCIM schema describes it (RFC 7643, 7).
 struct SchemaAttribute {
     name: &'static str,
     r#type: &'static str,

@@ -1,13 +1,13 @@
-//! Filters (RFC 7644, 3.4.2.2), and the comparison with resources.
+//! Filters (RFC 7644, 3.4.2.2), and comparing them with resources.
 //!
-//! The text of a filter is bounded in length and nesting before it is parsed. The parsed filter is bound to
-//! the attributes of a kind of resource. It may use every attribute that RFC 7643 or an extension defines; an
-//! unknown one is rejected and does not silently match nothing. An attribute that is not stored has no value:
-//! nothing equals it, everything differs from it, and it is not present. A person's only email address is its
-//! user name, which is primary and of the type `work`.
+//! The text of a filter is bounded in length and nesting before it is parsed. The parsed filter is then bound
+//! to the attributes of a kind of resource. It may use every attribute that RFC 7643 or an extension defines;
+//! an unknown attribute is rejected instead of silently matching nothing. An attribute that is not stored has
+//! no value: it equals nothing, differs from everything, and is not present. A person's only email address is
+//! the user name, which is primary and of the type `work`.
 //!
-//! An equality of a unique attribute becomes the parameter of a statement ([`Filter::key`]). Everything else
-//! in a filter is compared here, so that both engines agree on equality of text.
+//! An equality with a unique attribute becomes the parameter of a statement ([`Filter::key`]). All other
+//! tests are evaluated here, so that both engines agree on the equality of texts.
 
 use scim_v2::filter as syntax;
 use scim_v2::filter::{AttrExp, AttrPath, CompValue, CompareOp, ValFilter};
@@ -21,7 +21,7 @@ use crate::identity::scim::Fault;
 use crate::limits::{SCIM_FILTER_DEPTH_MAX, SCIM_FILTER_MAX};
 use crate::time::Time;
 
-/// A filter of one kind of resources.
+/// A filter bound to the attributes of one kind of resource.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Filter {
     All(Vec<Filter>),
@@ -29,11 +29,11 @@ pub(super) enum Filter {
     Not(Box<Filter>),
     Present(Attribute),
     Compare(Attribute, CompareOp, Operand),
-    /// The filter uses an attribute that only another kind has.
-    Never,
+    /// Matches no resource, for example because only another kind has the attribute.
+    NoMatch,
 }
 
-/// The value that an attribute is compared with.
+/// The value that a filter compares an attribute with.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Operand {
     Flag(bool),
@@ -41,12 +41,12 @@ pub(super) enum Operand {
     Time(Time),
 }
 
-/// A resource that filters can be compared with.
+/// A resource that a filter can be compared with.
 pub(super) trait FilterTarget {
-    fn held(&self, attribute: Attribute) -> AttributeValue<'_>;
+    fn value(&self, attribute: Attribute) -> AttributeValue<'_>;
 }
 
-/// A key that all resources that match a filter share, by which the database finds them.
+/// A value that all matches of a filter share, by which the database finds them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum LookupKey<'a> {
     Id(Option<Uuid>),
@@ -55,7 +55,7 @@ pub(super) enum LookupKey<'a> {
     Member(Option<MemberId>),
 }
 
-/// Fails if the text of a filter or of a path is too long or nested too deep.
+/// Fails if the text of a filter or path is too long or nested too deeply.
 pub(super) fn check_bounds(text: &str, fault: Fault) -> Result<()> {
     if text.chars().count() > SCIM_FILTER_MAX {
         return Err(fault.error(format!("expected at most {SCIM_FILTER_MAX} characters")));
@@ -81,26 +81,26 @@ pub(super) fn check_bounds(text: &str, fault: Fault) -> Result<()> {
     Ok(())
 }
 
-/// Parses the filter of a search in resources of `kinds`, and returns one filter for each kind.
+/// Parses the filter of a search, and returns it bound to each of the searched `kinds`.
 pub(super) fn parse(text: &str, kinds: &[Kind]) -> Result<Vec<Filter>> {
     check_bounds(text, Fault::InvalidFilter)?;
-    let parsed: syntax::Filter = normal(text).parse().map_err(|_| {
+    let parsed: syntax::Filter = to_rfc_grammar(text).parse().map_err(|_| {
         Fault::InvalidFilter.error("`filter`: expected a filter such as userName eq \"ada@corp.example\"")
     })?;
     kinds.iter().map(|kind| FilterBinder { kind: *kind, kinds }.filter(&parsed)).collect()
 }
 
-/// Binds the filter of a path such as `members[value eq "1"]` to the ids of members.
-pub(super) fn of_members(filter: &ValFilter) -> Result<Filter> {
+/// Binds the filter in a PATCH path such as `members[value eq "1"]` to the ids of a group's members.
+pub(super) fn bind_member_filter(filter: &ValFilter) -> Result<Filter> {
     let binder = FilterBinder { kind: Kind::Group, kinds: &[Kind::Group] };
     let members = AttrPath { uri: None, name: "members".to_owned(), sub_attr: None };
     binder.value_filter(&members, filter)
 }
 
-/// Binder of a parsed filter to the attributes of a kind.
+/// Binds a parsed filter to the attributes of a kind.
 struct FilterBinder<'a> {
     kind: Kind,
-    /// All kinds that are searched.
+    /// All kinds of resource that the search covers.
     kinds: &'a [Kind],
 }
 
@@ -119,17 +119,18 @@ impl FilterBinder<'_> {
         }
     }
 
-    /// Binds a filter of the values of the attribute `of`; its tests name sub-attributes.
+    /// Binds the filter of a value path, such as `emails[type eq "work"]`. Its tests name sub-attributes of
+    /// the attribute `of`.
     fn value_filter(&self, of: &AttrPath, parsed: &ValFilter) -> Result<Filter> {
         let inner = self.inner_filter(of, parsed)?;
-        Ok(match (self.kind.named(of), inner) {
-            (Some(PathMeaning::Kept(_)), inner @ (Filter::Present(_) | Filter::Never)) => inner,
-            (Some(PathMeaning::Kept(_)), inner @ Filter::Compare(_, CompareOp::Eq, _)) => inner,
-            // Any test of a value requires that there is one.
-            (Some(PathMeaning::Kept(attribute)), inner) => {
+        Ok(match (self.kind.path_meaning(of), inner) {
+            (Some(PathMeaning::Stored(_)), inner @ (Filter::Present(_) | Filter::NoMatch)) => inner,
+            (Some(PathMeaning::Stored(_)), inner @ Filter::Compare(_, CompareOp::Eq, _)) => inner,
+            // A test of a value requires that the attribute has a value.
+            (Some(PathMeaning::Stored(attribute)), inner) => {
                 Filter::All(vec![Filter::Present(attribute), inner])
             }
-            _ => Filter::Never,
+            _ => Filter::NoMatch,
         })
     }
 
@@ -138,9 +139,11 @@ impl FilterBinder<'_> {
             items.iter().map(|item| self.inner_filter(of, item)).collect()
         };
         match parsed {
-            ValFilter::Attr(AttrExp::Present(path)) => self.test(&AttrExp::Present(below(of, path)?)),
+            ValFilter::Attr(AttrExp::Present(path)) => {
+                self.test(&AttrExp::Present(sub_attribute_path(of, path)?))
+            }
             ValFilter::Attr(AttrExp::Comparison(path, op, value)) => {
-                self.test(&AttrExp::Comparison(below(of, path)?, op.clone(), value.clone()))
+                self.test(&AttrExp::Comparison(sub_attribute_path(of, path)?, op.clone(), value.clone()))
             }
             ValFilter::Not(inner) => Ok(not(self.inner_filter(of, inner)?)),
             ValFilter::And(items) => all(items).map(Filter::All),
@@ -153,33 +156,34 @@ impl FilterBinder<'_> {
             AttrExp::Present(path) => (path, None),
             AttrExp::Comparison(path, op, value) => (path, Some((op, value))),
         };
-        let Some(named) = self.kind.named(path) else {
-            if self.kinds.iter().any(|kind| kind.named(path).is_some()) {
-                return Ok(Filter::Never);
+        let Some(named) = self.kind.path_meaning(path) else {
+            if self.kinds.iter().any(|kind| kind.path_meaning(path).is_some()) {
+                return Ok(Filter::NoMatch);
             }
             return Err(Fault::InvalidFilter.error("`filter`: names an attribute that there is not"));
         };
         let of = match named {
-            PathMeaning::Unkept => None,
-            PathMeaning::Kept(of) | PathMeaning::Address(of) | PathMeaning::Constant(of, _) => Some(of),
+            PathMeaning::NotStored => None,
+            PathMeaning::Stored(of) | PathMeaning::Address(of) | PathMeaning::Constant(of, _) => Some(of),
         };
-        let present = || of.map_or(Filter::Never, Filter::Present);
+        let present = || of.map_or(Filter::NoMatch, Filter::Present);
         match (named, compared) {
             (_, None | Some((CompareOp::Ne, CompValue::Null))) => Ok(present()),
             (_, Some((CompareOp::Eq, CompValue::Null))) => Ok(not(present())),
-            (PathMeaning::Unkept, Some((CompareOp::Ne, _))) => Ok(not(Filter::Never)),
-            (PathMeaning::Unkept, Some(_)) => Ok(Filter::Never),
-            (PathMeaning::Kept(of), Some((op, value))) => {
+            (PathMeaning::NotStored, Some((CompareOp::Ne, _))) => Ok(not(Filter::NoMatch)),
+            (PathMeaning::NotStored, Some(_)) => Ok(Filter::NoMatch),
+            (PathMeaning::Stored(of), Some((op, value))) => {
                 Ok(Filter::Compare(of, op.clone(), operand(of, op, value)?))
             }
             (PathMeaning::Address(of), Some((op, value))) => {
                 let operand = match operand(of, op, value)? {
-                    Operand::Text(text) => Operand::Text(last_of(&text).to_owned()),
+                    Operand::Text(text) => Operand::Text(last_segment(&text).to_owned()),
                     other => other,
                 };
                 Ok(Filter::Compare(of, op.clone(), operand))
             }
-            // A value differs from a constant if it does not equal it, even if there is no value.
+            // A value differs from a constant if it does not equal the constant, even if the attribute has no
+            // value.
             (PathMeaning::Constant(of, held), Some((CompareOp::Ne, value))) => {
                 Ok(not(constant(of, &held, &CompareOp::Eq, value)))
             }
@@ -192,7 +196,7 @@ fn not(filter: Filter) -> Filter {
     Filter::Not(Box::new(filter))
 }
 
-/// Returns the comparison of a constant for each value of an attribute.
+/// Binds a comparison with a constant that accompanies each value of an attribute.
 fn constant(of: Attribute, held: &AttributeValue<'_>, op: &CompareOp, value: &CompValue) -> Filter {
     let flag = |text: &str| match text.to_ascii_lowercase().as_str() {
         "true" => Operand::Flag(true),
@@ -204,22 +208,22 @@ fn constant(of: Attribute, held: &AttributeValue<'_>, op: &CompareOp, value: &Co
         (_, CompValue::False) => Operand::Flag(false),
         (AttributeValue::Flag(_), CompValue::Str(text)) => flag(text),
         (_, CompValue::Str(text)) => Operand::Text(text.clone()),
-        _ => return Filter::Never,
+        _ => return Filter::NoMatch,
     };
-    if compare(of, op, held, &operand) { Filter::Present(of) } else { Filter::Never }
+    if compare(of, op, held, &operand) { Filter::Present(of) } else { Filter::NoMatch }
 }
 
-/// Returns the last segment of the address of a resource, which is its id.
-fn last_of(address: &str) -> &str {
+/// Returns the last segment of a resource's address, which is the resource's id.
+fn last_segment(address: &str) -> &str {
     address.rsplit('/').next().unwrap_or(address)
 }
 
-/// Returns a filter rewritten to the grammar of RFC 7644, since some clients deviate from it.
+/// Returns a filter rewritten to the grammar of RFC 7644, from which some clients deviate.
 ///
-/// Entra puts the path of a PATCH into a filter: `emails[type eq "work"].value eq "a"` is
-/// `emails[(type eq "work") and value eq "a"]`. The grammar does not allow `$` in a name, although `$ref` is
-/// one, and allows literals in lower case only.
-fn normal(text: &str) -> String {
+/// Entra puts the path of a PATCH into a filter: `emails[type eq "work"].value eq "a"` becomes `emails[(type
+/// eq "work") and value eq "a"]`. The grammar does not allow `$` in a name, although `$ref` is a name, and
+/// allows literals only in lower case.
+fn to_rfc_grammar(text: &str) -> String {
     let mut written = String::with_capacity(text.len());
     let mut rest = text.trim();
     let mut opened = None;
@@ -233,7 +237,7 @@ fn normal(text: &str) -> String {
                 if let (Some(at), false) = (opened, test.is_empty()) {
                     written.insert(at.saturating_add(1), '(');
                     written.push_str(") and ");
-                    written.push_str(&normal(test));
+                    written.push_str(&to_rfc_grammar(test));
                     rest = behind;
                 }
             }
@@ -248,7 +252,7 @@ fn normal(text: &str) -> String {
     written
 }
 
-/// Returns the first token of a filter: a text, a word, or one other character.
+/// Returns the first token of a filter: a quoted text, a word, or any other single character.
 fn token(text: &str) -> &str {
     let is_of_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '$');
     let mut escaped = true;
@@ -268,7 +272,7 @@ fn token(text: &str) -> &str {
     end.and_then(|end| text.get(..end)).unwrap_or(text)
 }
 
-/// Splits a filter after its first test.
+/// Splits a filter after its first test, such as `value eq "a"` or `value pr`.
 fn split_test(text: &str) -> (&str, &str) {
     let mut end = 0_usize;
     let mut words = 0;
@@ -288,15 +292,16 @@ fn split_test(text: &str) -> (&str, &str) {
     text.split_at_checked(end).unwrap_or((text, ""))
 }
 
-/// Returns the path of a sub-attribute of an attribute.
-fn below(of: &AttrPath, path: &AttrPath) -> Result<AttrPath> {
+/// Returns the path of a sub-attribute of the attribute `of`.
+fn sub_attribute_path(of: &AttrPath, path: &AttrPath) -> Result<AttrPath> {
     if of.sub_attr.is_some() || path.sub_attr.is_some() || path.uri.is_some() {
         return Err(Fault::InvalidFilter.error("`filter`: names an attribute that there is not"));
     }
     Ok(AttrPath { uri: of.uri.clone(), name: of.name.clone(), sub_attr: Some(path.name.clone()) })
 }
 
-/// Returns the operand for an attribute. Fails if the two cannot be compared.
+/// Returns the operand for a comparison with an attribute. Fails if the attribute cannot be compared with the
+/// value.
 fn operand(attribute: Attribute, op: &CompareOp, value: &CompValue) -> Result<Operand> {
     let unfit = || Fault::InvalidFilter.error("`filter`: compares an attribute with what it never is");
     let only_equal = matches!(op, CompareOp::Eq | CompareOp::Ne);
@@ -326,7 +331,7 @@ fn operand(attribute: Attribute, op: &CompareOp, value: &CompValue) -> Result<Op
 }
 
 impl Filter {
-    /// Returns the key that all matching resources share, if the filter requires one.
+    /// Returns the key that all matching resources share, or `None` if the filter does not require a key.
     pub fn key(&self) -> Option<LookupKey<'_>> {
         match self {
             Self::Compare(attribute, CompareOp::Eq, Operand::Text(text)) => match attribute {
@@ -341,36 +346,36 @@ impl Filter {
         }
     }
 
-    /// Returns whether it tests the members of a group.
+    /// Returns whether the filter tests the members of a group.
     pub fn names_members(&self) -> bool {
         match self {
             Self::All(items) | Self::Any(items) => items.iter().any(Self::names_members),
             Self::Not(inner) => inner.names_members(),
             Self::Present(attribute) | Self::Compare(attribute, ..) => *attribute == Attribute::Members,
-            Self::Never => false,
+            Self::NoMatch => false,
         }
     }
 
-    /// Returns whether a resource matches.
+    /// Returns whether a resource matches the filter.
     pub fn matches(&self, resource: &dyn FilterTarget) -> bool {
         match self {
             Self::All(items) => items.iter().all(|item| item.matches(resource)),
             Self::Any(items) => items.iter().any(|item| item.matches(resource)),
             Self::Not(inner) => !inner.matches(resource),
-            Self::Present(attribute) => match resource.held(*attribute) {
+            Self::Present(attribute) => match resource.value(*attribute) {
                 AttributeValue::Nothing => false,
                 AttributeValue::Ids(ids) => !ids.is_empty(),
                 AttributeValue::Flag(_) | AttributeValue::Text(_) | AttributeValue::Time(_) => true,
             },
             Self::Compare(attribute, op, operand) => {
-                compare(*attribute, op, &resource.held(*attribute), operand)
+                compare(*attribute, op, &resource.value(*attribute), operand)
             }
-            Self::Never => false,
+            Self::NoMatch => false,
         }
     }
 }
 
-/// Compares the value of a resource. A missing value equals nothing, and differs from everything.
+/// Compares an attribute's value with an operand. A missing value equals nothing and differs from everything.
 fn compare(attribute: Attribute, op: &CompareOp, held: &AttributeValue<'_>, operand: &Operand) -> bool {
     match (held, operand) {
         (AttributeValue::Flag(held), Operand::Flag(flag)) => ordered(op, held, flag),
@@ -422,7 +427,7 @@ mod tests {
     use crate::error::Code;
     use crate::strangers;
 
-    /// A resource with these values.
+    /// A resource with values for the tests.
     struct Probe {
         name: &'static str,
         external: Option<&'static str>,
@@ -430,7 +435,7 @@ mod tests {
     }
 
     impl FilterTarget for Probe {
-        fn held(&self, attribute: Attribute) -> AttributeValue<'_> {
+        fn value(&self, attribute: Attribute) -> AttributeValue<'_> {
             match attribute {
                 Attribute::UserName | Attribute::DisplayName => AttributeValue::Text(self.name.into()),
                 Attribute::ExternalId => {
@@ -520,14 +525,14 @@ mod tests {
             ("\"open", "\"open"),
             (" é[\\ ", "é[\\"),
         ] {
-            assert_eq!(normal(text), wanted, "{text}");
+            assert_eq!(to_rfc_grammar(text), wanted, "{text}");
         }
     }
 
     #[test]
     fn a_search_of_all_kinds_knows_the_attributes_of_each() {
         let found = parse("active eq true", &[Kind::User, Kind::Group]).unwrap();
-        assert_eq!(found[1], Filter::Never);
+        assert_eq!(found[1], Filter::NoMatch);
         assert!(parse("nick eq \"a\"", &[Kind::User, Kind::Group]).is_err());
     }
 
@@ -595,7 +600,7 @@ mod tests {
     proptest! {
         #![proptest_config(strangers::inputs())]
 
-        /// Any text is a valid filter or is rejected, and a valid filter can be compared.
+        /// Any text is either rejected or a valid filter that can be compared with a resource.
         #[test]
         fn anything_is_a_filter_or_refused(sent in strangers::texts(&PIECES)) {
             let probe = Probe { name: "a", external: None, members: Vec::new() };
@@ -611,7 +616,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(4096))]
 
-        /// A compared text is the text that was written, whatever characters it has.
+        /// A quoted text is compared as it was written, whatever characters it contains.
         #[test]
         fn a_text_is_never_syntax(text in "[^\u{0}]{0,20}") {
             let written = serde_json::to_string(&text).unwrap();

@@ -1,4 +1,4 @@
-//! The rows of groups and of their members.
+//! The rows of SCIM groups and of their members.
 
 use uuid::Uuid;
 
@@ -9,7 +9,7 @@ use crate::op::{Read, Write};
 use crate::store::{Engine, columns};
 use crate::time::Time;
 
-/// A group, without its members.
+/// A SCIM group, without its members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct GroupRow {
     pub id: GroupId,
@@ -28,19 +28,19 @@ columns! {
     insert "insert into scim_groups" {}
 }
 
-/// A statement that selects groups of the workspace $1; `$rest` is the rest of the statement.
+/// SQL statement that selects groups of the workspace $1; `$rest` is the rest of the statement.
 macro_rules! groups {
     ($rest:literal) => {
         concat!("select ", group_columns!(), " from scim_groups g where g.workspace_id = $1 ", $rest)
     };
 }
 
-/// Returns a group of the caller's workspace, if there is one with this id.
+/// Returns a group of the caller's workspace, or `None` if no group has this id.
 pub(super) fn group(cx: &Read<'_>, id: GroupId) -> Result<Option<GroupRow>> {
     cx.one(groups!("and g.id = $2"), &[&cx.caller().workspace_id, &id])
 }
 
-/// Returns the first `most` groups with an id at the identity provider.
+/// Returns the first `most` groups with this id at the identity provider, in the order of creation.
 pub(super) fn by_external_id(cx: &Read<'_>, external_id: &str, most: i64) -> Result<Vec<GroupRow>> {
     let statement = groups!(
         "and substr(g.external_id, 1, 200) = substr(cast($2 as text), 1, 200) and g.external_id = $2
@@ -49,7 +49,7 @@ pub(super) fn by_external_id(cx: &Read<'_>, external_id: &str, most: i64) -> Res
     cx.query(statement, &[&cx.caller().workspace_id, &external_id, &most])
 }
 
-/// Returns the first `most` groups of a member.
+/// Returns the first `most` groups that a member is in, in the order of creation.
 pub(super) fn with_member(cx: &Read<'_>, member: MemberId, most: i64) -> Result<Vec<GroupRow>> {
     let statement = groups!(
         "and g.id in (select i.group_id from scim_group_members i where i.member_id = $2)
@@ -58,25 +58,25 @@ pub(super) fn with_member(cx: &Read<'_>, member: MemberId, most: i64) -> Result<
     cx.query(statement, &[&cx.caller().workspace_id, &member, &most])
 }
 
-/// Returns the first `most` groups that were created after the position `after`, in that order.
+/// Returns the first `most` groups created after the log position `after`, in the order of creation.
 pub(super) fn after(cx: &Read<'_>, after: i64, most: i64) -> Result<Vec<GroupRow>> {
     cx.query(groups!("and g.lsn > $2 order by g.lsn limit $3"), &[&cx.caller().workspace_id, &after, &most])
 }
 
-/// Returns `most` groups in the order of their creation, without the first `skipped`.
+/// Returns up to `most` groups in the order of creation, after skipping the first `skipped`.
 pub(super) fn from(cx: &Read<'_>, skipped: i64, most: i64) -> Result<Vec<GroupRow>> {
     let statement = groups!("order by g.lsn limit $3 offset $2");
     cx.query(statement, &[&cx.caller().workspace_id, &skipped, &most])
 }
 
-/// Returns how many groups there are.
+/// Returns the number of groups in the caller's workspace.
 pub(super) fn count(cx: &Read<'_>) -> Result<i64> {
     let counted: Option<(i64,)> =
         cx.one("select count(*) from scim_groups where workspace_id = $1", &[&cx.caller().workspace_id])?;
     Ok(counted.map_or(0, |(count,)| count))
 }
 
-/// Returns the members of a group.
+/// Returns all members of a group.
 pub(super) fn members(cx: &Read<'_>, id: GroupId) -> Result<Vec<MemberId>> {
     first_members(cx, id, i64::MAX)
 }
@@ -101,7 +101,7 @@ pub(super) fn update(cx: &mut Write<'_>, group: &GroupRow) -> Result<()> {
 const UPDATE: &str =
     "update scim_groups set display_name = $2, external_id = $3, changed_at = $4 where id = $1";
 
-/// Returns the first `most` members of some groups, in the order of each group's members.
+/// Returns the first `most` pairs of a group and its member for several groups, sorted by both.
 pub(super) fn members_of(cx: &Read<'_>, groups: &[GroupRow], most: i64) -> Result<Vec<(GroupId, MemberId)>> {
     let sql = match cx.engine() {
         Engine::Sqlite => MEMBERS_OF_SQLITE,
@@ -125,7 +125,7 @@ const MEMBERS_OF_SQLITE: &str = members_of!("in (select unhex(value) from json_e
 
 const MEMBERS_OF_POSTGRES: &str = members_of!("= any(cast($1 as uuid[]))");
 
-/// Adds people who are not in a group yet.
+/// Adds people to a group. None of them may be in it yet.
 pub(super) fn add(cx: &mut Write<'_>, group: GroupId, members: &[MemberId]) -> Result<()> {
     change_members(cx, group, members, [ADD_SQLITE, ADD_POSTGRES])
 }
@@ -136,7 +136,7 @@ const ADD_SQLITE: &str =
 const ADD_POSTGRES: &str =
     "insert into scim_group_members (group_id, member_id) select $1, unnest(cast($2 as uuid[]))";
 
-/// Removes people from a group.
+/// Removes people from a group. All of them must be in it.
 pub(super) fn drop_members(cx: &mut Write<'_>, group: GroupId, members: &[MemberId]) -> Result<()> {
     change_members(cx, group, members, [DROP_SQLITE, DROP_POSTGRES])
 }
@@ -148,7 +148,7 @@ const DROP_SQLITE: &str = "
 const DROP_POSTGRES: &str =
     "delete from scim_group_members where group_id = $1 and member_id = any(cast($2 as uuid[]))";
 
-/// Adds or removes all these members by one statement.
+/// Adds or removes all these members with one statement.
 fn change_members(
     cx: &mut Write<'_>,
     group: GroupId,
@@ -171,7 +171,7 @@ pub(super) fn delete(cx: &mut Write<'_>, group: GroupId) -> Result<()> {
     cx.execute(1, "delete from scim_groups where id = $1", &[&group])
 }
 
-/// Removes people who were removed from the workspace from all groups.
+/// Removes people from all groups after they were removed from the workspace.
 pub(super) fn forget(cx: &mut Write<'_>, events: &[Recorded]) -> Result<()> {
     let mut removed = events.iter().filter_map(|event| event.subject.member_id);
     removed.try_for_each(|member| cx.execute_any(FORGET, &[&member]))

@@ -1,4 +1,4 @@
-//! Groups: the groups of people at an identity provider. They grant no rights here.
+//! Groups of people from an identity provider. In this service, they grant no rights.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -9,12 +9,12 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::attributes::{Attribute, AttributeNames, AttributeSelection, AttributeValue, GROUP, Kind};
-use super::filter::{FilterTarget, of_members};
+use super::filter::{FilterTarget, bind_member_filter};
 use super::group_rows::{self, GroupRow};
-use super::patch::{AttributeChange, ChangeEffect, Operations, changes, one_or_many, unfit};
+use super::patch::{AttributeChange, ChangeEffect, Operations, changes, invalid_value, one_or_many};
 use super::resource::{Group, GroupMember, Meta, Nothing, ResourceView};
 use super::users::external_id;
-use super::values::{ExternalId, SchemaList, member_of, unquoted};
+use super::values::{ExternalId, SchemaList, embedded_json, member_in_any_case};
 use crate::error::{Error, Result};
 use crate::id::{GroupId, MemberId};
 use crate::identity::members;
@@ -29,15 +29,15 @@ use crate::text::{Items, Text};
 /// A group of people was created or changed.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct GroupChanged {
-    /// The group.
+    /// The group that was created, changed or deleted.
     group_id: GroupId,
-    /// Whether it was created.
+    /// Whether the event created the group.
     created: bool,
-    /// Its name for people.
+    /// The group's name for people.
     display_name: String,
-    /// The members that were added.
+    /// The people that were added to the group.
     added: Vec<MemberId>,
-    /// The members that were removed.
+    /// The people that were removed from the group.
     removed: Vec<MemberId>,
 }
 
@@ -47,7 +47,7 @@ impl Event for GroupChanged {
     fn replay(event: &Replayed<'_>) -> Result<()> {
         let Some(id) = event.field("group_id") else { return Ok(()) };
         let group = event.row("scim_groups", [id.clone()])?;
-        // Older events do not have that field.
+        // Older events do not contain the field `created`.
         let group = match event.field("created") {
             Some(Value::Bool(true)) => group.made().set("created_at", event.at()).set("lsn", event.lsn()),
             _ => group,
@@ -66,7 +66,7 @@ impl Event for GroupChanged {
 /// A group of people was deleted.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct GroupDeleted {
-    /// The group.
+    /// The deleted group.
     group_id: GroupId,
 }
 
@@ -80,7 +80,7 @@ impl Event for GroupDeleted {
     }
 }
 
-/// A group with the members that were read.
+/// A group with its members, as far as they were read.
 #[derive(Clone, Debug)]
 pub(super) struct GroupWithMembers {
     pub row: GroupRow,
@@ -102,7 +102,7 @@ impl GroupWithMembers {
 }
 
 impl FilterTarget for GroupWithMembers {
-    fn held(&self, attribute: Attribute) -> AttributeValue<'_> {
+    fn value(&self, attribute: Attribute) -> AttributeValue<'_> {
         match attribute {
             Attribute::Id => AttributeValue::Text(self.row.id.to_string().into()),
             Attribute::ExternalId => match &self.row.external_id {
@@ -119,7 +119,7 @@ impl FilterTarget for GroupWithMembers {
     }
 }
 
-/// The name of a group, by which identity providers find it.
+/// Display name of a group, by which identity providers find the group.
 type GroupName = Text<1, SCIM_GROUP_NAME_MAX>;
 
 /// A user in a group.
@@ -130,14 +130,15 @@ struct GroupUser {
     value: String,
 }
 
-/// The ids of users in a group, as texts, from the various forms of clients.
+/// Ids of the users in a group, as texts, read from the various forms that clients send.
 #[derive(Clone, Debug)]
 struct GroupMemberIds(Vec<String>);
 
 impl GroupMemberIds {
-    /// Parses a list of members, or one. A member is an object with the user's id as `value`, or that id.
+    /// Parses a list of members, or a single member. A member is the user's id, or an object that contains
+    /// the id as `value`.
     fn of(value: &Value) -> std::result::Result<Self, String> {
-        let value = unquoted(value);
+        let value = embedded_json(value);
         let items = match &*value {
             Value::Null => &[],
             Value::Array(items) => items.as_slice(),
@@ -146,9 +147,11 @@ impl GroupMemberIds {
         if items.len() > SCIM_GROUP_MEMBERS_MAX {
             return Err(format!("expected at most {SCIM_GROUP_MEMBERS_MAX} members, found {}", items.len()));
         }
-        let id = |item: &Value| match &*unquoted(item) {
+        let id = |item: &Value| match &*embedded_json(item) {
             Value::String(id) => Some(id.clone()),
-            Value::Object(members) => member_of(members, "value").and_then(Value::as_str).map(str::to_owned),
+            Value::Object(members) => {
+                member_in_any_case(members, "value").and_then(Value::as_str).map(str::to_owned)
+            }
             _ => None,
         };
         let ids = items.iter().map(id).collect::<Option<Vec<_>>>();
@@ -174,18 +177,18 @@ impl JsonSchema for GroupMemberIds {
     }
 }
 
-/// Creates a group of people of the workspace, and returns it.
+/// Creates a group of people in the workspace, and returns it.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct CreateGroup {
     /// The schemas of the resource.
     #[serde(rename = "schemas")]
     _schemas: Option<SchemaList>,
-    /// Its name for people.
+    /// The group's name for people.
     display_name: GroupName,
-    /// Its id at the identity provider.
+    /// The group's id at the identity provider.
     external_id: Option<ExternalId>,
-    /// Its members: users of the workspace.
+    /// The group's members: users of the workspace.
     members: Option<GroupMemberIds>,
     /// The only attributes to return, separated by commas.
     attributes: Option<AttributeNames>,
@@ -196,9 +199,9 @@ pub(super) struct CreateGroup {
 pub(super) fn create(cx: &mut Write<'_>, input: &CreateGroup) -> Result<ResourceView<Group>> {
     let asked = AttributeSelection::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
     if group_rows::count(cx)? >= SCIM_GROUPS_MAX {
-        return Err(unfit(format!("a workspace has at most {SCIM_GROUPS_MAX} groups")));
+        return Err(invalid_value(format!("a workspace has at most {SCIM_GROUPS_MAX} groups")));
     }
-    let wanted = ids_of(input.members.as_ref())?;
+    let wanted = distinct_ids(input.members.as_ref())?;
     let added: Vec<MemberId> = wanted.into_iter().collect();
     check_people(cx, &added)?;
     let (id, now): (GroupId, _) = (cx.new_id()?, cx.now());
@@ -221,24 +224,24 @@ pub(super) fn create(cx: &mut Write<'_>, input: &CreateGroup) -> Result<Resource
     ResourceView::of(GroupWithMembers { row, members: event.added }.resource(), &asked)
 }
 
-/// Returns the ids of users that a request names, each once.
-fn ids_of(named: Option<&GroupMemberIds>) -> Result<BTreeSet<MemberId>> {
-    named.into_iter().flat_map(|GroupMemberIds(ids)| ids).map(|id| id_of(id)).collect()
+/// Returns the distinct ids of the users that a request names.
+fn distinct_ids(named: Option<&GroupMemberIds>) -> Result<BTreeSet<MemberId>> {
+    named.into_iter().flat_map(|GroupMemberIds(ids)| ids).map(|id| parse_member_id(id)).collect()
 }
 
-fn id_of(text: &str) -> Result<MemberId> {
-    text.parse::<Uuid>().map(MemberId::from).map_err(|_| unfit("`members`: not the id of a user"))
+fn parse_member_id(text: &str) -> Result<MemberId> {
+    text.parse::<Uuid>().map(MemberId::from).map_err(|_| invalid_value("`members`: not the id of a user"))
 }
 
-/// Fails if one of these is not a person of the caller's workspace.
+/// Fails if one of these ids is not that of a person in the caller's workspace.
 fn check_people(cx: &Read<'_>, ids: &[MemberId]) -> Result<()> {
     if members::count_people_of(cx, ids)? < ids.len() {
-        return Err(unfit("`members`: not a user of this workspace"));
+        return Err(invalid_value("`members`: not a user of this workspace"));
     }
     Ok(())
 }
 
-/// Returns a group of people.
+/// Returns a group of people as a SCIM group.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct GetGroup {
@@ -257,7 +260,7 @@ pub(super) fn get(cx: &Read<'_>, input: &GetGroup) -> Result<ResourceView<Group>
     ResourceView::of(GroupWithMembers { row, members }.resource(), &asked)
 }
 
-/// Loads a group of the caller's workspace. A text that is not an id finds no group.
+/// Loads a group of the caller's workspace. A text that is not an id counts as not found.
 fn load(cx: &Read<'_>, id: &str) -> Result<GroupRow> {
     let found = match id.parse::<Uuid>() {
         Ok(id) => group_rows::group(cx, GroupId::from(id))?,
@@ -275,12 +278,12 @@ pub(super) struct ReplaceGroup {
     /// The schemas of the resource.
     #[serde(rename = "schemas")]
     _schemas: Option<SchemaList>,
-    /// Its name for people.
+    /// The group's name for people.
     display_name: GroupName,
-    /// Its id at the identity provider.
+    /// The group's id at the identity provider.
     #[schemars(transform = default_is("nothing"))]
     external_id: Option<ExternalId>,
-    /// Its members. Default: none.
+    /// The group's members. Default: none.
     members: Option<GroupMemberIds>,
     /// The only attributes to return, separated by commas.
     attributes: Option<AttributeNames>,
@@ -297,11 +300,11 @@ pub(super) fn replace(cx: &mut Write<'_>, input: &ReplaceGroup) -> Result<Resour
         ..before.clone()
     };
     let were = group_rows::members(cx, before.id)?.into_iter().collect();
-    let after = apply(cx, &before, wanted, &were, ids_of(input.members.as_ref())?)?;
+    let after = apply(cx, &before, wanted, &were, distinct_ids(input.members.as_ref())?)?;
     ResourceView::of(after.resource(), &asked)
 }
 
-/// Changes a group by the operations of a SCIM PATCH, all of them or none, and returns it.
+/// Changes a group with the operations of a SCIM PATCH, all or none of which are applied, and returns it.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct PatchGroup {
@@ -310,7 +313,7 @@ pub(super) struct PatchGroup {
     /// The schemas of the request.
     #[serde(rename = "schemas")]
     _schemas: Option<SchemaList>,
-    /// The changes, in order.
+    /// The operations, which are applied in order.
     #[serde(rename = "Operations", deserialize_with = "one_or_many")]
     operations: Operations,
     /// The only attributes to return, separated by commas.
@@ -335,7 +338,7 @@ pub(super) fn patch(cx: &mut Write<'_>, input: &PatchGroup) -> Result<ResourceVi
             }
             Attribute::DisplayName => {
                 let name = GroupName::new(change.text()?.to_owned());
-                let name = name.map_err(|detail| unfit(format!("`displayName`: {detail}")))?;
+                let name = name.map_err(|detail| invalid_value(format!("`displayName`: {detail}")))?;
                 wanted.display_name = name.to_string();
             }
             _ => {}
@@ -345,25 +348,28 @@ pub(super) fn patch(cx: &mut Write<'_>, input: &PatchGroup) -> Result<ResourceVi
     ResourceView::of(after.resource(), &asked)
 }
 
-/// Changes the members of a group, in memory.
+/// Applies a change to the members of a group, in memory.
 fn change_members(members: &mut BTreeSet<MemberId>, change: &AttributeChange) -> Result<()> {
     let sent = || match &change.value {
-        Some(value) => GroupMemberIds::of(value).map_err(|detail| unfit(format!("`members`: {detail}"))),
-        None => Err(unfit("`members`: expected a list of members")),
+        Some(value) => {
+            GroupMemberIds::of(value).map_err(|detail| invalid_value(format!("`members`: {detail}")))
+        }
+        None => Err(invalid_value("`members`: expected a list of members")),
     };
-    let named = || ids_of(Some(&sent()?));
+    let named = || distinct_ids(Some(&sent()?));
     match (change.does, &change.of) {
         (ChangeEffect::Remove, Some(of)) => {
-            let of = of_members(of)?;
+            let of = bind_member_filter(of)?;
             members.retain(|member| !of.matches(&SingleMember([*member])));
         }
-        // Some clients name the members to remove in the value.
+        // Some clients send the members to remove as the value.
         (ChangeEffect::Remove, None) => match &change.value {
             None | Some(Value::Null) => members.clear(),
             Some(_) => {
-                // A user who is not in the group need not be removed.
+                // Removing a user who is not in the group changes nothing.
                 let GroupMemberIds(named) = sent()?;
-                let named: BTreeSet<MemberId> = named.iter().filter_map(|id| id_of(id).ok()).collect();
+                let named: BTreeSet<MemberId> =
+                    named.iter().filter_map(|id| parse_member_id(id).ok()).collect();
                 members.retain(|member| !named.contains(member));
             }
         },
@@ -374,16 +380,16 @@ fn change_members(members: &mut BTreeSet<MemberId>, change: &AttributeChange) ->
     Ok(())
 }
 
-/// One member of a group, for comparing it with the filter of a path.
+/// A single member of a group, to compare with the filter of a PATCH path.
 struct SingleMember([MemberId; 1]);
 
 impl FilterTarget for SingleMember {
-    fn held(&self, attribute: Attribute) -> AttributeValue<'_> {
+    fn value(&self, attribute: Attribute) -> AttributeValue<'_> {
         if attribute == Attribute::Members { AttributeValue::Ids(&self.0) } else { AttributeValue::Nothing }
     }
 }
 
-/// Applies the wanted values to a group, and returns it.
+/// Changes a group to the wanted values and members, and returns it.
 fn apply(
     cx: &mut Write<'_>,
     before: &GroupRow,
@@ -394,7 +400,7 @@ fn apply(
     let added: Vec<MemberId> = members.difference(were).copied().collect();
     let removed: Vec<MemberId> = were.difference(&members).copied().collect();
     if members.len() > SCIM_GROUP_MEMBERS_MAX {
-        return Err(unfit(format!("a group has at most {SCIM_GROUP_MEMBERS_MAX} members")));
+        return Err(invalid_value(format!("a group has at most {SCIM_GROUP_MEMBERS_MAX} members")));
     }
     if wanted == *before && added.is_empty() && removed.is_empty() {
         return Ok(GroupWithMembers { row: wanted, members: members.into_iter().collect() });
@@ -412,7 +418,7 @@ fn apply(
     Ok(GroupWithMembers { row: wanted, members: members.into_iter().collect() })
 }
 
-/// Deletes a group. The people in it stay.
+/// Deletes a group. The people in it are not deleted.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DeleteGroup {

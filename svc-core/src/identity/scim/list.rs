@@ -1,11 +1,11 @@
 //! Lists and searches: pages of users, of groups, or of both.
 //!
-//! A page begins at a place in the whole list, so each request counts the resources before it, and all
-//! matches, because the response has their number. An index finds an equality of `id`, `userName`,
-//! `externalId` or of a group's member. The database evaluates filters of users by `active` and `userName`
-//! alone. Any other filter is compared with each resource, a thousand at a time and up to 10,000, or 10,000
-//! members of groups (`tooMany`). A page ends early, as RFC 7644 allows, once the groups on it have more
-//! members than one group can have.
+//! A page begins at a given place in the complete list, so each request counts the resources before that
+//! place, and all matches, because the response contains their number. An index finds resources by an
+//! equality of `id`, `userName`, `externalId` or of a group's member. The database evaluates filters of users
+//! that use only `active` and `userName`. Any other filter is compared with each resource, a thousand at a
+//! time; the search fails with `tooMany` after 10,000 resources, or 10,000 members of groups. A page ends
+//! early, as RFC 7644 allows, when the groups on it have more members in total than one group can have.
 
 use std::collections::HashMap;
 
@@ -33,54 +33,54 @@ use crate::text::Count;
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct ListResources {
-    /// The filter. Default: all match.
+    /// The filter. Default: all resources match.
     filter: Option<String>,
-    /// The place of the first result, from 1. Default: 1.
+    /// The place of the first result, counted from 1. Default: 1.
     start_index: Option<LenientNumber>,
-    /// Number of results, up to 200; 0 only counts them. Default: 200.
+    /// Maximum number of results, up to 200; 0 only counts the matches. Default: 200.
     count: Option<LenientNumber>,
     /// The only attributes to return, separated by commas.
     attributes: Option<AttributeNames>,
     /// Attributes not to return, separated by commas.
     excluded_attributes: Option<AttributeNames>,
-    /// Ignored.
+    /// Ignored, because sorting is not supported.
     #[serde(rename = "sortBy")]
     _sort_by: Option<String>,
-    /// Ignored.
+    /// Ignored, because sorting is not supported.
     #[serde(rename = "sortOrder")]
     _sort_order: Option<String>,
 }
 
 /// Returns SCIM resources that match a filter, in the order in which they were created.
 ///
-/// It is the same as the list, with a body instead of a query.
+/// The operation is the same as listing, with the parameters in a body instead of the query.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct SearchResources {
     /// The schemas of the request.
     #[serde(rename = "schemas")]
     _schemas: Option<SchemaList>,
-    /// The filter. Default: all match.
+    /// The filter. Default: all resources match.
     filter: Option<String>,
-    /// The place of the first result, from 1. Default: 1.
+    /// The place of the first result, counted from 1. Default: 1.
     start_index: Option<LenientNumber>,
-    /// Number of results, up to 200; 0 only counts them. Default: 200.
+    /// Maximum number of results, up to 200; 0 only counts the matches. Default: 200.
     count: Option<LenientNumber>,
     /// The only attributes to return.
     attributes: Option<AttributeNames<true>>,
     /// Attributes not to return.
     excluded_attributes: Option<AttributeNames<true>>,
-    /// Ignored.
+    /// Ignored, because sorting is not supported.
     #[serde(rename = "sortBy")]
     _sort_by: Option<String>,
-    /// Ignored.
+    /// Ignored, because sorting is not supported.
     #[serde(rename = "sortOrder")]
     _sort_order: Option<String>,
 }
 
-/// A place or a number of resources, which RFC 7644 allows to be less than the sensible minimum.
+/// A place in a list or a number of results. RFC 7644 allows values below the sensible minimum.
 type LenientNumber = Count<{ -WHOLE_MAX }, WHOLE_MAX>;
-/// The largest number that every reader of JSON preserves.
+/// The largest integer that every JSON parser preserves.
 const WHOLE_MAX: i64 = (1 << 53) - 1;
 
 pub(super) fn users(cx: &Read<'_>, input: &ListResources) -> Result<List<ResourceView<User>>> {
@@ -117,10 +117,10 @@ impl SearchResources {
     }
 }
 
-/// A search.
+/// The parameters of a search.
 struct Search<'a> {
     filter: Option<&'a str>,
-    /// The place of the first result, from 1.
+    /// The place of the first result, counted from 1.
     start: i64,
     count: usize,
     asked: AttributeSelection,
@@ -153,7 +153,7 @@ impl<'a> Search<'a> {
         Ok(List::of(shown, self.start, page.total))
     }
 
-    /// Returns the resources with the requested attributes.
+    /// Returns the resources with only the requested attributes.
     fn shown<T>(&self, cx: &Read<'_>, found: Vec<ListedResource>) -> Result<Vec<ResourceView<T>>> {
         let mut shown = Vec::with_capacity(found.len());
         let mut left = i64::try_from(SCIM_GROUP_MEMBERS_MAX).unwrap_or(i64::MAX);
@@ -176,17 +176,17 @@ impl<'a> Search<'a> {
     }
 }
 
-/// A resource on a page.
+/// A resource that belongs on the page.
 enum ListedResource {
     User(Person),
     Group(GroupWithMembers),
 }
 
-/// Builder of a page, with the count of all matches.
+/// Collects the resources of a page, and counts all matches.
 struct PageBuilder {
-    /// Number of matches still to skip.
+    /// Number of matches to skip before the first result.
     skip: i64,
-    /// Number of results that still fit.
+    /// Number of results that still fit on the page.
     room: usize,
     total: i64,
     found: Vec<ListedResource>,
@@ -203,7 +203,8 @@ impl PageBuilder {
         }
     }
 
-    /// Counts `all` matches, of which `read` returns those from a place on.
+    /// Counts `all` matches, and reads those that belong on the page with `read`, which gets the number to
+    /// skip and the maximum to return.
     fn take_all(
         &mut self,
         all: i64,
@@ -220,10 +221,10 @@ impl PageBuilder {
     }
 }
 
-/// Number of resources that are read at once for comparison.
+/// Number of resources that are read at once to be compared with a filter.
 const AT_ONCE: i64 = 1000;
 
-/// One more than the maximum number of resources to compare.
+/// One more than the maximum number of resources that one search compares with a filter.
 const BEYOND: i64 = SCIM_SCAN_MAX + 1;
 
 fn too_many() -> crate::Error {
@@ -236,7 +237,7 @@ fn find_users(cx: &Read<'_>, filter: Option<&Filter>, page: &mut PageBuilder) ->
             Ok(members::people_from(cx, skip, room)?.into_iter().map(ListedResource::User).collect())
         });
     };
-    if matches!(filter, Filter::Never) {
+    if matches!(filter, Filter::NoMatch) {
         return Ok(());
     }
     let one = |person: Option<Person>| person.into_iter().collect::<Vec<_>>();
@@ -247,7 +248,7 @@ fn find_users(cx: &Read<'_>, filter: Option<&Filter>, page: &mut PageBuilder) ->
         Some(LookupKey::UserName(name)) => one(members::person_by_name(cx, name)?),
         Some(LookupKey::ExternalId(id)) => members::people_by_external_id(cx, id, BEYOND)?,
         Some(LookupKey::Member(_)) | None => {
-            if let Some(wanted) = selection::wanted(filter) {
+            if let Some(wanted) = selection::people_condition(filter) {
                 return page.take_all(members::count_wanted(cx, &wanted)?, |skip, room| {
                     let found = members::wanted_from(cx, &wanted, skip, room)?;
                     Ok(found.into_iter().map(ListedResource::User).collect())
@@ -323,7 +324,7 @@ fn find_groups(cx: &Read<'_>, filter: Option<&Filter>, page: &mut PageBuilder) -
     }
 }
 
-/// Reads all rows and passes them to a function, a thousand at a time. Fails if there are too many.
+/// Reads all rows and passes them to `each`, a thousand at a time. Fails if there are too many rows.
 fn scan<T>(
     read: impl Fn(i64) -> Result<Vec<T>>,
     position: impl Fn(&T) -> i64,

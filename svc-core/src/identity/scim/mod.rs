@@ -1,23 +1,25 @@
-//! SCIM 2.0 (RFC 7643, RFC 7644): management of a workspace's people by an identity provider.
+//! SCIM 2.0 (RFC 7643, RFC 7644): managing a workspace's people by an identity provider.
 //!
-//! Its users are the people of the token's workspace, without agents and removed people. A user's `userName`
-//! is its handle, in any case; `displayName` is set once, and later values are ignored, as are attributes
-//! that are not announced. Attributes with an effect are checked: `userName`, `active`, `externalId`, the
-//! name of a group and its members. Decorative attributes never fail a request, and nothing keeps `active`
-//! from removing or restoring access. Groups grant no rights. `identity::member_ends` defines what `active:
-//! false` ends, none of which is restored.
+//! SCIM users are the people of the token's workspace, without agents and removed people. A user's `userName`
+//! is the person's handle, in any case. `displayName` is set once: later values are ignored, as are
+//! attributes that the schemas do not list. Attributes with an effect are validated: `userName`, `active`,
+//! `externalId`, and the name and members of a group. Decorative attributes never fail a request, and no
+//! other attribute prevents `active` from removing or restoring access. Groups grant no rights.
+//! `identity::member_ends` defines everything that `active: false` ends; `active: true` restores none of it.
 //!
-//! A request fails before anything is changed: a PATCH is first applied in memory. Failures have the type of
-//! RFC 7644 (`scimType`) beside their code; the frame shows them as that RFC's errors.
+//! A request that fails changes nothing: a PATCH is first applied in memory. An error contains the error type
+//! of RFC 7644 (`scimType`) beside its code; the frame encodes it as that RFC defines.
 //!
-//! - `values`: values of attributes, in the various forms of clients
-//! - `attributes`: the attributes, and which of them a response has
-//! - `filter`: filters and their comparison; `selection`: those that the database checks
+//! - `values`: values of attributes, read from the various forms that clients send
+//! - `attributes`: the attributes, and the selection of them for a response
+//! - `filter`: filters, and comparing them with resources
+//! - `selection`: the filters that the database evaluates
 //! - `patch`: the operations of a PATCH
-//! - `resource`: the returned resources
-//! - `users`, `groups`: the resources; `group_rows` has the tables of groups
-//! - `list`: pages of either or of both
-//! - `discovery`: the supported features
+//! - `resource`: the types of returned resources
+//! - `users`, `groups`: the operations on users and groups
+//! - `group_rows`: the tables of groups
+//! - `list`: lists and searches of users and groups
+//! - `discovery`: descriptions of the supported features
 
 mod values;
 mod attributes;
@@ -45,7 +47,7 @@ use groups::{CreateGroup, DeleteGroup, PatchGroup, ReplaceGroup};
 use resource::{Group, Nothing, ResourceView, User};
 use users::{CreateUser, DeleteUser, PatchUser, ReplaceUser};
 
-/// The fault of a request, by the names of RFC 7644 (3.12).
+/// Kind of fault in a request, with the names that RFC 7644 (3.12) defines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     InvalidFilter,

@@ -1,9 +1,9 @@
-//! The operations of a PATCH (RFC 7644, 3.5.2), in the forms that clients send.
+//! The operations of a PATCH (RFC 7644, 3.5.2), in the various forms that clients send.
 //!
-//! Names of operations and of their members may be in any case. Without a path, the value is an object, each
-//! of whose members is a separate change; a member may be a path, such as `name.givenName`. An operation on
-//! an attribute that is not stored is ignored, because identity providers send all that they have. The
-//! resource decides whether an operation that makes no sense fails the request.
+//! Names of operations and of their members may be in any case. Without a path, the value is an object, and
+//! each of its members is a separate change; a member's name may be a path, such as `name.givenName`. An
+//! operation on an attribute that is not stored is ignored, because identity providers send all attributes
+//! that they have. The code of each resource decides whether an invalid operation fails the request.
 
 use schemars::JsonSchema;
 use scim_v2::filter::{PatchPath, ValFilter};
@@ -13,17 +13,17 @@ use serde_json::{Map, Value};
 
 use super::attributes::{Attribute, Kind, PathMeaning};
 use super::filter::check_bounds;
-use super::values::{DOCUMENT, member_of, single, unquoted};
+use super::values::{DOCUMENT, embedded_json, member_in_any_case, single_value};
 use crate::error::{Error, Result};
 use crate::identity::scim::Fault;
 use crate::ignored;
 use crate::limits::SCIM_OPERATIONS_MAX;
 use crate::text::Items;
 
-/// The operations of a PATCH.
+/// The list of operations in a PATCH request.
 pub(super) type Operations = Items<PatchOperation, SCIM_OPERATIONS_MAX>;
 
-/// Reads the operations. Some clients send a single one instead of a list.
+/// Deserializes the list of operations. Some clients send a single operation instead of a list.
 pub(super) fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Operations, D::Error> {
     let many = match Value::deserialize(deserializer)? {
         Value::Object(one) => Value::Array(vec![one.into()]),
@@ -32,25 +32,25 @@ pub(super) fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
     Operations::deserialize(many).map_err(D::Error::custom)
 }
 
-/// One change of a resource.
+/// One operation of a PATCH request, not yet validated.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub(super) struct PatchOperation(#[schemars(with = "Written")] Value);
 
-/// An operation in the form of RFC 7644.
+/// Schema of a PATCH operation, in the form of RFC 7644.
 #[derive(JsonSchema)]
 #[schemars(inline)]
 #[expect(dead_code, reason = "only the schema is read")]
 struct Written {
-    /// `add`, `replace` or `remove`.
+    /// Kind of operation: `add`, `replace` or `remove`.
     op: String,
-    /// The attribute to change; without it, all members of the value.
+    /// The attribute to change; if absent, all members of `value` are changed.
     path: Option<String>,
-    /// The new value.
+    /// The new value of the attribute.
     value: Option<Value>,
 }
 
-/// The members of an operation that the service uses.
+/// The members of a PATCH operation that the service reads.
 struct OperationMembers<'o> {
     op: &'o str,
     path: Option<&'o str>,
@@ -60,7 +60,7 @@ struct OperationMembers<'o> {
 impl PatchOperation {
     fn read(&self) -> Result<OperationMembers<'_>> {
         let Value::Object(members) = &self.0 else { return Err(syntax("expected an object")) };
-        let text = |name: &str| match member_of(members, name) {
+        let text = |name: &str| match member_in_any_case(members, name) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.trim())),
             Some(_) => Err(syntax(&format!("its `{name}` is not a text"))),
@@ -68,7 +68,7 @@ impl PatchOperation {
         Ok(OperationMembers {
             op: text("op")?.ok_or_else(|| syntax("its `op` is missing"))?,
             path: text("path")?.filter(|path| !path.is_empty()),
-            value: member_of(members, "value"),
+            value: member_in_any_case(members, "value"),
         })
     }
 }
@@ -77,7 +77,7 @@ fn syntax(detail: &str) -> Error {
     Fault::InvalidSyntax.error(format!("an operation of `Operations`: {detail}"))
 }
 
-/// Effect of a change.
+/// Kind of change that a PATCH operation makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ChangeEffect {
     Add,
@@ -85,50 +85,52 @@ pub(super) enum ChangeEffect {
     Remove,
 }
 
-/// A change of one attribute.
+/// A change to one attribute, which an operation requests.
 #[derive(Debug)]
 pub(super) struct AttributeChange {
     pub does: ChangeEffect,
     pub attribute: Attribute,
-    /// The filter for the values to change; `None` for all.
+    /// The filter for the values to change; `None` changes all values.
     pub of: Option<ValFilter>,
     pub value: Option<Value>,
 }
 
 impl AttributeChange {
-    /// Returns the new value of an attribute that has one value; null if it is removed.
+    /// Returns the new value of a single-valued attribute, or null if the attribute is removed.
     pub fn single(&self) -> &Value {
         match (self.does, &self.value) {
             (ChangeEffect::Remove, _) | (_, None) => &Value::Null,
-            (_, Some(value)) => single(value),
+            (_, Some(value)) => single_value(value),
         }
     }
 
-    /// Returns the value, which must be a text.
+    /// Returns the new value of the attribute. Fails if it is not a text.
     pub fn text(&self) -> Result<&str> {
-        self.single().as_str().ok_or_else(|| unfit(format!("`{}`: expected a text", self.attribute.name())))
+        self.single()
+            .as_str()
+            .ok_or_else(|| invalid_value(format!("`{}`: expected a text", self.attribute.name())))
     }
 }
 
-/// Returns the error for a value that an attribute cannot have.
-pub(super) fn unfit(detail: impl Into<std::borrow::Cow<'static, str>>) -> Error {
+/// Returns the error for a value that is invalid for its attribute.
+pub(super) fn invalid_value(detail: impl Into<std::borrow::Cow<'static, str>>) -> Error {
     Fault::InvalidValue.error(detail)
 }
 
-/// Returns the changes of each operation, in order, or the reason why an operation is invalid.
+/// Returns the changes of each operation, in order, or the error of an invalid operation.
 pub(super) fn changes(
     kind: Kind,
     operations: &Operations,
 ) -> impl Iterator<Item = Result<Vec<AttributeChange>>> {
-    operations.iter().map(move |operation| of_operation(kind, operation.read()?))
+    operations.iter().map(move |operation| operation_changes(kind, operation.read()?))
 }
 
-fn of_operation(kind: Kind, operation: OperationMembers<'_>) -> Result<Vec<AttributeChange>> {
+fn operation_changes(kind: Kind, operation: OperationMembers<'_>) -> Result<Vec<AttributeChange>> {
     let path = operation.path.filter(|path| !path.eq_ignore_ascii_case(kind.schema()));
     let target = match path {
         Some(path) => match target(kind, path)? {
-            PatchTarget::Kept(attribute, of) => Some((attribute, of)),
-            PatchTarget::Unkept => {
+            PatchTarget::Stored(attribute, of) => Some((attribute, of)),
+            PatchTarget::NotStored => {
                 ignored::note(DOCUMENT, path, "it is not kept");
                 return Ok(Vec::new());
             }
@@ -151,50 +153,55 @@ fn of_operation(kind: Kind, operation: OperationMembers<'_>) -> Result<Vec<Attri
         Value::Array(items) if items.len() == 1 => items.first().unwrap_or(value),
         _ => value,
     });
-    match sent.map(unquoted).as_deref() {
-        Some(Value::Object(members)) => Ok(of_members(kind, does, members)),
-        _ => Err(unfit("without a path the value is an object")),
+    match sent.map(embedded_json).as_deref() {
+        Some(Value::Object(members)) => Ok(changes_without_path(kind, does, members)),
+        _ => Err(invalid_value("without a path the value is an object")),
     }
 }
 
-/// Returns the changes that a value without a path requests. Attributes that are not stored are ignored.
-fn of_members(kind: Kind, does: ChangeEffect, members: &Map<String, Value>) -> Vec<AttributeChange> {
+/// Returns the changes that an operation without a path requests. Attributes that are not stored are ignored.
+fn changes_without_path(
+    kind: Kind,
+    does: ChangeEffect,
+    members: &Map<String, Value>,
+) -> Vec<AttributeChange> {
     let mut changes = Vec::new();
     for (name, value) in members {
         match value {
-            // The attributes of a schema, under its name.
+            // The member's name is the URN of the schema, and its value contains attributes of that schema.
             Value::Object(below) if name.eq_ignore_ascii_case(kind.schema()) => {
-                changes.extend(of_members(kind, does, below));
+                changes.extend(changes_without_path(kind, does, below));
             }
             _ => match target(kind, name) {
-                Ok(PatchTarget::Kept(attribute, of)) => {
+                Ok(PatchTarget::Stored(attribute, of)) => {
                     changes.push(AttributeChange { does, attribute, of, value: Some(value.clone()) });
                 }
-                Ok(PatchTarget::Unkept) | Err(_) => ignored::note(DOCUMENT, name, "it is not kept"),
+                Ok(PatchTarget::NotStored) | Err(_) => ignored::note(DOCUMENT, name, "it is not kept"),
             },
         }
     }
     changes
 }
 
-/// Target of an operation.
+/// Target of a PATCH operation.
 enum PatchTarget {
-    Kept(Attribute, Option<ValFilter>),
-    Unkept,
+    Stored(Attribute, Option<ValFilter>),
+    NotStored,
 }
 
-/// Returns the target of a path. Fails for an invalid path or an impossible change of a stored attribute.
+/// Returns the target of a path. Fails if the path is invalid or a stored attribute cannot be changed in this
+/// way.
 fn target(kind: Kind, path: &str) -> Result<PatchTarget> {
     let unknown = || Fault::InvalidPath.error("`path`: names an attribute that there is not");
     check_bounds(path, Fault::InvalidPath)?;
     let Ok(parsed) = path.parse::<PatchPath>() else {
-        // After the name of an attribute that is not stored, the path may have any text.
+        // If the path names an attribute that is not stored, the text after the name may be invalid.
         let name: String = path.chars().take_while(|c| c.is_ascii_alphanumeric()).collect();
         let is_kept = ["id", "meta"].iter().any(|kept| name.eq_ignore_ascii_case(kept))
             || Attribute::CHANGED.iter().any(|kept| name.eq_ignore_ascii_case(kept.name()));
         return match name.is_empty() || is_kept || name.eq_ignore_ascii_case("urn") {
             true => Err(Fault::InvalidPath.error("`path`: expected the name of an attribute")),
-            false => Ok(PatchTarget::Unkept),
+            false => Ok(PatchTarget::NotStored),
         };
     };
     let (path, of, sub) = match parsed {
@@ -203,24 +210,24 @@ fn target(kind: Kind, path: &str) -> Result<PatchTarget> {
     };
     let kept = Attribute::CHANGED.iter().find(|kept| path.name.eq_ignore_ascii_case(kept.name()));
     let whole = scim_v2::filter::AttrPath { sub_attr: None, ..path.clone() };
-    match (kept, kind.named(&whole)) {
-        // Of a member, only its id is stored.
-        (Some(Attribute::Members), Some(PathMeaning::Kept(Attribute::Members))) => {
+    match (kept, kind.path_meaning(&whole)) {
+        // Only the id of a member is stored.
+        (Some(Attribute::Members), Some(PathMeaning::Stored(Attribute::Members))) => {
             let subs = [path.sub_attr.as_deref(), sub.as_deref()];
             match subs.iter().flatten().next() {
-                None => Ok(PatchTarget::Kept(Attribute::Members, of)),
+                None => Ok(PatchTarget::Stored(Attribute::Members, of)),
                 Some(sub) if sub.eq_ignore_ascii_case("value") => Err(unknown()),
-                Some(_) => Ok(PatchTarget::Unkept),
+                Some(_) => Ok(PatchTarget::NotStored),
             }
         }
-        (Some(_), Some(PathMeaning::Kept(attribute))) => match of.is_none() && path.sub_attr.is_none() {
-            true => Ok(PatchTarget::Kept(attribute, None)),
+        (Some(_), Some(PathMeaning::Stored(attribute))) => match of.is_none() && path.sub_attr.is_none() {
+            true => Ok(PatchTarget::Stored(attribute, None)),
             false => Err(unknown()),
         },
-        (None, Some(PathMeaning::Kept(Attribute::Id | Attribute::ResourceType))) => {
+        (None, Some(PathMeaning::Stored(Attribute::Id | Attribute::ResourceType))) => {
             Err(Fault::Mutability.error("the attribute cannot be changed"))
         }
-        _ => Ok(PatchTarget::Unkept),
+        _ => Ok(PatchTarget::NotStored),
     }
 }
 
@@ -234,7 +241,7 @@ mod tests {
     use crate::error::Code;
     use crate::strangers;
 
-    /// Returns the changes of a PATCH as texts, or the type of its error.
+    /// Returns the changes of a PATCH request as texts, or the `scimType` of its error.
     fn read(kind: Kind, operations: Value) -> std::result::Result<Vec<String>, String> {
         let operations: Operations = serde_json::from_value(operations).unwrap();
         let found = changes(kind, &operations).collect::<Result<Vec<_>>>().map_err(|error| {
@@ -271,7 +278,7 @@ mod tests {
             (json!([{"op": "add", "path": "emails[type eq \"work\"].value", "value": "a"}]), Ok("")),
             (json!([{"op": "add", "path": format!("{enterprise}:department"), "value": "a"}]), Ok("")),
             (json!([{"op": "remove", "path": "externalId"}]), Ok("Remove ExternalId ")),
-            // Attributes that are not stored are ignored, whatever they are.
+            // Attributes that are not stored are ignored, even in an invalid operation.
             (json!([{"op": "add", "path": "shoeSize", "value": 1}]), Ok("")),
             (json!([{"op": "move", "path": "title"}]), Ok("")),
             (json!([{"op": "replace", "path": "name.familyName"}]), Ok("")),
@@ -343,7 +350,7 @@ mod tests {
     proptest! {
         #![proptest_config(strangers::inputs())]
 
-        /// Any text as a path names an attribute, is ignored, or is rejected.
+        /// Any text as a path names a stored attribute, is ignored, or is rejected.
         #[test]
         fn anything_is_a_path_or_refused(sent in strangers::texts(&PIECES)) {
             for (path, kind) in sent.iter().zip([Kind::User, Kind::Group].into_iter().cycle()) {

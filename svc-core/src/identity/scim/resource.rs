@@ -1,4 +1,4 @@
-//! Returned resources: users, groups, lists of them, and any resource with the requested attributes.
+//! Returned SCIM resources: users, groups and lists of them, each with only the requested attributes.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;
@@ -13,10 +13,10 @@ use crate::id::{GroupId, MemberId};
 use crate::identity::members::Person;
 use crate::time::Time;
 
-/// The schema of a list.
+/// The schema URN of a list.
 pub(super) const LIST: &str = "urn:ietf:params:scim:api:messages:2.0:ListResponse";
 
-/// A person of the workspace. An attribute is absent if it has no value or was not requested.
+/// A person, as a SCIM user. An attribute is absent if it has no value or was not requested.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "ScimUser", extend("required" = []))]
@@ -24,15 +24,15 @@ pub(super) struct User {
     schemas: [&'static str; 1],
     /// The person's id as a member.
     id: MemberId,
-    /// Its id at the identity provider.
+    /// The person's id at the identity provider.
     #[serde(skip_serializing_if = "Option::is_none")]
     external_id: Option<String>,
-    /// Its handle.
+    /// The person's handle.
     user_name: String,
-    /// Its name for people.
+    /// The person's name for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     display_name: Option<String>,
-    /// Whether it may use the service.
+    /// Whether the person may use the service.
     active: bool,
     meta: Meta,
 }
@@ -56,7 +56,7 @@ impl User {
     }
 }
 
-/// A group of people. An attribute is absent if it has no value or was not requested.
+/// A SCIM group of people. An attribute is absent if it has no value or was not requested.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "ScimGroup", extend("required" = []))]
@@ -64,12 +64,12 @@ pub(super) struct Group {
     pub schemas: [&'static str; 1],
     /// The group's id.
     pub id: GroupId,
-    /// Its id at the identity provider.
+    /// The group's id at the identity provider.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub external_id: Option<String>,
-    /// Its name for people.
+    /// The group's name for people.
     pub display_name: String,
-    /// Its members.
+    /// The people in the group.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<GroupMember>,
     pub meta: Meta,
@@ -81,7 +81,7 @@ pub(super) struct Group {
 pub(super) struct GroupMember {
     /// The user's id.
     value: MemberId,
-    /// The address of the user.
+    /// The address of the user's resource.
     #[serde(rename = "$ref")]
     reference: String,
     /// Always `User`.
@@ -99,7 +99,7 @@ impl GroupMember {
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("required" = []))]
 pub(super) struct Meta {
-    /// `User` or `Group`.
+    /// Kind of the resource: `User` or `Group`.
     resource_type: &'static str,
     created: Time,
     last_modified: Time,
@@ -113,7 +113,7 @@ impl Meta {
     }
 }
 
-/// Returns the path of a resource. The frame puts the address of the service before it.
+/// Returns the path of a resource. The frame prefixes the service's address.
 fn location(kind: Kind, id: impl std::fmt::Display) -> String {
     format!("/scim/v2{}/{id}", kind.endpoint())
 }
@@ -127,7 +127,7 @@ pub(super) enum UserOrGroup {
     Group(Group),
 }
 
-/// A resource with the requested attributes; its schema is that of `T`.
+/// A resource reduced to the requested attributes, with the JSON schema of `T`.
 #[derive(Debug)]
 pub(super) struct ResourceView<T>(Value, PhantomData<fn() -> T>);
 
@@ -162,15 +162,15 @@ impl<T: JsonSchema> JsonSchema for ResourceView<T> {
     }
 }
 
-/// A page of a list.
+/// A page of a list of resources.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "ScimList_{T}")]
 pub(super) struct List<T> {
     schemas: [&'static str; 1],
-    /// Number of resources on all pages.
+    /// Number of matching resources on all pages.
     total_results: i64,
-    /// The place of the first result, from 1.
+    /// The place of the first result of this page, counted from 1.
     start_index: i64,
     /// Number of results on this page.
     items_per_page: usize,
@@ -184,6 +184,6 @@ impl<T> List<T> {
     }
 }
 
-/// An empty response.
+/// An empty response body.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Nothing {}

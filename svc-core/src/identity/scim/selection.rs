@@ -1,7 +1,7 @@
-//! Filters of users that the database evaluates: those by `active` and `userName` alone.
+//! Filters of users that the database evaluates: those that use only `active` and `userName`.
 //!
-//! This process evaluates all others. Both agree, because a stored handle is in lower case, and its tests
-//! compare bytes.
+//! This process evaluates all other filters. Both evaluations agree, because stored handles are in lower case
+//! and the database's tests compare bytes.
 
 use scim_v2::filter::CompareOp;
 
@@ -9,19 +9,19 @@ use super::attributes::Attribute;
 use super::filter::{Filter, Operand};
 use crate::identity::members::{HANDLE_TESTS_MAX, HandleTest, OUTCOMES, PeopleCondition};
 
-/// A filter whose tests are numbered.
+/// A filter whose tests are replaced by the bits of a combination of outcomes.
 enum NumberedFilter {
     All(Vec<NumberedFilter>),
     Any(Vec<NumberedFilter>),
     Not(Box<NumberedFilter>),
     Always,
-    /// A bit of the combination: the person is active, or a test of the handle holds.
+    /// A bit of the combination: whether the person is active, or whether a test of the handle holds.
     Bit(usize),
 }
 
-/// The bit for an active person.
+/// The bit that is set for an active person.
 const ACTIVE: usize = 1;
-/// The bits for the tests of a handle, in order.
+/// The bits for the outcomes of the handle tests, in order.
 const TESTS: [usize; HANDLE_TESTS_MAX] = [2, 4, 8];
 
 impl NumberedFilter {
@@ -41,25 +41,27 @@ impl NumberedFilter {
     }
 }
 
-/// Returns the condition on people for a filter of users, if the database can evaluate it.
-pub(super) fn wanted(filter: &Filter) -> Option<PeopleCondition> {
+/// Returns the condition on people that equals a filter of users, or `None` if the database cannot evaluate
+/// it.
+pub(super) fn people_condition(filter: &Filter) -> Option<PeopleCondition> {
     let mut tests = Vec::new();
-    let numbered = numbered(filter, &mut tests)?;
+    let numbered = number_tests(filter, &mut tests)?;
     let mut outcomes = [false; OUTCOMES];
     outcomes.iter_mut().enumerate().for_each(|(combination, wanted)| *wanted = numbered.holds(combination));
     Some(PeopleCondition { tests, outcomes })
 }
 
-/// Numbers the tests of a filter. Returns `None` if it has too many of them, or another one.
-fn numbered(filter: &Filter, tests: &mut Vec<(HandleTest, String)>) -> Option<NumberedFilter> {
+/// Numbers the tests of a filter. Returns `None` if there are too many, or if the database does not support
+/// one.
+fn number_tests(filter: &Filter, tests: &mut Vec<(HandleTest, String)>) -> Option<NumberedFilter> {
     let mut each = |items: &[Filter]| -> Option<Vec<NumberedFilter>> {
-        items.iter().map(|item| numbered(item, tests)).collect()
+        items.iter().map(|item| number_tests(item, tests)).collect()
     };
     match filter {
         Filter::All(items) => each(items).map(NumberedFilter::All),
         Filter::Any(items) => each(items).map(NumberedFilter::Any),
-        Filter::Not(inner) => Some(NumberedFilter::Not(Box::new(numbered(inner, tests)?))),
-        Filter::Never => Some(NumberedFilter::never()),
+        Filter::Not(inner) => Some(NumberedFilter::Not(Box::new(number_tests(inner, tests)?))),
+        Filter::NoMatch => Some(NumberedFilter::never()),
         Filter::Present(Attribute::Id | Attribute::UserName | Attribute::Active) => {
             Some(NumberedFilter::Always)
         }
@@ -68,19 +70,23 @@ fn numbered(filter: &Filter, tests: &mut Vec<(HandleTest, String)>) -> Option<Nu
             let is_wanted = (*op == CompareOp::Eq) == *flag;
             Some(if is_wanted { active } else { NumberedFilter::Not(Box::new(active)) })
         }
-        Filter::Compare(Attribute::UserName, op, Operand::Text(text)) => of_name(op, text, tests),
+        Filter::Compare(Attribute::UserName, op, Operand::Text(text)) => number_name_test(op, text, tests),
         Filter::Present(_) | Filter::Compare(..) => None,
     }
 }
 
-fn of_name(op: &CompareOp, text: &str, tests: &mut Vec<(HandleTest, String)>) -> Option<NumberedFilter> {
+fn number_name_test(
+    op: &CompareOp,
+    text: &str,
+    tests: &mut Vec<(HandleTest, String)>,
+) -> Option<NumberedFilter> {
     let (test, negated) = match op {
         CompareOp::Eq => (HandleTest::Is, false),
         CompareOp::Ne => (HandleTest::Is, true),
         CompareOp::Sw => (HandleTest::Begins, false),
         CompareOp::Co => (HandleTest::Contains, false),
         CompareOp::Ew => (HandleTest::Ends, false),
-        // The engines order texts differently.
+        // The database engines order texts differently.
         CompareOp::Gt | CompareOp::Ge | CompareOp::Lt | CompareOp::Le => return None,
     };
     let text = text.to_lowercase();
@@ -88,7 +94,7 @@ fn of_name(op: &CompareOp, text: &str, tests: &mut Vec<(HandleTest, String)>) ->
         // No handle is empty, and every handle begins and ends with the empty text.
         if test == HandleTest::Is { NumberedFilter::never() } else { NumberedFilter::Always }
     } else if text.contains(char::is_control) {
-        // No handle has a control character, and not every engine accepts one.
+        // No handle contains a control character, and not every engine accepts one as a parameter.
         NumberedFilter::never()
     } else {
         let wanted = (test, text);
@@ -114,7 +120,7 @@ mod tests {
     struct Someone(&'static str, bool);
 
     impl FilterTarget for Someone {
-        fn held(&self, attribute: Attribute) -> AttributeValue<'_> {
+        fn value(&self, attribute: Attribute) -> AttributeValue<'_> {
             match attribute {
                 Attribute::UserName => AttributeValue::Text(Cow::Borrowed(self.0)),
                 Attribute::Active => AttributeValue::Flag(self.1),
@@ -124,7 +130,7 @@ mod tests {
         }
     }
 
-    /// Returns whether a person matches a condition, as the statement decides it.
+    /// Returns whether a person matches a condition, evaluated as the statement does.
     fn wants(wanted: &PeopleCondition, someone: &Someone) -> bool {
         let tests = wanted.tests.iter().map(|(test, text)| match test {
             HandleTest::Is => someone.0 == text,
@@ -165,7 +171,7 @@ mod tests {
             ("externalId eq \"1\" or active eq true", false),
         ] {
             let parsed = parse(filter, &[Kind::User]).unwrap().remove(0);
-            let wanted = wanted(&parsed);
+            let wanted = people_condition(&parsed);
             assert_eq!(wanted.is_some(), is_selected, "{filter}");
             let Some(wanted) = wanted else { continue };
             for someone in &people {

@@ -1,4 +1,4 @@
-//! Users: the people of the workspace.
+//! SCIM users: the people of the workspace.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -6,9 +6,9 @@ use serde_json::Value;
 
 use super::attributes::{Attribute, AttributeNames, AttributeSelection, AttributeValue, Kind};
 use super::filter::FilterTarget;
-use super::patch::{AttributeChange, ChangeEffect, Operations, changes, one_or_many, unfit};
+use super::patch::{AttributeChange, ChangeEffect, Operations, changes, invalid_value, one_or_many};
 use super::resource::{Nothing, ResourceView, User};
-use super::values::{DOCUMENT, DisplayText, ExternalId, LenientBool, SchemaList, single};
+use super::values::{DOCUMENT, DisplayText, ExternalId, LenientBool, SchemaList, single_value};
 use crate::error::{Error, Result};
 use crate::id::MemberId;
 use crate::identity::enrol::{NewMember, check_handle_free, enrol};
@@ -20,7 +20,7 @@ use crate::log::event::Subject;
 use crate::op::{Read, Surface, Write};
 
 impl FilterTarget for Person {
-    fn held(&self, attribute: Attribute) -> AttributeValue<'_> {
+    fn value(&self, attribute: Attribute) -> AttributeValue<'_> {
         let text = |text: &'_ Option<String>| -> AttributeValue<'static> {
             text.as_ref().map_or(AttributeValue::Nothing, |text| AttributeValue::Text(text.clone().into()))
         };
@@ -38,23 +38,24 @@ impl FilterTarget for Person {
     }
 }
 
-/// Creates a person of the workspace and returns it as a SCIM user.
+/// Creates a person in the workspace and returns the person as a SCIM user.
 ///
-/// The person has no token; it gets one, or signs in at an identity provider, under its handle. Attributes
-/// that `GET /scim/v2/Schemas` does not announce are ignored, and `displayName` never fails a request.
+/// The person has no token at first. Mint one, or let the person sign in at an identity provider under the
+/// handle. Attributes that `GET /scim/v2/Schemas` does not list are ignored, and `displayName` never fails a
+/// request.
 ///
-/// Fails with 409 `handle-taken` if another member of the workspace has the handle, in any case.
+/// Fails with 409 `handle-taken` if another member of the workspace has the handle, ignoring case.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct CreateUser {
     /// The schemas of the resource.
     #[serde(rename = "schemas")]
     _schemas: Option<SchemaList>,
-    /// The person's handle, which may be an email address. Its case does not matter.
+    /// The person's handle, which may be an email address. Case is ignored.
     user_name: UserName,
     /// The person's id at the identity provider.
     external_id: Option<ExternalId>,
-    /// A name for people to read, which SCIM does not change later. A name that is too long is cut.
+    /// The person's name for people, which SCIM cannot change later. A name that is too long is shortened.
     display_name: Option<DisplayText>,
     /// Whether the person may use the service. Default: true.
     active: Option<LenientBool>,
@@ -73,7 +74,7 @@ pub(super) fn create(cx: &mut Write<'_>, input: &CreateUser) -> Result<ResourceV
         display_name: input.display_name.as_ref().and_then(|DisplayText(name)| name.as_deref()),
         surface: Some(Surface::Scim),
     };
-    check_handle_free(cx, &new).map_err(unique)?;
+    check_handle_free(cx, &new).map_err(with_uniqueness_type)?;
     let member = enrol(cx, &new)?;
     let mut person = Person {
         id: member.id,
@@ -95,8 +96,8 @@ pub(super) fn create(cx: &mut Write<'_>, input: &CreateUser) -> Result<ResourceV
     ResourceView::of(User::of(person), &asked)
 }
 
-/// Adds the type of RFC 7644 to the error for a taken handle.
-fn unique(error: Error) -> Error {
+/// Adds the `scimType` of RFC 7644 to the error for a handle that is taken.
+fn with_uniqueness_type(error: Error) -> Error {
     error.with("scimType", "uniqueness")
 }
 
@@ -117,7 +118,7 @@ pub(super) fn get(cx: &Read<'_>, input: &GetUser) -> Result<ResourceView<User>> 
     ResourceView::of(User::of(load(cx, &input.id)?), &asked)
 }
 
-/// Loads a person of the caller's workspace. A text that is not an id finds no one.
+/// Loads a person of the caller's workspace. A text that is not an id counts as not found.
 fn load(cx: &Read<'_>, id: &str) -> Result<Person> {
     let found = match id.parse::<uuid::Uuid>() {
         Ok(id) => members::person(cx, MemberId::from(id))?,
@@ -126,17 +127,18 @@ fn load(cx: &Read<'_>, id: &str) -> Result<Person> {
     found.ok_or_else(|| Error::not_found("user"))
 }
 
-/// Replaces the attributes of a person that SCIM may change, and returns it.
+/// Replaces the attributes of a person that SCIM can change, and returns the person.
 ///
-/// `externalId` is removed if it is absent; an absent `active` changes nothing. A person that has a display
-/// name keeps it, whatever is sent; one that has none gets its first. `active: false` ends the person's
-/// tokens, those derived from and exchanged for them too, its sessions, its claims and the grants by which it
-/// acts for others; `true` restores none of that. Neither fails because of another attribute: beside `false`,
-/// or `true` of a person that is inactive, an invalid or taken value is ignored.
+/// An absent `externalId` is removed; an absent `active` changes nothing. A person that already has a display
+/// name keeps it, whatever is sent; a person without one gets the name that is sent. `active: false` ends the
+/// person's tokens, including derived and exchanged ones, the person's sessions and claims, and the
+/// delegation grants by which the person acts for others; `active: true` restores none of that. No other
+/// attribute can make such a change fail: with `active: false`, or with `active: true` for an inactive
+/// person, values that are invalid or taken are ignored.
 ///
-/// Fails with 403 `forbidden` if the person would be deactivated and is you, or holds a token with
-/// `operator:global` or `audit:read-global` and yours does not carry the same; 409 `handle-taken` if another
-/// member has the handle.
+/// Fails with 403 `forbidden` if the request would deactivate a person who is you, or who holds a token with
+/// `operator:global` or `audit:read-global` that yours does not carry; 409 `handle-taken` if another member
+/// has the handle.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct ReplaceUser {
@@ -151,7 +153,7 @@ pub(super) struct ReplaceUser {
     /// The person's id at the identity provider.
     #[schemars(with = "Option<ExternalId>")]
     external_id: Option<Value>,
-    /// A name for people to read, if the person has none. A name that is too long is cut.
+    /// The person's name for people, if the person has none yet. A name that is too long is shortened.
     display_name: Option<DisplayText>,
     /// Whether the person may use the service.
     active: Option<LenientBool>,
@@ -169,20 +171,21 @@ pub(super) fn replace(cx: &mut Write<'_>, input: &ReplaceUser) -> Result<Option<
     wanted.active = input.active.map(|LenientBool(active)| active);
     wanted.set_handle(handle(&sent(&input.user_name)));
     wanted.set_external_id(external_id(&sent(&input.external_id)));
-    wanted.person.display_name = first_name(&person, input.display_name.as_ref());
-    let wanted = wanted.settle(cx, &person)?;
+    wanted.person.display_name = kept_display_name(&person, input.display_name.as_ref());
+    let wanted = wanted.resolve(cx, &person)?;
     let person = apply(cx, &person, wanted)?;
     person.map(|person| ResourceView::of(User::of(person), &asked)).transpose()
 }
 
-/// Changes a person by the operations of a SCIM PATCH, all of them or none, and returns it.
+/// Changes a person with the operations of a SCIM PATCH, all or none of which are applied, and returns the
+/// person.
 ///
-/// `PUT` describes the effect of `active`, and which values it ignores. Operations on attributes that the
-/// service does not have are ignored, as is `displayName` of a person that has one.
+/// `PUT` describes the effect of `active`, and the values that it ignores. Operations on attributes that the
+/// service does not store are ignored, as is `displayName` if the person already has one.
 ///
-/// Fails with 403 `forbidden` if the person would be deactivated and is you, or holds a token with
-/// `operator:global` or `audit:read-global` and yours does not carry the same; 409 `handle-taken` if another
-/// member has the handle.
+/// Fails with 403 `forbidden` if the request would deactivate a person who is you, or who holds a token with
+/// `operator:global` or `audit:read-global` that yours does not carry; 409 `handle-taken` if another member
+/// has the handle.
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct PatchUser {
@@ -191,7 +194,7 @@ pub(super) struct PatchUser {
     /// The schemas of the request.
     #[serde(rename = "schemas")]
     _schemas: Option<SchemaList>,
-    /// The changes, in order.
+    /// The operations, which are applied in order.
     #[serde(rename = "Operations", deserialize_with = "one_or_many")]
     operations: Operations,
     /// The only attributes to return, separated by commas.
@@ -203,7 +206,7 @@ pub(super) struct PatchUser {
 pub(super) fn patch(cx: &mut Write<'_>, input: &PatchUser) -> Result<Option<ResourceView<User>>> {
     let asked = AttributeSelection::of(input.attributes.as_ref(), input.excluded_attributes.as_ref())?;
     let person = load(cx, &input.id)?;
-    let wanted = patched(&person, &input.operations).settle(cx, &person)?;
+    let wanted = patched(&person, &input.operations).resolve(cx, &person)?;
     let person = apply(cx, &person, wanted)?;
     person.map(|person| ResourceView::of(User::of(person), &asked)).transpose()
 }
@@ -213,7 +216,7 @@ struct RequestedValues {
     person: Person,
     /// Whether the person may use the service, if the request has `active`.
     active: Option<bool>,
-    /// Invalid values in the request, by the names of their attributes.
+    /// Errors of invalid values in the request, by the names of their attributes.
     refused: Vec<(&'static str, Error)>,
 }
 
@@ -243,9 +246,11 @@ impl RequestedValues {
         }
     }
 
-    /// Returns the wanted values of a person. Fails if one is invalid, unless the request removes or restores
-    /// access: then the other attributes cannot fail it, and invalid ones are ignored.
-    fn settle(mut self, cx: &Read<'_>, person: &Person) -> Result<Person> {
+    /// Returns the person with the requested values. Fails if a value is invalid.
+    ///
+    /// If the request removes or restores access, invalid values of other attributes are ignored instead, so
+    /// that they cannot prevent that.
+    fn resolve(mut self, cx: &Read<'_>, person: &Person) -> Result<Person> {
         if self.person.handle != person.handle
             && let Err(error) = check_free(cx, &self.person.handle)
         {
@@ -258,7 +263,7 @@ impl RequestedValues {
         for (name, error) in self.refused {
             let is_ignored = match self.active {
                 Some(false) => true,
-                // An unclear value of `active` never restores access.
+                // An invalid value of `active` never restores access.
                 Some(true) => !person.active && name != Attribute::Active.name(),
                 None => false,
             };
@@ -271,7 +276,7 @@ impl RequestedValues {
     }
 }
 
-/// Returns the values of a person after the operations.
+/// Returns the values of a person that the operations request.
 fn patched(person: &Person, operations: &Operations) -> RequestedValues {
     let mut wanted = RequestedValues::of(person.clone());
     for found in changes(Kind::User, operations) {
@@ -291,43 +296,43 @@ fn patch_one(wanted: &mut RequestedValues, change: &AttributeChange) {
         (Attribute::Active, ChangeEffect::Remove) => wanted.set_active(Err(required())),
         (Attribute::Active, _) => {
             let active = change.value.as_ref().and_then(LenientBool::of);
-            wanted.set_active(active.ok_or_else(|| unfit("`active`: expected true or false")));
+            wanted.set_active(active.ok_or_else(|| invalid_value("`active`: expected true or false")));
         }
         (Attribute::ExternalId, _) => wanted.set_external_id(external_id(change.single())),
         (Attribute::DisplayName, _) if wanted.person.display_name.is_none() => {
             let name = DisplayText::of(Attribute::DisplayName.name(), change.single());
-            wanted.person.display_name = first_name(&wanted.person, Some(&name));
+            wanted.person.display_name = kept_display_name(&wanted.person, Some(&name));
         }
         _ => {}
     }
 }
 
-/// Returns the display name of a person to whom this one is sent: once set, it is immutable.
-fn first_name(person: &Person, sent: Option<&DisplayText>) -> Option<String> {
+/// Returns the display name of a person after a name was sent: a display name that is set cannot be changed.
+fn kept_display_name(person: &Person, sent: Option<&DisplayText>) -> Option<String> {
     let sent = || sent.and_then(|DisplayText(name)| name.as_deref()).map(str::to_owned);
     person.display_name.clone().or_else(sent)
 }
 
-/// Checks the handle of a person.
+/// Returns the handle in a value of `userName`. Fails if it is invalid.
 fn handle(value: &Value) -> Result<String> {
-    let name = match single(value) {
+    let name = match single_value(value) {
         Value::String(text) => UserName::new(text),
         Value::Null => Err("missing".to_owned()),
         _ => Err("expected a text".to_owned()),
     };
-    name.map(|name| name.to_string()).map_err(|detail| unfit(format!("`userName`: {detail}")))
+    name.map(|name| name.to_string()).map_err(|detail| invalid_value(format!("`userName`: {detail}")))
 }
 
-/// Checks the id of a resource at the identity provider.
+/// Returns the id at the identity provider in a value of `externalId`. Fails if it is invalid.
 pub(super) fn external_id(value: &Value) -> Result<Option<String>> {
-    let id = ExternalId::of(value).map_err(|detail| unfit(format!("`externalId`: {detail}")))?;
+    let id = ExternalId::of(value).map_err(|detail| invalid_value(format!("`externalId`: {detail}")))?;
     Ok(id.0)
 }
 
-/// Applies the wanted values to a person, and returns it. Returns `None` while very many claims of a
-/// deactivated person end.
+/// Changes a person to the wanted values, and returns it. Returns `None` while claims of a deactivated person
+/// remain to be ended.
 fn apply(cx: &mut Write<'_>, person: &Person, wanted: Person) -> Result<Option<Person>> {
-    // Claims left over from an interrupted deactivation are not restored with the person.
+    // Claims that remain from an interrupted deactivation end before the person is restored.
     if !person.active && cx.end_some(person.id)? {
         return Ok(None);
     }
@@ -338,7 +343,7 @@ fn apply(cx: &mut Write<'_>, person: &Person, wanted: Person) -> Result<Option<P
     Ok(Some(wanted))
 }
 
-/// Writes the wanted values of a person, and returns it.
+/// Writes the wanted values of a person, and returns the person.
 fn changed(cx: &mut Write<'_>, person: &Person, mut wanted: Person) -> Result<Person> {
     wanted.changed_at = Some(cx.now());
     if (Person { active: wanted.active, changed_at: wanted.changed_at, ..person.clone() }) != wanted {
@@ -362,16 +367,17 @@ fn check_free(cx: &Read<'_>, handle: &str) -> Result<()> {
     let workspace_id = cx.caller().workspace_id;
     let kind = MemberKind::Human;
     let wanted = NewMember { workspace_id, handle, kind, display_name: None, surface: None };
-    check_handle_free(cx, &wanted).map_err(unique)
+    check_handle_free(cx, &wanted).map_err(with_uniqueness_type)
 }
 
-/// Removes a person for good. It is deactivated, its handle is free, and SCIM does not find it again.
+/// Removes a person for good. The person is deactivated, the handle becomes free, and SCIM no longer finds
+/// the person.
 ///
-/// Its identifying data is deleted: its display name, its id at the identity provider, and its links to
-/// sign-ins. The work that it has done stays under its id.
+/// Identifying data is deleted: the display name, the id at the identity provider, and the links to sign-ins.
+/// The person's work remains, under the same member id.
 ///
 /// Fails with 403 `forbidden` if the person is you, or holds a token with `operator:global` or
-/// `audit:read-global` and yours does not carry the same.
+/// `audit:read-global` that yours does not carry.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DeleteUser {

@@ -1,7 +1,7 @@
-//! Values of attributes, in the various forms of clients.
+//! Values of SCIM attributes, read from the various forms that clients send.
 //!
-//! Values with an effect are checked: external ids, and whether a person is active. Decorative values are cut
-//! to size or ignored, and never fail a request. The log reports each ignored attribute once.
+//! Values with an effect are validated: external ids, and whether a person is active. Decorative values are
+//! shortened or ignored, and never fail a request. The log reports each ignored attribute once.
 
 use std::borrow::Cow;
 
@@ -14,10 +14,11 @@ use crate::lenient;
 use crate::limits::{EXTERNAL_ID_MAX, NAME_MAX};
 use crate::text::Text;
 
-/// The kind of document, for the log.
+/// The document type in log messages about ignored attributes.
 pub(super) const DOCUMENT: &str = "SCIM";
 
-/// The schemas that a request names. They are ignored, because the path determines the kind of resource.
+/// The schemas that a request names. The service ignores them, because the path determines the kind of
+/// resource.
 pub(super) struct SchemaList;
 
 impl<'de> Deserialize<'de> for SchemaList {
@@ -38,24 +39,27 @@ impl JsonSchema for SchemaList {
     }
 }
 
-/// Returns the member of an object with this name, in any case (RFC 7643, 2.1).
-pub(super) fn member_of<'v>(members: &'v Map<String, Value>, name: &str) -> Option<&'v Value> {
+/// Returns the member of an object with a name, ignoring case (RFC 7643, 2.1).
+pub(super) fn member_in_any_case<'v>(members: &'v Map<String, Value>, name: &str) -> Option<&'v Value> {
     let in_any_case = || members.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
     members.get(name).or_else(|| in_any_case().map(|(_, value)| value))
 }
 
-/// Returns the value of an attribute with a single value, in the forms of clients: by itself, as a list of
-/// one, or as an object with a `value`. An empty list is no value (RFC 7643, 2.5).
-pub(super) fn single(value: &Value) -> &Value {
+/// Returns the value of a single-valued attribute, from the various forms that clients send.
+///
+/// The forms are the value itself, a list of one value, and an object with a `value`. An empty list counts as
+/// no value (RFC 7643, 2.5).
+pub(super) fn single_value(value: &Value) -> &Value {
     let value = match value {
         Value::Array(items) if items.len() <= 1 => items.first().unwrap_or(&Value::Null),
         other => other,
     };
-    value.as_object().and_then(|members| member_of(members, "value")).unwrap_or(value)
+    value.as_object().and_then(|members| member_in_any_case(members, "value")).unwrap_or(value)
 }
 
-/// Returns the JSON in a text: some clients write an object or a list as a text.
-pub(super) fn unquoted(value: &Value) -> Cow<'_, Value> {
+/// Returns the object or list in a text that contains JSON, or else the value itself: some clients send an
+/// object or a list as a text.
+pub(super) fn embedded_json(value: &Value) -> Cow<'_, Value> {
     match value {
         Value::String(text) if text.trim_start().starts_with(['{', '[']) => {
             lenient::value(text.as_bytes()).map_or(Cow::Borrowed(value), Cow::Owned)
@@ -64,14 +68,14 @@ pub(super) fn unquoted(value: &Value) -> Cow<'_, Value> {
     }
 }
 
-/// A decorative name, cut to the maximum length; `None` if it is not a text.
+/// A decorative name, shortened to the maximum length; `None` if the value is not a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct DisplayText(pub Option<Text<1, NAME_MAX>>);
 
 impl DisplayText {
-    /// Reads the value of the attribute `name`.
+    /// Reads the value of the attribute `name`. Never fails.
     pub fn of(name: &str, value: &Value) -> Self {
-        let Value::String(text) = single(value) else {
+        let Value::String(text) = single_value(value) else {
             if !value.is_null() {
                 ignored::note(DOCUMENT, name, "it is not a text");
             }
@@ -103,14 +107,14 @@ impl JsonSchema for DisplayText {
     }
 }
 
-/// The id of a resource at an identity provider, if it has one: an empty text counts as none.
+/// The id of a resource at the identity provider, if there is one: an empty text counts as none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ExternalId(pub Option<String>);
 
 impl ExternalId {
-    /// Reads the value of the attribute.
+    /// Reads the value of the attribute. Fails if it is not a text or too long.
     pub fn of(value: &Value) -> Result<Self, String> {
-        match single(value) {
+        match single_value(value) {
             Value::Null => Ok(Self(None)),
             Value::String(text) if text.is_empty() => Ok(Self(None)),
             Value::String(text) => {
@@ -140,14 +144,14 @@ impl JsonSchema for ExternalId {
     }
 }
 
-/// True or false, which some identity providers send as a text, as 0 or 1, or as a list of one.
+/// A boolean, which some identity providers send as a text, as 0 or 1, or as a list of one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LenientBool(pub bool);
 
 impl LenientBool {
-    /// Reads the value of an attribute.
+    /// Reads the value of an attribute, or returns `None` if it is not a boolean.
     pub fn of(value: &Value) -> Option<bool> {
-        match single(value) {
+        match single_value(value) {
             Value::Bool(flag) => Some(*flag),
             Value::Number(number) => match number.as_u64()? {
                 0 => Some(false),
@@ -256,7 +260,7 @@ mod tests {
 
     #[test]
     fn json_in_a_text_is_read() {
-        let read = |value: Value| unquoted(&value).into_owned();
+        let read = |value: Value| embedded_json(&value).into_owned();
         assert_eq!(read(json!("[{\"value\":\"1\"}]")), json!([{"value": "1"}]));
         assert_eq!(read(json!(" {\"active\":false}")), json!({"active": false}));
         assert_eq!(read(json!("{\"active\":0,\"x\":1e999,\"y\":\"\\ud800\"}"))["active"], 0);

@@ -1,8 +1,9 @@
-//! The first administrator of a workspace that people join only by signing in.
+//! The first administrator of a workspace whose people join only by signing in.
 //!
-//! A member's own session never holds `token:admin`, so in a workspace without tokens, no one could ever mint
-//! one. If the operator allows it, such a session mints the first. The head of the workspace's log is locked
-//! for that, so of two sessions at once, one finds the token of the other.
+//! A member's own session never carries `token:admin`, so in a workspace without tokens no member could ever
+//! mint one. If the operator allows it, such a session can mint the first administrator's token. The mint
+//! locks the head of the workspace's log, so if two sessions mint at once, the second one finds the first
+//! one's token.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -15,11 +16,11 @@ use crate::identity::members::load_member;
 use crate::identity::tokens::{MintedToken, NewToken, issue};
 use crate::op::{CredentialKind, Write};
 
-/// Mints the first administrator's token of your workspace, for yourself, and returns it.
+/// Mints the first administrator's token of your workspace for you, and returns it.
 ///
-/// Its `secret` is shown only once. It has the capabilities of `svc.human.admin`. This is for a workspace
-/// without a token with `token:admin`, by a session that was not made from a token, and only if the operator
-/// allows it (`SVC_OIDC_FIRST_ADMIN`).
+/// Its `secret` is shown only once. The token has the capabilities of `svc.human.admin`. Your workspace must
+/// have no live token with `token:admin`, your session must not have been made from a token, and the operator
+/// must allow this (`SVC_OIDC_FIRST_ADMIN`).
 ///
 /// Fails with 403 `forbidden` if the operator does not allow it, or if your session was made from a token;
 /// 409 `wrong-state` if a live token of the workspace carries `token:admin`.

@@ -1,4 +1,5 @@
-//! Members who hold a capability now, by their own token or by a session that they have signed in with.
+//! Finding members who currently hold a capability, by their own token or by a session that they signed in
+//! to.
 
 use crate::Result;
 use crate::capability::{Capabilities, Capability};
@@ -25,8 +26,10 @@ const HOLDERS: &str = "
             and (s.capabilities & $2) <> 0 and s.ended_at is null and s.expires_at > $3))
     order by m.lsn limit $4";
 
-/// Returns whether a member has a live credential other than these tokens: a token that acts as it, its own
-/// or a delegate's, or its own session. A session that was made from a token counts as that token.
+/// Returns whether a member has a live credential other than the tokens in `beside`.
+///
+/// Such a credential is a token that acts as the member, held by itself or by a delegate, or the member's own
+/// session. A session that was made from a token counts as that token.
 pub(crate) fn has_credential(cx: &Read<'_>, member: MemberId, beside: &[TokenId]) -> Result<bool> {
     let most = i64::try_from(beside.len()).unwrap_or(i64::MAX).saturating_add(1);
     let tokens: Vec<(TokenId,)> = cx.query(LIVE_TOKENS, &[&member, &cx.now(), &most])?;
@@ -37,7 +40,7 @@ pub(crate) fn has_credential(cx: &Read<'_>, member: MemberId, beside: &[TokenId]
     Ok(session.is_some())
 }
 
-/// Uses the index of the live tokens of a member.
+/// Selects live tokens by the index of members.
 const LIVE_TOKENS: &str = "
     select t.id from tokens t
     where t.member_id = $1 and t.revoked_at is null

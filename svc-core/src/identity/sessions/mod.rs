@@ -1,12 +1,12 @@
 //! Sessions: signing a browser in and out.
 //!
-//! A session is a row that a signed cookie names. A session made from a token is equivalent to that token: it
-//! has the token's capabilities, and ends when the token is revoked, expires or gets another secret, without
-//! a write. A member's own session has its capabilities in its row. Every session ends by itself after some
-//! hours; one that is ended before that leaves an audit row and no event, so the code that ends it
+//! A session is a row that a signed cookie refers to. A session made from a token is equivalent to the token:
+//! it has the token's capabilities, and ends without a write when the token is revoked, expires or gets a new
+//! secret. A member's own session stores its capabilities in its row. Every session expires after some hours.
+//! A session that is ended before that gets an audit row but no event, so the code that ends it also
 //! invalidates its cache entries.
 //!
-//! Cookies are handled elsewhere: the shell signs the id of a session, and `op` verifies it.
+//! Cookies are handled elsewhere: the shell signs the id of a session, and `op` verifies the signature.
 
 mod sign_in;
 mod sign_out;
@@ -38,7 +38,7 @@ pub(crate) use tidy::{KEPT, ended_rows};
 
 pub(crate) fn feature() -> Feature {
     Feature::new()
-        .chore(tidy::of_sessions())
+        .chore(tidy::sessions_chore())
         .operations(
             "sessions",
             vec![
@@ -82,10 +82,11 @@ without_keys! {
     MintFirstAdmin => MintedToken,
 }
 
-/// Returns the session that your browser is signed in with, and the member that it acts as.
+/// Returns the session that your browser is signed in to, and the member that the session acts as.
 ///
-/// A bearer token is not a session: with one, even beside the cookie of a session, the answer is 401. Its
-/// problem lists in `sign_in` the methods for signing in: `token`, and `oidc` if that is enabled.
+/// A bearer token is not a session: a request with one fails with 401, even if it also has the cookie of a
+/// session. The error lists the enabled methods for signing in as `sign_in`: `token`, and `oidc` if it is
+/// enabled.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetSession {}
@@ -95,25 +96,25 @@ struct GetSession {}
 struct SessionState {
     /// The session's id. It is not a credential: only the signed cookie is.
     session_id: SessionId,
-    /// The workspace that it belongs to.
+    /// The workspace that the session belongs to.
     workspace_id: WorkspaceId,
-    /// The member that it acts as.
+    /// The member that the session acts as.
     member_id: MemberId,
     /// The member who signed in; differs from `member_id` only under delegation.
     actor_id: MemberId,
-    /// The delegation grant that it acts under; null when it acts for the member itself.
+    /// The delegation grant that the session acts under; null if it acts for the member itself.
     delegation_grant_id: Option<GrantId>,
     /// The handle of the member `member_id`.
     handle: String,
-    /// Whether that member is a person or an agent.
+    /// Whether the member `member_id` is a person or an agent.
     kind: MemberKind,
     /// The session's capabilities.
     capabilities: Capabilities,
-    /// The named sets that it covers completely.
+    /// The named sets of capabilities that the session covers completely.
     capability_sets: Vec<CapabilitySet>,
-    /// When it ends by itself.
+    /// When the session expires.
     expires_at: Option<Time>,
-    /// Whether the member is frozen and may only read.
+    /// Whether the member `member_id` is frozen and may only read.
     frozen: bool,
 }
 
@@ -135,7 +136,7 @@ fn get_session(cx: &Read<'_>, _: &GetSession) -> Result<SessionState> {
     })
 }
 
-/// Returns the session that the request came with.
+/// Returns the session with which the request authenticated.
 fn own_session(cx: &Read<'_>) -> Result<SessionId> {
     cx.caller().session_id().ok_or_else(|| Error::internal("a session was let in without one"))
 }

@@ -1,7 +1,7 @@
-//! Signing in: a token becomes the session of a browser.
+//! Signing in: exchanging a token for a browser session.
 //!
-//! The frame of the route admits the request by the token in its body, so the caller is its bearer. This file
-//! also opens a member's own session, for code that has authenticated the member.
+//! The frame of the route authenticates the request by the token in its body, so the caller is the token's
+//! bearer. This file also opens a member's own session, for code that has authenticated the member.
 
 use std::time::Duration;
 
@@ -22,16 +22,16 @@ use crate::time::Time;
 /// Exchanges a token for a session, which the response sets as the cookie `svc_session`.
 ///
 /// The session has the token's capabilities, and no others. It ends when the token is revoked, rotated or
-/// expires, and by itself after a time that the operator limits. The token is never returned.
+/// expires, and at the latest after a time that the operator limits. The token is never returned.
 ///
-/// Fails with 403 `forbidden` if the request came with another credential beside the token.
+/// Fails with 403 `forbidden` if the request contains another credential in addition to the token.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SignIn {
     /// The secret of the token.
     #[schemars(length(min = 1))]
     token: String,
-    /// Seconds after which the session ends at the latest. Default: the operator's maximum.
+    /// Seconds until the session expires. Default: the operator's maximum.
     expires_in_secs: Option<Count<1, SESSION_TTL_MAX_SECS>>,
 }
 
@@ -47,13 +47,13 @@ impl SignIn {
 pub struct NewSession {
     /// The session's id. It is not a credential: only the signed cookie is.
     pub session_id: SessionId,
-    /// The workspace that it belongs to.
+    /// The workspace that the session belongs to.
     pub workspace_id: WorkspaceId,
-    /// The member that it acts as.
+    /// The member that the session acts as.
     pub member_id: MemberId,
-    /// When it was made.
+    /// When the session was created.
     pub created_at: Time,
-    /// When it ends by itself.
+    /// When the session expires.
     pub expires_at: Time,
 }
 
@@ -71,22 +71,23 @@ pub(super) fn create_session(cx: &mut Write<'_>, input: &SignIn) -> Result<NewSe
     let Some((token_id,)) = own else {
         return Err(Error::forbidden("a browser signs in with the token that the request comes with"));
     };
-    let expires_at = end(created_at, cx.settings().session_ttl, input.expires_in_secs, caller.expires_at);
+    let expires_at =
+        session_expiry(created_at, cx.settings().session_ttl, input.expires_in_secs, caller.expires_at);
     let about = json!({"token_id": token_id});
     open_session(cx, member_id, SessionOf::Token(token_id, hash), expires_at, about)
 }
 
 /// The source of a session's capabilities.
 pub(crate) enum SessionOf {
-    /// The token's capabilities, as long as it has the secret with this hash.
+    /// The capabilities of the token, as long as its secret has this hash.
     Token(TokenId, [u8; 32]),
-    /// These capabilities, on the member's own behalf.
+    /// These capabilities, for the member's own session.
     Member(Capabilities),
 }
 
-/// Opens a session of a member of the caller's workspace. The caller must have checked that it is allowed.
+/// Opens a session of a member of the caller's workspace. The caller must have checked that this is allowed.
 ///
-/// The audit row has `about` in addition to its usual fields.
+/// The audit row contains the fields of `about` in addition to its usual fields.
 pub(crate) fn open_session(
     cx: &mut Write<'_>,
     member_id: MemberId,
@@ -122,8 +123,14 @@ pub(crate) fn open_session(
     Ok(session)
 }
 
-/// Returns when a session ends: as requested, but not later than the operator allows and than its token.
-fn end(now: Time, ttl: Duration, asked: Option<Count<1, SESSION_TTL_MAX_SECS>>, token: Option<Time>) -> Time {
+/// Returns when a session expires: as requested, but no later than the operator's limit and the token's
+/// expiry.
+fn session_expiry(
+    now: Time,
+    ttl: Duration,
+    asked: Option<Count<1, SESSION_TTL_MAX_SECS>>,
+    token: Option<Time>,
+) -> Time {
     let asked = asked.map(|secs| Duration::from_secs(secs.get().unsigned_abs()));
     let end = now.plus(asked.map_or(ttl, |asked| asked.min(ttl)));
     token.map_or(end, |token| token.min(end))
@@ -138,7 +145,7 @@ mod tests {
         let at = |secs: i64| Time::from_micros(secs * 1_000_000);
         let ends = |asked: Option<i64>, token: Option<i64>| {
             let asked = asked.map(|secs| Count::new(secs).unwrap());
-            end(at(1000), Duration::from_secs(500), asked, token.map(at))
+            session_expiry(at(1000), Duration::from_secs(500), asked, token.map(at))
         };
         assert_eq!(ends(None, None), at(1500));
         assert_eq!(ends(Some(60), None), at(1060));

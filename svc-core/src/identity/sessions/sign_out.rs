@@ -1,4 +1,4 @@
-//! Signing out: one session ends, or all of a member's.
+//! Signing out: ending one session, or all sessions of a member.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,15 +10,15 @@ use crate::id::{MemberId, SessionId};
 use crate::log::event::Invalidates;
 use crate::op::Write;
 
-/// Ends the session that your browser is signed in with, and removes its cookie.
+/// Ends the session that your browser is signed in to, and removes its cookie.
 ///
-/// With `everywhere` all sessions of the member end, in every browser. A frozen member may sign out.
+/// With `everywhere`, all sessions of the member end, in every browser. A frozen member can sign out.
 ///
-/// Fails with 403 `forbidden` if a delegate, who is not the member itself, sets `everywhere`.
+/// Fails with 403 `forbidden` if `everywhere` is set and the session acts under a delegation grant.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SignOut {
-    /// Whether all sessions of the member end. Default: only this one.
+    /// Whether to end all sessions of the member. Default: end only this session.
     #[serde(default)]
     everywhere: bool,
 }
@@ -56,7 +56,7 @@ const END_OF_MEMBER: &str = "
 
 /// Ends all sessions of a member, and returns those that were live.
 ///
-/// Sessions have no events, so this function invalidates their cache entries.
+/// Ending a session emits no event, so this function also invalidates its cache entries.
 pub(crate) fn end_all_of(cx: &mut Write<'_>, member_id: MemberId) -> Result<Vec<SessionId>> {
     let now = cx.now();
     let live: Vec<(SessionId,)> = cx.query(LIVE_OF_MEMBER, &[&member_id, &now])?;

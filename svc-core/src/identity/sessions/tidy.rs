@@ -1,4 +1,4 @@
-//! Removing rows that ended a day ago, sessions above all; until then they explain an audit row.
+//! Removing rows, such as sessions, some time after they ended; until then a session explains its audit row.
 
 use std::time::Duration;
 
@@ -7,22 +7,22 @@ use crate::id::WorkspaceId;
 use crate::op::{Chore, ChoreProcesses, ChoreRound, Read, StepOutcome, Write};
 use crate::time::Time;
 
-/// Time for which most rows are kept after their end.
+/// Time for which ended rows of most tables are kept.
 pub(crate) const KEPT: Duration = Duration::from_secs(86_400);
-/// The time between two rounds.
+/// Time between two rounds of removal.
 const EVERY: Duration = Duration::from_secs(300);
-/// Lease of the removal.
+/// Lease of the process that removes ended rows.
 const LEASE: Duration = Duration::from_secs(10);
 /// Maximum rows removed in one step.
 const OF_ONE_STEP: i64 = 500;
 
-pub(super) fn of_sessions() -> Chore {
+pub(super) fn sessions_chore() -> Chore {
     ended_rows("sessions", KEPT, ANY_OVER, REMOVE)
 }
 
-/// Returns the chore that removes rows once they have been `kept` after their end.
+/// Returns the chore that removes rows when the time `kept` has passed since they ended.
 ///
-/// `any` selects 1 if a row ended at $1 or before; `remove` removes the first $2 of these.
+/// The statement `any` selects 1 if a row ended at $1 or earlier; `remove` deletes the first $2 such rows.
 pub(crate) fn ended_rows(
     name: &'static str,
     kept: Duration,
@@ -44,24 +44,24 @@ fn remove_some(
     any: &'static str,
     remove: &'static str,
 ) -> Result<StepOutcome> {
-    if !round.read(move |cx| Ok(cx.one::<(i64,)>(any, &[&over_since(cx, kept)])?.is_some()))? {
+    if !round.read(move |cx| Ok(cx.one::<(i64,)>(any, &[&removal_cutoff(cx, kept)])?.is_some()))? {
         return Ok(StepOutcome::Done);
     }
     let Some(lead) = round.lead()? else { return Ok(StepOutcome::Done) };
     let removed = lead.write(WorkspaceId::INSTANCE, move |cx: &mut Write<'_>| {
-        cx.change(remove, &[&over_since(cx, kept), &OF_ONE_STEP])
+        cx.change(remove, &[&removal_cutoff(cx, kept), &OF_ONE_STEP])
     })?;
     Ok(if removed == 0 { StepOutcome::Done } else { StepOutcome::More })
 }
 
-/// Returns the time before which rows must have ended to be removed.
-fn over_since(cx: &Read<'_>, kept: Duration) -> Time {
+/// Returns the time at or before which a row must have ended to be removed.
+fn removal_cutoff(cx: &Read<'_>, kept: Duration) -> Time {
     cx.now().shifted(-i64::try_from(kept.as_micros()).unwrap_or(i64::MAX))
 }
 
 const ANY_OVER: &str = "select 1 from sessions where coalesce(ended_at, expires_at) <= $1 limit 1";
 
-/// Uses the index of end times.
+/// Deletes the first ended sessions, by the index of end times.
 const REMOVE: &str = "
     delete from sessions where id in (
         select id from sessions where coalesce(ended_at, expires_at) <= $1

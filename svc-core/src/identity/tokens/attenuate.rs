@@ -1,7 +1,8 @@
-//! Attenuating: a narrower token, derived from the one that the caller uses.
+//! Attenuating: deriving a narrower token from the token that the caller uses.
 //!
-//! It has fewer capabilities, and ends no later than its parent, and with it. The number of tokens derived
-//! from one minted token is bounded, because revoking that token ends them all in one transaction.
+//! A derived token has no more capabilities than its parent, expires no later, and ends when its parent is
+//! revoked. The number of tokens derived from one minted token is limited, because revoking that token ends
+//! all of them in one transaction.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,12 +20,12 @@ use crate::op::{Read, Write};
 use crate::text::{Count, Text};
 use crate::time::Time;
 
-/// Derives a narrower token from the one that you call with, and returns it.
+/// Derives a narrower token from the token that you call with, and returns it.
 ///
-/// Its `secret` is shown only once. It has only the capabilities you name, never administers tokens, expires
-/// no later than yours, and ends when yours is revoked.
+/// The new token's `secret` is shown only once. The token has only the capabilities that you name, cannot
+/// administer tokens, expires no later than yours, and ends when yours is revoked.
 ///
-/// Use it for a helper that needs less than you.
+/// Use it for a helper that needs fewer capabilities than you.
 ///
 /// Fails with 403 `forbidden` if you ask for a capability that yours lacks, for `token:admin`, or for an
 /// expiry later or quotas higher than yours; 409 `wrong-state` if 16 derivations lie between yours and the
@@ -34,16 +35,16 @@ use crate::time::Time;
 #[serde(deny_unknown_fields)]
 #[schemars(extend("not" = {"required": ["expires_at", "expires_in_secs"]}))]
 pub(super) struct AttenuateToken {
-    /// Its capabilities: some of yours, without `token:admin`.
+    /// The token's capabilities: some of yours, without `token:admin`.
     #[schemars(length(min = 1))]
     capabilities: Capabilities,
-    /// A label to recognise it by.
+    /// A label to recognise the token by.
     label: Option<Text<1, NAME_MAX>>,
-    /// When it expires. Default: when yours does. Cannot be combined with `expires_in_secs`.
+    /// When the token expires. Default: when yours does. Cannot be combined with `expires_in_secs`.
     expires_at: Option<Time>,
-    /// Seconds until it expires. Cannot be combined with `expires_at`.
+    /// Seconds until the token expires. Cannot be combined with `expires_at`.
     expires_in_secs: Option<Count<1, LIFE_MAX_SECS>>,
-    /// Usage quotas, no higher than yours, towards which it counts too. Default: yours.
+    /// Usage quotas, no higher than yours. The token's usage counts towards yours too. Default: yours.
     quotas: Option<Quotas>,
 }
 
@@ -77,7 +78,7 @@ pub(super) fn attenuate_token(cx: &mut Write<'_>, input: &AttenuateToken) -> Res
     issue(cx, &mint)
 }
 
-/// The minted token that `$1` comes from, and the number of derivations between them.
+/// Selects the minted token that `$1` was derived from, and the number of derivations between the two.
 const ORIGIN: &str = "
     with recursive above (id, parent_id, depth) as (
         select id, parent_id, cast(0 as bigint) from tokens where id = $1
@@ -86,7 +87,7 @@ const ORIGIN: &str = "
     )
     select id, depth from above where parent_id is null";
 
-/// The number of live tokens derived from `$1`, directly or not, counted up to `$3`.
+/// Counts the live tokens derived from `$1`, directly or indirectly, up to `$3`.
 const LIVE_DERIVED: &str = "
     with recursive below (id) as (
         select t.id from tokens t
@@ -98,13 +99,13 @@ const LIVE_DERIVED: &str = "
     )
     select count(*) from (select id from below limit $3) counted";
 
-/// The number of live tokens of the grant `$1`, counted up to `$3`. Each of them expires.
+/// Counts the live tokens of the delegation grant `$1`, up to `$3`. All tokens of a grant have an expiry.
 const LIVE_OF_GRANT: &str = "
     select count(*) from (
         select id from tokens where grant_id = $1 and revoked_at is null and expires_at > $2 limit $3
     ) counted";
 
-/// Fails if revoking the minted token or the grant would end too many tokens after one more derivation.
+/// Fails if the minted token or the grant already has the maximum number of live tokens, which end with it.
 pub(crate) fn check_room_for_derived(
     cx: &Read<'_>,
     parent_id: TokenId,
@@ -133,7 +134,7 @@ pub(crate) fn check_room_for_derived(
     Ok(())
 }
 
-/// The number of live tokens of the installation `$1`, counted up to `$3`.
+/// Counts the live tokens of the app installation `$1`, up to `$3`.
 const LIVE_OF_INSTALLATION: &str = "
     select count(*) from (
         select id from tokens
@@ -141,7 +142,7 @@ const LIVE_OF_INSTALLATION: &str = "
           and coalesce(expires_at, 9223372036854775807) > $2 limit $3
     ) counted";
 
-/// Fails if revoking the app installation would end too many tokens after one more is minted.
+/// Fails if the app installation already has the maximum number of live tokens, which end with it.
 pub(crate) fn check_room_of_installation(
     cx: &Read<'_>,
     installation_id: Option<InstallationId>,
@@ -156,7 +157,8 @@ pub(crate) fn check_room_of_installation(
     Ok(())
 }
 
-/// Returns when a derived token expires: as requested, but not after its parent.
+/// Returns when a derived token expires: as requested, or with its parent by default. Fails if that is after
+/// its parent.
 fn capped_expiry(parent: Option<Time>, asked: Option<Time>) -> Result<Option<Time>> {
     match (parent, asked) {
         (Some(parent), Some(asked)) if asked > parent => Err(Error::forbidden(format!(

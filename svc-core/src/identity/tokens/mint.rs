@@ -1,7 +1,6 @@
 //! Minting: creating a token and its secret.
 //!
-//! All new tokens, minted or derived, are created by [`issue`]. Its caller must have checked that this is
-//! allowed.
+//! [`issue`] creates all new tokens, minted or derived. Its callers must have checked that this is allowed.
 
 use std::time::Duration;
 
@@ -26,18 +25,19 @@ use crate::store::new_row;
 use crate::text::{Count, SECRET_PREFIX, Text};
 use crate::time::Time;
 
-/// Maximum lifetime that can be requested, in seconds: ten years of 365 days.
+/// Maximum lifetime that a request can specify, in seconds: ten years of 365 days.
 pub(crate) const LIFE_MAX_SECS: i64 = 315_360_000;
 
 /// Mints a token for a member of your workspace and returns it.
 ///
-/// Its `secret` is shown only once. Set `capabilities` or `capability_set`; without either, an agent gets
-/// `svc.agent.worker` and a person `svc.human.admin`. You can grant the capabilities of your own token and of
-/// `svc.agent.worker`. The token does not expire unless you set `expires_at` or `expires_in_secs`.
+/// The new token's `secret` is shown only once. Set `capabilities` or `capability_set`; without either, an
+/// agent gets `svc.agent.worker` and a person `svc.human.admin`. You can grant the capabilities of your own
+/// token and of `svc.agent.worker`. The token does not expire unless you set `expires_at` or
+/// `expires_in_secs`.
 ///
 /// Fails with 403 `forbidden` if you ask for capabilities that you cannot grant, or for quotas higher than
 /// yours; 409 `wrong-state` if the member is deactivated, or is the member of an app, whose tokens belong to
-/// its installation.
+/// the app's installation.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("allOf" = [
@@ -49,18 +49,18 @@ pub struct MintToken {
     pub workspace_id: OwnWorkspaceId,
     /// The member that the token acts as.
     pub member_id: MemberId,
-    /// A label to recognise it by.
+    /// A label to recognise the token by.
     pub label: Option<Text<1, NAME_MAX>>,
-    /// Its exact capabilities. Cannot be combined with `capability_set`.
+    /// The token's exact capabilities. Cannot be combined with `capability_set`.
     #[schemars(length(min = 1))]
     pub capabilities: Option<Capabilities>,
-    /// The named set that it is minted from. Cannot be combined with `capabilities`.
+    /// The named set with the token's capabilities. Cannot be combined with `capabilities`.
     pub capability_set: Option<CapabilitySet>,
-    /// When it expires. Cannot be combined with `expires_in_secs`.
+    /// When the token expires. Cannot be combined with `expires_in_secs`.
     pub expires_at: Option<Time>,
-    /// Seconds until it expires. Cannot be combined with `expires_at`.
+    /// Seconds until the token expires. Cannot be combined with `expires_at`.
     pub expires_in_secs: Option<Count<1, LIFE_MAX_SECS>>,
-    /// Usage quotas, shared with all tokens derived from it. Default: yours, or else the limits of the
+    /// Usage quotas, shared with all tokens derived from this one. Default: yours, or else the limits of the
     /// service for every client.
     pub quotas: Option<Quotas>,
 }
@@ -81,7 +81,8 @@ pub(super) fn mint_token(cx: &mut Write<'_>, input: &MintToken) -> Result<Minted
     issue(cx, &mint)
 }
 
-/// Returns the capabilities of a token to mint.
+/// Returns the capabilities of a token to mint: those requested, or else the default set of the member's
+/// kind.
 pub(crate) fn wanted(
     capabilities: Option<Capabilities>,
     set: Option<CapabilitySet>,
@@ -96,7 +97,7 @@ pub(crate) fn wanted(
     }
 }
 
-/// Returns the capabilities that a field of an input names. Fails if there are none.
+/// Returns the capabilities in the field `field` of an input. Fails if there are none.
 pub(crate) fn not_empty(field: &str, capabilities: Capabilities) -> Result<Capabilities> {
     if capabilities == Capabilities::NONE {
         return Err(Error::in_field(field, "name at least one"));
@@ -104,10 +105,10 @@ pub(crate) fn not_empty(field: &str, capabilities: Capabilities) -> Result<Capab
     Ok(capabilities)
 }
 
-/// The fields of an input that set an expiry.
+/// The names of the fields of an input that set an expiry.
 pub(crate) const EXPIRY: [&str; 2] = ["expires_at", "expires_in_secs"];
 
-/// Returns when a token expires, which is never in the past.
+/// Returns the requested expiry of a token. Fails if it is not in the future.
 pub(crate) fn expiry<const MAX_SECS: i64>(
     now: Time,
     at: Option<Time>,
@@ -121,7 +122,7 @@ pub(crate) fn expiry<const MAX_SECS: i64>(
     }
 }
 
-/// Fails if the member may not use the service.
+/// Fails if the member is deactivated.
 pub(crate) fn check_active(member: &Member) -> Result<()> {
     if member.active {
         Ok(())
@@ -130,7 +131,8 @@ pub(crate) fn check_active(member: &Member) -> Result<()> {
     }
 }
 
-/// Fails if the member may not use the service, or belongs to an app, whose installation has its tokens.
+/// Fails if the member is deactivated, or is the member of an app, whose tokens belong to the app's
+/// installation.
 pub(crate) fn check_takes_tokens(member: &Member) -> Result<()> {
     if member.is_app() {
         return Err(Error::wrong_state("the tokens of an app hang on its installation: mint_app_token"));
@@ -138,29 +140,29 @@ pub(crate) fn check_takes_tokens(member: &Member) -> Result<()> {
     check_active(member)
 }
 
-/// A token to create.
+/// Values of a token to create.
 pub(crate) struct NewToken<'a> {
     pub workspace_id: WorkspaceId,
     pub member_id: MemberId,
-    /// The member whose credential it is; differs from `member_id` only under delegation.
+    /// The member who holds the token; differs from `member_id` only under delegation.
     pub actor_id: MemberId,
     pub parent_id: Option<TokenId>,
     pub grant_id: Option<GrantId>,
-    /// The app installation that it belongs to.
+    /// The app installation that the token belongs to.
     pub installation_id: Option<InstallationId>,
     pub label: Option<&'a str>,
     pub capabilities: Capabilities,
     pub expires_at: Option<Time>,
-    /// The requested quotas.
+    /// The requested usage quotas.
     pub quotas: Option<Quotas>,
-    /// Quotas that the token's own may not exceed, in addition to the caller's.
+    /// Quotas that the token's own must not exceed, in addition to the caller's.
     pub quotas_above: Option<Quotas>,
-    /// The surface of the request, for the audit row if no member made it.
+    /// The surface of the request, for the audit row if no member made the request.
     pub surface: Option<Surface>,
 }
 
 impl NewToken<'_> {
-    /// Creates a request for a token that acts as `member` itself, without a label or an expiry.
+    /// Creates the values of a token that acts as `member` itself, without a label or an expiry.
     pub fn new(member: &Member, capabilities: Capabilities) -> Self {
         Self {
             workspace_id: member.workspace_id,
@@ -178,17 +180,17 @@ impl NewToken<'_> {
         }
     }
 
-    /// Returns the quotas that the token gets from a caller with the quota `callers`.
+    /// Returns the quotas that the token gets from a caller whose own quota is `callers`.
     fn granted_quotas(&self, callers: Option<i64>) -> Result<Option<Quotas>> {
         let above = self.quotas_above.map(|quotas| quotas.requests.get());
         Quotas::within(callers.into_iter().chain(above).min(), self.quotas)
     }
 }
 
-/// Creates a token. The caller must have checked that it is allowed.
+/// Creates a token. The caller must have checked that this is allowed.
 ///
-/// A limited caller cannot avoid its quotas by minting a token: the token inherits them. Fails with 403
-/// `forbidden` if higher ones are requested.
+/// A limited caller cannot avoid its quotas by minting a token, because the token inherits them. Fails with
+/// 403 `forbidden` if the request asks for higher quotas.
 pub(crate) fn issue(cx: &mut Write<'_>, mint: &NewToken<'_>) -> Result<MintedToken> {
     let quotas = mint.granted_quotas(cx.caller().quota)?;
     let id: TokenId = cx.new_id()?;
@@ -243,13 +245,13 @@ pub(crate) fn new_secret(cx: &Write<'_>) -> Result<SecretString> {
     new_secret_of(cx, SECRET_PREFIX)
 }
 
-/// Generates a secret that begins with `prefix`, by which people and scanners recognise its kind.
+/// Generates a secret that begins with `prefix`, by which people and secret scanners recognise its kind.
 pub(crate) fn new_secret_of(cx: &Write<'_>, prefix: &str) -> Result<SecretString> {
     let bytes: [u8; 32] = cx.entropy().bytes()?;
     Ok(SecretString::from(format!("{prefix}{}", URL_SAFE_NO_PAD.encode(bytes))))
 }
 
-/// Adds the surface to an audit row's metadata, for requests without a member.
+/// Adds the surface to an audit row's metadata, for a request that no member made.
 pub(crate) fn named_surface(mut metadata: Json, surface: Option<Surface>) -> Json {
     if let (Some(surface), Some(members)) = (surface, metadata.as_object_mut()) {
         members.insert("surface".to_owned(), surface.name().into());

@@ -1,10 +1,10 @@
-//! Tokens: granting, narrowing, renewing and revoking authority.
+//! Tokens: minting, narrowing, rotating and revoking them.
 //!
-//! A secret is 256 random bits; it is shown once, and only its hash is stored. [`super::authority`] decides
-//! how much may be granted. A derived token never outlives its parent: revoking a token revokes all tokens
-//! derived from it. Labels are only for members who may list tokens: events and audit rows, which have more
-//! readers, do not contain them. This file defines and reads tokens and their events; each change has a file
-//! of its own, and `replay` has the rows that the events determine.
+//! A secret consists of 256 random bits; it is shown once, and only its hash is stored. [`super::authority`]
+//! decides how much authority a caller can grant. A derived token never outlives its parent: revoking a token
+//! revokes all tokens derived from it. Only members who may list tokens can see their labels: events and
+//! audit rows, which have more readers, do not contain them. This file defines and reads tokens and their
+//! events; each change has a file of its own, and `replay` derives rows from the events.
 
 mod quotas;
 mod mint;
@@ -44,30 +44,30 @@ pub(crate) use revoke::{
 };
 use rotate::rotate_token;
 
-/// An API token as lists return it, without its secret.
+/// An API token, without its secret, as lists return it.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Token {
     /// The token's id.
     id: TokenId,
-    /// The member that it acts as.
+    /// The member that the token acts as.
     member_id: MemberId,
-    /// Its label from the member who minted it.
+    /// The label set by the member who minted the token.
     label: Option<String>,
-    /// Its capabilities.
+    /// The token's capabilities.
     capabilities: Capabilities,
-    /// When it was minted.
+    /// When the token was minted.
     created_at: Time,
-    /// When it expires; null if it does not expire.
+    /// When the token expires; null if it does not expire.
     expires_at: Option<Time>,
-    /// When it was revoked; null if it was not.
+    /// When the token was revoked; null if it was not.
     revoked_at: Option<Time>,
-    /// The token it was derived from, with which it ends; null if it was minted.
+    /// The token that this one was derived from, and ends with; null if it was minted.
     parent_id: Option<TokenId>,
-    /// The delegation grant that it was exchanged for; null if it is the member's own.
+    /// The delegation grant that was exchanged for the token; null if the token is the member's own.
     delegation_grant_id: Option<GrantId>,
-    /// The app installation with which it ends; null if it is not an app's.
+    /// The app installation that the token belongs to and ends with; null if it is not an app's.
     installation_id: Option<InstallationId>,
-    /// Its usage quotas; null if only the limits of the service apply.
+    /// The token's usage quotas; null if only the limits of the service apply.
     quotas: Option<Quotas>,
     #[serde(skip)]
     lsn: i64,
@@ -97,19 +97,19 @@ pub struct MintedToken {
     pub id: TokenId,
     /// The secret to send as `Authorization: Bearer`. It is shown only once and never stored.
     pub secret: String,
-    /// The member that it acts as.
+    /// The member that the token acts as.
     pub member_id: MemberId,
-    /// Its label.
+    /// The token's label.
     pub label: Option<String>,
-    /// Its capabilities.
+    /// The token's capabilities.
     pub capabilities: Capabilities,
-    /// When it was minted.
+    /// When the token was minted.
     pub created_at: Time,
-    /// When it expires; null if it does not expire.
+    /// When the token expires; null if it does not expire.
     pub expires_at: Option<Time>,
-    /// The token it was derived from; null if it was minted.
+    /// The token that this one was derived from; null if it was minted.
     pub parent_id: Option<TokenId>,
-    /// Its usage quotas; null if only the limits of the service apply.
+    /// The token's usage quotas; null if only the limits of the service apply.
     pub quotas: Option<Quotas>,
 }
 
@@ -131,24 +131,25 @@ impl<I> Answer<I> for MintedToken {
 struct TokenMinted {
     /// The new token.
     token_id: TokenId,
-    /// The member that it acts as.
+    /// The member that the token acts as.
     member_id: MemberId,
-    /// The member whose credential it is; absent if that is the member that it acts as.
+    /// The member who holds the token; absent if it is the member that the token acts as.
     #[serde(skip_serializing_if = "Option::is_none")]
     actor_id: Option<MemberId>,
-    /// Its capabilities.
+    /// The token's capabilities.
     capabilities: Capabilities,
-    /// When it expires; null if it does not expire.
+    /// When the token expires; null if it does not expire.
     expires_at: Option<Time>,
-    /// The token it was derived from; null if it was minted.
+    /// The token that this one was derived from; null if it was minted.
     parent_id: Option<TokenId>,
-    /// The delegation grant that it was exchanged for, or derived from; absent if it is the member's own.
+    /// The delegation grant that the token, or the token it was derived from, was exchanged for; absent if it
+    /// is the member's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     grant_id: Option<GrantId>,
-    /// The app installation that it belongs to; absent if it is not an app's.
+    /// The app installation that the token belongs to; absent if it is not an app's.
     #[serde(skip_serializing_if = "Option::is_none")]
     installation_id: Option<InstallationId>,
-    /// Its usage quotas; absent if only the limits of the service apply.
+    /// The token's usage quotas; absent if only the limits of the service apply.
     #[serde(skip_serializing_if = "Option::is_none")]
     quotas: Option<Quotas>,
 }
@@ -161,12 +162,12 @@ impl Event for TokenMinted {
     }
 }
 
-/// A token was revoked, itself or with the token it was derived from.
+/// A token was revoked, either directly or together with the token that it was derived from.
 #[derive(Debug, Serialize, JsonSchema)]
 struct TokenRevoked {
     /// The revoked token.
     token_id: TokenId,
-    /// The member that it acted as.
+    /// The member that the token acted as.
     member_id: MemberId,
     /// The token that the request revoked; differs from `token_id` for derived tokens.
     revoked_with: TokenId,
@@ -183,16 +184,16 @@ impl Event for TokenRevoked {
 /// A token's secret was replaced; the old one stopped working at once.
 #[derive(Debug, Serialize, JsonSchema)]
 struct TokenRotated {
-    /// The token.
+    /// The rotated token.
     token_id: TokenId,
-    /// The member that it acts as.
+    /// The member that the token acts as.
     member_id: MemberId,
 }
 
 impl Event for TokenRotated {
     const KIND: &'static str = "TokenRotated";
 
-    /// Only the secret changes, which no event has.
+    /// Changes no row: only the secret is replaced, and no event contains secrets.
     fn replay(_: &Replayed<'_>) -> Result<()> {
         Ok(())
     }
@@ -206,8 +207,8 @@ pub(crate) fn feature() -> Feature {
                 write(MINT_TOKEN, mint_token)
                     .title("Mint a token")
                     .when(
-                        "Use to give a member of the workspace a token; `attenuate_token` narrows your \
-                         own.",
+                        "Mint a token for a member of the workspace. Use `attenuate_token` to narrow your \
+                         own token.",
                     )
                     .post("/workspaces/{workspace_id}/members/{member_id}/tokens")
                     .needs(&[TokenAdmin])
@@ -222,7 +223,7 @@ pub(crate) fn feature() -> Feature {
                     }),
                 read("list_tokens", list_tokens)
                     .title("List a member's tokens")
-                    .when("Use to see which tokens a member has, such as one for `revoke_token`.")
+                    .when("List the tokens of a member, for example to find one for `revoke_token`.")
                     .detailed()
                     .get("/workspaces/{workspace_id}/members/{member_id}/tokens")
                     .needs(&[TokenAdmin])
@@ -232,7 +233,7 @@ pub(crate) fn feature() -> Feature {
                 destructive("rotate_token", rotate_token)
                     .title("Give a token a new secret")
                     .when(
-                        "Use when a secret may have leaked: returns the token with a new `secret`, which \
+                        "Replace the secret of a token, such as one that may have leaked. The new `secret` \
                          is shown only once.",
                     )
                     .post("/tokens/{token_id}/rotate")
@@ -241,8 +242,8 @@ pub(crate) fn feature() -> Feature {
                 write("attenuate_token", attenuate_token)
                     .title("Derive a narrower token")
                     .when(
-                        "Use to give a helper a narrower token of your own; `mint_token` makes one of \
-                         another member.",
+                        "Derive a narrower token from yours, such as for a helper. Use `mint_token` for \
+                         another member's token.",
                     )
                     .post("/tokens/attenuate")
                     .created()
@@ -307,7 +308,7 @@ fn list_tokens(cx: &Read<'_>, input: &ListTokens) -> Result<Page<Token>> {
 const BY_ID: &str =
     concat!("select ", token_columns!(), " from tokens t where t.id = $1 and t.workspace_id = $2");
 
-/// Fails with 404 `not-found` if the caller's workspace has no such token.
+/// Fails with 404 `not-found` if the caller's workspace does not contain the token.
 pub(crate) fn check_exists(cx: &Read<'_>, token_id: TokenId) -> Result<()> {
     load_token(cx, token_id).map(|_| ())
 }

@@ -1,10 +1,10 @@
 //! Usage quotas of a token, shared with all tokens derived from it.
 //!
-//! A caller that mints a token can set quotas, but none above its own; by default the token inherits them.
-//! The quotas of a derived token are limited by its parent's, and those of an app's token by its
-//! installation's, which are those of the member who installed it. All tokens of an installation count
-//! towards those. They apply in addition to the limits of the service for every client. Rotating a token
-//! keeps them.
+//! A caller that mints a token can set its quotas, but none higher than the caller's own; by default the
+//! token inherits the caller's. The quotas of a derived token are limited by those of its parent. The quotas
+//! of an app's token are limited by those of its installation, which come from the member who installed the
+//! app; all tokens of an installation count towards the installation's quotas. Quotas apply in addition to
+//! the limits of the service for every client. Rotating a token keeps its quotas.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,14 +19,15 @@ use crate::text::Count;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Quotas {
-    /// Requests per rate window (`SVC_RATE_LIMIT_WINDOW_SECS`), those of derived tokens included.
+    /// Requests per rate window (`SVC_RATE_LIMIT_WINDOW_SECS`), including requests with derived tokens.
     pub requests: Count<1, TOKEN_QUOTA_MAX>,
 }
 
 impl Quotas {
-    /// Returns the quotas of a token that another one makes: the requested ones, or the other's.
+    /// Returns the quotas of a new token: `asked`, or by default those of the token that creates it,
+    /// `parent`.
     ///
-    /// Fails if they would allow more than the other's.
+    /// Fails if `asked` is higher than `parent`.
     pub(crate) fn within(parent: Option<i64>, asked: Option<Self>) -> Result<Option<Self>> {
         match (parent, asked) {
             (Some(parent), Some(asked)) if asked.requests.get() > parent => {
@@ -48,7 +49,7 @@ impl Quotas {
         }
     }
 
-    /// Returns the quotas that a caller passes on.
+    /// Returns the quotas that the tokens of a caller inherit.
     pub(crate) fn of_caller(caller: &Caller) -> Result<Option<Self>> {
         caller.quota.map(Self::of).transpose()
     }

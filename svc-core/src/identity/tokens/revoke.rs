@@ -1,8 +1,8 @@
-//! Revoking: a token ends with all tokens derived from it, each with a separate event. The operation is in
-//! coordination, because claims can end with the token.
+//! Revoking a token: it ends with all tokens derived from it, each with a separate event. The operation
+//! itself is in `coordination`, because claims can end with the token.
 //!
-//! The tokens of a delegation grant, of an app installation or of a deactivated member end at once, with the
-//! event of that end.
+//! The tokens of a delegation grant, of an app installation or of a deactivated member are revoked together,
+//! with the one event that ends the grant, the installation or the membership.
 
 use serde_json::json;
 
@@ -15,10 +15,10 @@ use crate::log::event::Subject;
 use crate::op::{Read, Write};
 use crate::time::Time;
 
-/// The token, unless it is revoked, and the live tokens derived from it.
+/// Selects the token and the live tokens derived from it. Selects nothing if the token was revoked before.
 ///
-/// A token that has ended is skipped with all tokens derived from it: none of them outlives it, and
-/// authentication checks for revoked ancestors.
+/// The tokens derived from a token that has ended are skipped: none of them outlives it, and authentication
+/// checks for revoked ancestors.
 const LIVE_WITH_DERIVED: &str = "
     with recursive ending (id, member_id, lsn) as (
         select id, member_id, lsn from tokens where id = $1 and revoked_at is null
@@ -30,16 +30,16 @@ const LIVE_WITH_DERIVED: &str = "
 
 const REVOKE: &str = "update tokens set revoked_at = $2 where id = $1";
 
-/// A token that the caller may revoke, and the tokens that end with it.
+/// A token that the caller may revoke, and the tokens that will end with it.
 pub(crate) struct Revocable {
     token: Token,
     ending: Vec<(TokenId, MemberId)>,
 }
 
 impl Revocable {
-    /// Loads a token of the caller's workspace.
+    /// Loads a token of the caller's workspace, and the tokens that will end with it.
     ///
-    /// Fails with 403 `forbidden` if it reaches further beyond the workspace than the caller.
+    /// Fails with 403 `forbidden` if the token reaches further beyond the workspace than the caller.
     pub fn load(cx: &Read<'_>, token_id: TokenId) -> Result<Self> {
         let token = load_token(cx, token_id)?;
         authority::check_revokes(cx.caller(), token.id, token.capabilities)?;
@@ -52,12 +52,12 @@ impl Revocable {
         self.token.member_id
     }
 
-    /// Returns the token and the live ones derived from it, unless it was revoked before.
+    /// Returns the token and the live tokens derived from it; empty if the token was revoked before.
     pub fn ending(&self) -> Vec<TokenId> {
         self.ending.iter().map(|(token_id, _)| *token_id).collect()
     }
 
-    /// Revokes them, and returns when the token was revoked.
+    /// Revokes the tokens, and returns when the loaded token was revoked.
     pub fn revoke(&self, cx: &mut Write<'_>) -> Result<Time> {
         let token = &self.token;
         let now = cx.now();
@@ -69,7 +69,7 @@ impl Revocable {
         Ok(token.revoked_at.unwrap_or(now))
     }
 
-    /// Audits the tokens and the claims that one transaction has ended, if there are any.
+    /// Writes an audit row with the tokens and the claims that one transaction ended, if there are any.
     pub fn audit(&self, cx: &mut Write<'_>, revoked_ids: &[TokenId], claims_released: i64) -> Result<()> {
         if revoked_ids.is_empty() && claims_released == 0 {
             return Ok(());
@@ -83,13 +83,14 @@ impl Revocable {
 const LIVE_OF_GRANT: &str =
     "select id from tokens where grant_id = $1 and revoked_at is null and expires_at > $2 order by lsn";
 
-/// Expired tokens stay as they are: their grant has ended them, and there may be many.
+/// Revokes the live tokens of a delegation grant. Expired tokens are not changed: they have ended anyway, and
+/// there may be many.
 const REVOKE_OF_GRANT: &str =
     "update tokens set revoked_at = $2 where grant_id = $1 and revoked_at is null and expires_at > $2";
 
-/// Revokes the live tokens of a delegation grant and those derived from them. Returns all of these.
+/// Revokes the live tokens of a delegation grant, including tokens derived from them, and returns their ids.
 ///
-/// The caller's event names them, and invalidates their cache entries.
+/// The caller must emit an event that lists these tokens, and that invalidates their cache entries.
 pub(crate) fn end_of_grant(cx: &mut Write<'_>, grant_id: GrantId) -> Result<Vec<TokenId>> {
     let now = cx.now();
     let ending: Vec<(TokenId,)> = cx.query(LIVE_OF_GRANT, &[&grant_id, &now])?;
@@ -97,7 +98,7 @@ pub(crate) fn end_of_grant(cx: &mut Write<'_>, grant_id: GrantId) -> Result<Vec<
     Ok(ending.into_iter().map(|(token_id,)| token_id).collect())
 }
 
-/// Uses the index of the tokens of installations.
+/// Selects live tokens by the index of installations.
 const LIVE_OF_INSTALLATION: &str = "
     select id from tokens
     where installation_id = $1 and revoked_at is null
@@ -108,9 +109,9 @@ const REVOKE_OF_INSTALLATION: &str = "
     where installation_id = $1 and revoked_at is null
       and coalesce(expires_at, 9223372036854775807) > $2";
 
-/// Revokes the live tokens of an app installation and those derived from them. Returns all of these.
+/// Revokes the live tokens of an app installation, including tokens derived from them, and returns their ids.
 ///
-/// The caller's event names them, and invalidates their cache entries.
+/// The caller must emit an event that lists these tokens, and that invalidates their cache entries.
 pub(crate) fn end_of_installation(cx: &mut Write<'_>, id: InstallationId) -> Result<Vec<TokenId>> {
     let now = cx.now();
     let ending: Vec<(TokenId,)> = cx.query(LIVE_OF_INSTALLATION, &[&id, &now])?;
@@ -118,7 +119,7 @@ pub(crate) fn end_of_installation(cx: &mut Write<'_>, id: InstallationId) -> Res
     Ok(ending.into_iter().map(|(token_id,)| token_id).collect())
 }
 
-/// Uses the indexes of live tokens by the member that they act as, and by the member that holds them.
+/// Selects live tokens by two indexes: by the member that a token acts as, and by the member who holds it.
 const LIVE_OF_MEMBER: &str = "
     select id, capabilities from (
         select t.id, t.capabilities, t.lsn from tokens t
@@ -134,11 +135,12 @@ pub(crate) fn check_reaches_no_further(cx: &Read<'_>, member_id: MemberId) -> Re
     live.iter().try_for_each(|(token_id, carries)| authority::check_revokes(cx.caller(), *token_id, *carries))
 }
 
-/// Revokes the live tokens that act as a member or that it holds for others. Returns all of these.
+/// Revokes the live tokens that act as a member, or that the member holds to act for others, and returns
+/// their ids.
 ///
-/// A token derived from one of them acts as the same member, or is held by it, so it ends as well. Fails if
-/// one of them reaches further beyond the workspace than the caller. The caller's event names them, and
-/// invalidates their cache entries.
+/// Tokens derived from one of these act as the same member or are held by it, so they end as well. Fails if
+/// one of the tokens reaches further beyond the workspace than the caller. The caller must emit an event that
+/// lists these tokens, and that invalidates their cache entries.
 pub(crate) fn end_of_member(cx: &mut Write<'_>, member_id: MemberId) -> Result<Vec<TokenId>> {
     let now = cx.now();
     let ending: Vec<(TokenId, Capabilities)> = cx.query(LIVE_OF_MEMBER, &[&member_id, &now])?;

@@ -1,4 +1,4 @@
-//! Rotating: a new secret for a token that otherwise stays the same.
+//! Rotating: replacing the secret of a token that otherwise stays the same.
 //!
 //! The old secret stops working in the same transaction.
 
@@ -19,12 +19,12 @@ use crate::time::Time;
 /// Replaces a token's secret and returns the token with the new `secret`, which is shown only once.
 ///
 /// The old secret stops working at once. Everything else stays: member, capabilities, expiry, and the tokens
-/// derived from it. You can rotate the token that you call with. With `token:admin`, you can rotate another
-/// token of your workspace that you could have minted.
+/// derived from it. You can rotate the token that you call with. With `token:admin`, you can rotate any token
+/// of your workspace that you could have minted.
 ///
-/// Fails with 403 `forbidden` if another token carries capabilities or quotas that you cannot grant; 404
-/// `not-found` if it is another token and you lack `token:admin`; 409 `wrong-state` if the token is
-/// delegated, has expired or was revoked.
+/// Fails with 403 `forbidden` if the token is not the one that you call with, and carries capabilities or
+/// quotas that you cannot grant; 404 `not-found` if it is not the one that you call with, and you lack
+/// `token:admin`; 409 `wrong-state` if the token is delegated, has expired or was revoked.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RotateToken {
@@ -55,12 +55,12 @@ pub(super) fn rotate_token(cx: &mut Write<'_>, input: &RotateToken) -> Result<Mi
     })
 }
 
-/// Loads the token to rotate, if the caller may rotate it.
+/// Loads the token to rotate. Fails if the caller may not rotate it.
 fn load_rotated(cx: &Read<'_>, named: Option<TokenId>) -> Result<Token> {
     let caller = cx.caller();
     let without = || Error::forbidden("name the token: the request has none of its own");
     let token_id = named.or(caller.token_id).ok_or_else(without)?;
-    if !authority::finds(caller, token_id) {
+    if !authority::may_see_token(caller, token_id) {
         return Err(no_such_token());
     }
     let token = load_token(cx, token_id)?;

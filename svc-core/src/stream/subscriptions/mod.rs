@@ -33,7 +33,7 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use crate::id::{MemberId, WorkspaceId};
 use crate::identity::floor::LogRange;
-use crate::identity::workspaces::own_workspace;
+use crate::identity::workspaces::check_own_workspace;
 use crate::op::{Admission, Caller, ConnectedMembers, Dispatch, Feature, Read, Records, ServiceWork};
 use crate::stream::events::WAIT_FOR_EVENT;
 use crate::sync::lock;
@@ -204,7 +204,7 @@ fn open(cx: &Read<'_>, subscription: &Subscription) -> Result<FirstRead> {
             (wanted, after)
         }
     };
-    own_workspace(cx, wanted.workspace_id.unwrap_or(caller.workspace_id))?;
+    check_own_workspace(cx, wanted.workspace_id.unwrap_or(caller.workspace_id))?;
     Ok(FirstRead { caller, epoch: cx.epoch(), range: LogRange::read(cx)?, wanted, after })
 }
 
