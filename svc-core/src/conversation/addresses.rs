@@ -1,4 +1,4 @@
-//! Resolving an address: the object that it names, and whether the text that it cites is still current.
+//! Resolving an address to its object, and checking whether the text that it cites is still current.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,8 +25,8 @@ pub(crate) fn feature() -> Feature {
             read("resolve_uri", resolve_uri)
                 .title("Find what an address names")
                 .when(
-                    "Use to see what an address or a citation names, and whether the cited text is still \
-                     what is said.",
+                    "Resolve an address or a citation to its object, and check whether the cited text is \
+                     still current.",
                 )
                 .get("/resolve")
                 .needs(&[WorkspaceRead])
@@ -38,26 +38,27 @@ pub(crate) fn feature() -> Feature {
     )
 }
 
-/// The object that an address names.
+/// The object that an address refers to.
 #[derive(Serialize, JsonSchema)]
 struct Resolved {
-    /// Its address in full, without a fragment.
+    /// The full address of the object, without a fragment.
     uri: String,
-    /// The kind of the object.
+    /// Kind of the object.
     #[serde(rename = "type")]
     kind: AddressKind,
     /// The ids of the object and of the objects that contain it; ids that do not apply are absent.
     ids: AddressIds,
-    /// The hash by which it is cited, as `sha256:<hex>`; null if it has no hash.
+    /// The hash with which the object is cited, as `sha256:<hex>`; null if the object has no hash.
     content_hash: Option<String>,
-    /// The state of the text that the fragment cites; `none` without a fragment.
+    /// State of the text that the fragment cites; `none` without a fragment.
     cited: Cited,
-    /// The number of the cited text, as in `list_message_edits`; set only if a later text superseded it.
+    /// Number of the cited text, as in `list_message_edits`; set only if a later text superseded the cited
+    /// one.
     #[serde(skip_serializing_if = "Option::is_none")]
     edit: Option<i64>,
 }
 
-/// The kind of object that an address names.
+/// Kind of object that an address refers to.
 #[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum AddressKind {
@@ -69,7 +70,7 @@ enum AddressKind {
     Boot,
 }
 
-/// The ids of the object that an address names.
+/// Ids of the object that an address refers to, and of the objects that contain it.
 #[derive(Serialize, JsonSchema)]
 struct AddressIds {
     /// The workspace.
@@ -83,7 +84,7 @@ struct AddressIds {
     /// The message.
     #[serde(skip_serializing_if = "Option::is_none")]
     message_id: Option<MessageId>,
-    /// The position of the event.
+    /// Position of the event.
     #[serde(skip_serializing_if = "Option::is_none")]
     lsn: Option<i64>,
 }
@@ -94,11 +95,12 @@ impl AddressIds {
     }
 }
 
-/// Returns the object that an address names, and whether the text that its fragment cites is still current.
+/// Returns the object that an address refers to, and whether the text that its fragment cites is still
+/// current.
 ///
 /// The address may be a room URI of any level, `svc:event/` with a position, or a form such as
-/// `svc://threads/{id}`, with or without `#sha256:` and a hash. An address whose parts do not belong together
-/// names nothing.
+/// `svc://threads/{id}`, with or without `#sha256:` and a hash. If its parts contradict each other, the
+/// address is not found.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ResolveUri {
@@ -164,7 +166,7 @@ fn check_belongs(belongs: bool) -> Result<()> {
     if belongs { Ok(()) } else { Err(nothing()) }
 }
 
-/// Returns an object without a hash; an address that cites a hash of it is a mismatch.
+/// Returns an object that has no hash; an address that cites a hash of such an object is a mismatch.
 fn plain(uri: String, kind: AddressKind, ids: AddressIds, hash: Option<[u8; 32]>) -> Resolved {
     let cited = if hash.is_some() { Cited::Mismatch } else { Cited::None };
     Resolved { uri, kind, ids, content_hash: None, cited, edit: None }

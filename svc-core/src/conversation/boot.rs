@@ -1,6 +1,6 @@
-//! The boot of a channel: the text that an agent reads when it arrives there.
+//! The boot of a channel: the briefing text that an agent reads when it arrives in the channel.
 //!
-//! A channel has one text, which may be empty. The event log has only its version and its length.
+//! A channel has one boot text, which may be empty. The event log contains only its version and length.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ use crate::store::columns;
 use crate::text::{Prose, characters};
 use crate::time::Time;
 
-/// Name of the table among the texts that a legal hold keeps.
+/// Name of the table in the list of texts that a legal hold preserves.
 const TABLE: &str = "boots";
 
 pub(crate) fn feature() -> Feature {
@@ -32,15 +32,15 @@ pub(crate) fn feature() -> Feature {
                     .reads_on("text")
                     .title("Read what to know on arrival in a channel")
                     .when(
-                        "Use when you arrive in a channel: returns what its members want you to know. \
-                         `get_thread_context` includes it.",
+                        "Read what a channel's members want you to know on arrival. `get_thread_context` \
+                         includes it.",
                     )
                     .get("/channels/{channel_id}/boot")
                     .needs(&[WorkspaceRead])
                     .example(|w| json!({"channel_id": w.id("channel")})),
                 idempotent("set_channel_boot", set_channel_boot)
                     .title("Set what to know on arrival in a channel")
-                    .when("Use to set what agents read when they arrive in a channel.")
+                    .when("Set the text that agents read when they arrive in a channel.")
                     .put("/channels/{channel_id}/boot")
                     .needs(&[WorkspaceWrite])
                     .refuses(&[Code::WrongState])
@@ -59,7 +59,7 @@ pub(crate) fn feature() -> Feature {
                 .times("at")
                 .words("text", purge_some)
                 .proven("channel_id", "version updated_by at lsn")
-                // Events have the length of texts that may be destroyed.
+                // Events contain the length of the text only, because the text may be destroyed.
                 .proven_as("text", Class::Int, "t.text"),
         ])
 }
@@ -69,15 +69,15 @@ pub(crate) fn feature() -> Feature {
 pub(crate) struct ChannelBoot {
     /// The channel.
     channel_id: ChannelId,
-    /// The text; empty if it was never set.
+    /// The text; empty if no text was ever set.
     pub text: String,
-    /// Its number, which rises with each change; 0 if it was never set.
+    /// Version of the text, which rises with each change; 0 if no text was ever set.
     version: i64,
-    /// The member who set it last; null if it was never set, or for the service itself.
+    /// The member who last set the text; null if no text was ever set, or if the service itself set it.
     updated_by: Option<MemberId>,
-    /// When it was last set; null if it never was.
+    /// When the text was last set; null if no text was ever set.
     updated_at: Option<Time>,
-    /// The position of the last change in the workspace's log; null if it was never set.
+    /// Position of the last change to the text in the workspace's log; null if no text was ever set.
     lsn: Option<i64>,
 }
 
@@ -102,9 +102,9 @@ impl<I> Answer<I> for ChannelBoot {
 struct ChannelBootSet {
     /// The channel.
     channel_id: ChannelId,
-    /// The number of the text, which rises with each change.
+    /// Version of the text, which rises with each change.
     version: i64,
-    /// The length of the text, in characters.
+    /// Length of the text in characters.
     size: i64,
 }
 
@@ -120,7 +120,7 @@ impl Event for ChannelBootSet {
 
 /// Returns the text that agents read when they arrive in a channel.
 ///
-/// The text is empty if it was never set.
+/// The text is empty if none was ever set.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetChannelBoot {
@@ -145,7 +145,7 @@ const BOOT: &str = concat!("select ", boot_columns!(), " from boots b where b.ch
 
 /// Sets the text that agents read when they arrive in a channel, and returns it.
 ///
-/// It replaces the earlier text; an empty one removes it. All who see the channel can read it.
+/// Replaces the earlier text; an empty text removes it. All members who see the channel can read it.
 ///
 /// Fails with 409 `wrong-state` if the channel is archived.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -190,7 +190,7 @@ const SET: &str = "
         text = excluded.text, version = excluded.version, updated_by = excluded.updated_by,
         at = excluded.at, lsn = excluded.lsn";
 
-/// Purges texts. Their rows stay, so that no version number is used twice.
+/// Purges boot texts. The rows are kept, so that no version number is used twice.
 fn purge_some(
     cx: &mut Write<'_>,
     _: &DestroyPermit<'_>,
@@ -207,7 +207,7 @@ const PURGE: &str = "
         select b.channel_id from boots b join channels c on c.id = b.channel_id
         where c.workspace_id = $1 and b.lsn <= $2 and b.text <> '' limit $3)";
 
-/// Empties the texts that were purged up to a position while a log is replayed.
+/// Empties the texts purged up to a log position, while a log is replayed.
 pub(crate) fn replay_purged(event: &Replayed<'_>, up_to: i64) -> Result<()> {
     event.rows(TABLE, &[], |boot| {
         let int = |column| boot.value(column).and_then(Value::as_i64);

@@ -1,7 +1,7 @@
 //! Follows: the threads, channels and members that a member follows.
 //!
-//! They add no work to posting: unread messages are counted when the follower reads its list. Follows are
-//! private; no event, export or answer to others mentions them.
+//! Posting a message does no extra work for followers: unread messages are counted when a follower lists its
+//! follows. Follows are private; no event, export or response to another member contains them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ use crate::schema::brief;
 use crate::store::{columns, named_enum, new_row};
 use crate::time::Time;
 
-/// Maximum follows on one page: unread messages are counted for each.
+/// Maximum follows on one page, because listing counts the unread messages of each follow.
 const FOLLOWS_ON_A_PAGE: i64 = 40;
 
 pub(crate) fn feature() -> Feature {
@@ -44,8 +44,8 @@ fn operations() -> Vec<Operation> {
         idempotent("follow", follow)
             .title("Follow a thread, a channel or a member")
             .when(
-                "Use to count what others post in a thread or channel, or a member posts, as unread for \
-                 you; `list_follows` has it.",
+                "Follow a thread, channel or member, so that new messages there count as unread for you. \
+                 Read the counts with `list_follows`.",
             )
             .put("/me/follows/{target_id}")
             .needs(&[WorkspaceRead])
@@ -54,7 +54,7 @@ fn operations() -> Vec<Operation> {
             .example(|w| json!({"target_id": w.id("channel")})),
         destructive("unfollow", unfollow)
             .title("Stop following")
-            .when("Use when what is posted somewhere is not to count as unread for you any more.")
+            .when("Stop following a thread, channel or member; its messages no longer count as unread.")
             .reversible()
             .delete("/me/follows/{target_id}")
             .needs(&[WorkspaceRead])
@@ -63,7 +63,10 @@ fn operations() -> Vec<Operation> {
             .example(|w| json!({"target_id": w.id("followed_channel")})),
         read("list_follows", list_follows)
             .title("List what you follow")
-            .when("Use to see what is new in what you follow; what is meant for you is in `list_inbox`.")
+            .when(
+                "List the threads, channels and members that you follow, with unread counts. `list_inbox` \
+                 has messages to you.",
+            )
             .detailed()
             .get("/me/follows")
             .needs(&[WorkspaceRead])
@@ -74,29 +77,31 @@ fn operations() -> Vec<Operation> {
 }
 
 named_enum! {
-    /// The kind of object that is followed.
+    /// Kind of object that a member follows.
     enum FollowedKind { Thread = "thread", Channel = "channel", Member = "member" }
 }
 
 /// A thread, channel or member that you follow.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Follow {
-    /// The thread, channel or member.
+    /// Id of the thread, channel or member.
     target_id: Uuid,
-    /// `thread`, `channel` or `member`.
+    /// Kind of the followed object: `thread`, `channel` or `member`.
     kind: FollowedKind,
-    /// Number of messages of others there that you have not seen, among the last 100; null for a member.
+    /// Number of messages by other members in the followed thread or channel that you have not seen, among
+    /// the last 100; null for a member.
     unread: Option<i64>,
-    /// The position of its last message in the workspace's log; null if none of the last 100 is live, and for
-    /// a member.
+    /// Position of the last message in the followed thread or channel, in the workspace's log; null if none
+    /// of the last 100 is live, and for a member.
     last_lsn: Option<i64>,
-    /// When you began to follow it.
+    /// When you began to follow the object.
     followed_at: Time,
     #[serde(skip)]
     seq: i64,
 }
 
-/// The number of messages of others, among the last ones in `$of`, that the follow `f` has not seen.
+/// SQL expression for the number of messages by other members, among the last ones in `$of`, that the
+/// follower in row `f` has not seen.
 macro_rules! unread_of {
     ($of:literal) => {
         concat!(
@@ -110,7 +115,7 @@ macro_rules! unread_of {
     };
 }
 
-/// The position of the last message among the last ones in `$of`, without withdrawn ones.
+/// SQL expression for the position of the last message that is not withdrawn, among the last ones in `$of`.
 macro_rules! last_of {
     ($of:literal) => {
         concat!(
@@ -157,8 +162,8 @@ impl<I> Answer<I> for Follow {
 
 /// Follows a thread, a channel or a member, and returns the follow.
 ///
-/// Messages of others there count as unread from now on. Following it again marks everything posted until
-/// then as seen. Only you can see your follows.
+/// Messages by others there count as unread from now on. Following the same object again marks everything
+/// posted until then as seen. Only you can see your follows.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you; 409 `wrong-state` if you follow 500 others already.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -190,7 +195,7 @@ fn follow(cx: &mut Write<'_>, input: &FollowTarget) -> Result<Follow> {
     followed(cx, target_id)?.ok_or_else(|| Error::internal("what was just followed is missing"))
 }
 
-/// Returns the caller's follow of this id, if the caller sees the object.
+/// Returns the caller's follow of `target`, or `None` if the caller does not follow or may not see it.
 fn followed(cx: &Read<'_>, target: Uuid) -> Result<Option<Follow>> {
     let member = cx.caller().member_id()?;
     let visibility = cx.caller().visibility.params();
@@ -199,7 +204,7 @@ fn followed(cx: &Read<'_>, target: Uuid) -> Result<Option<Follow>> {
     cx.one(FOLLOWS, &visibility.and(&[&member, &before, &1_i64, &one, &UNREAD_OF_FOLLOW_MAX]))
 }
 
-/// Marks everything posted until now as seen, if the caller follows `target`; returns whether it does.
+/// Marks everything posted in `target` until now as seen, and returns whether the caller follows `target`.
 pub(crate) fn mark_seen(cx: &mut Write<'_>, target: Uuid) -> Result<bool> {
     let member = cx.caller().member_id()?;
     Ok(cx.change(SEE, &[&member, &target])? > 0)
@@ -218,12 +223,12 @@ pub(crate) fn notify_followers_of_claim(
     reason: InboxReason,
     (holder, owner): (Option<MemberId>, Option<MemberId>),
 ) -> Result<()> {
-    let mut told = holder.map_or(Ok(Vec::new()), |holder| followers(cx, holder))?;
-    told.extend(owner);
-    inbox::notify_of_service(cx, because, reason, &told)
+    let mut notified = holder.map_or(Ok(Vec::new()), |holder| followers(cx, holder))?;
+    notified.extend(owner);
+    inbox::notify_of_service(cx, because, reason, &notified)
 }
 
-/// Returns the followers of a member.
+/// Returns the members who follow a member.
 fn followers(cx: &Read<'_>, member: MemberId) -> Result<Vec<MemberId>> {
     let found: Vec<(MemberId,)> = cx.query(FOLLOWERS, &[&member])?;
     Ok(found.into_iter().map(|(follower,)| follower).collect())
@@ -233,7 +238,7 @@ const FOLLOWERS: &str = "select member_id from follows where target_id = $1";
 
 const FOLLOWED: &str = "select count(*), coalesce(max(seq), 0) from follows where member_id = $1";
 
-/// Returns the kind of object that an id names, if the caller may see it.
+/// Returns the kind of object that an id refers to. Fails if the caller may not see the object.
 fn kind_of(cx: &Read<'_>, id: Uuid) -> Result<FollowedKind> {
     let is_found = |found: Result<()>| match found {
         Ok(()) => Ok(true),
@@ -254,7 +259,7 @@ fn kind_of(cx: &Read<'_>, id: Uuid) -> Result<FollowedKind> {
 /// A follow that was removed.
 #[derive(Serialize, JsonSchema)]
 struct Unfollowed {
-    /// The thread, channel or member.
+    /// Id of the thread, channel or member that is no longer followed.
     target_id: Uuid,
 }
 
@@ -271,7 +276,7 @@ impl<I> Answer<I> for Unfollowed {
     }
 }
 
-/// Stops following a thread, a channel or a member, and returns its id.
+/// Stops following a thread, a channel or a member, and returns the id of the object.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you; 404 `not-found` if you do not follow it.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -323,7 +328,7 @@ fn list_follows(cx: &Read<'_>, input: &ListFollows) -> Result<Page<Follow>> {
     Ok(Page::of(cx.rows(FOLLOWS, &params)?, limit, |follow: &Follow| follow.seq))
 }
 
-/// All of them, or only `$8`.
+/// Selects all follows of a member, or only the follow of `$8`.
 const FOLLOWS: &str = concat!(
     "select ",
     follow_columns!(),

@@ -1,7 +1,7 @@
 //! The glossary of a workspace: the definitions of its terms.
 //!
-//! Terms are compared without case and without the space around them. A definition may be deleted, so the
-//! event log does not contain it: the version of a definition is the position of the event that set it.
+//! Terms are compared without regard to case and surrounding space. A definition may be deleted, so the event
+//! log does not contain it: the version of a definition is the position of the event that set it.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -26,7 +26,7 @@ use crate::store::columns;
 use crate::text::{Prose, Text, characters};
 use crate::time::Time;
 
-/// Name of the table among the texts that a legal hold keeps.
+/// Name of the table in the list of texts that a legal hold preserves.
 const TABLE: &str = "glossary";
 
 pub(crate) fn feature() -> Feature {
@@ -36,14 +36,14 @@ pub(crate) fn feature() -> Feature {
             vec![
                 read("list_glossary", list_glossary)
                     .title("List the terms of a workspace")
-                    .when("Use to learn what the workspace's terms mean.")
+                    .when("List the workspace's terms with their definitions.")
                     .detailed()
                     .get("/workspaces/{workspace_id}/glossary")
                     .needs(&[WorkspaceRead])
                     .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),
                 idempotent("set_glossary_term", set_glossary_term)
                     .title("Set the definition of a term")
-                    .when("Use to say what a term means in this workspace.")
+                    .when("Set the definition of a term in the workspace's glossary.")
                     .put("/workspaces/{workspace_id}/glossary/{term}")
                     .needs(&[WorkspaceWrite])
                     .refuses(&[Code::WrongState])
@@ -53,7 +53,7 @@ pub(crate) fn feature() -> Feature {
                     }),
                 destructive("delete_glossary_term", delete_glossary_term)
                     .title("Delete a term")
-                    .when("Use to remove a term from the glossary.")
+                    .when("Delete a term from the glossary.")
                     .delete("/workspaces/{workspace_id}/glossary/{term}")
                     .needs(&[WorkspaceWrite])
                     .refuses(&[Code::NotFound, Code::LegalHold])
@@ -78,7 +78,8 @@ pub(crate) fn feature() -> Feature {
                 .words("definition", purge_some)
                 .proven("key", "term updated_by at lsn")
                 .purged_whole()
-                // Events have the length of texts that may be destroyed.
+                // Events contain the length of the definition only, because the definition may be
+                // destroyed.
                 .proven_as("definition", Class::Int, "t.definition"),
         ])
 }
@@ -88,17 +89,18 @@ pub(crate) fn feature() -> Feature {
 pub(crate) struct GlossaryTerm {
     /// The workspace.
     workspace_id: WorkspaceId,
-    /// The term in lower case, its key.
+    /// The term in lower case, which identifies it.
     pub key: String,
     /// The term as it was last spelled.
     term: String,
-    /// Its definition.
+    /// The definition of the term.
     definition: String,
-    /// The member who set it last; null for the service itself.
+    /// The member who last set the term; null if the service itself set it.
     updated_by: Option<MemberId>,
-    /// When it was last set.
+    /// When the term was last set.
     updated_at: Time,
-    /// The position at which it was last set in the workspace's log: its version.
+    /// Position in the workspace's log at which the term was last set, which is the version of the
+    /// definition.
     lsn: i64,
 }
 
@@ -106,14 +108,14 @@ columns! {
     term_columns: GlossaryTerm as g { workspace_id, key, term, definition, updated_by, updated_at = at, lsn }
 }
 
-/// The definition of a term was set. The event's position is the version of the definition.
+/// The definition of a term was set. The position of this event is the version of the definition.
 #[derive(Serialize, JsonSchema)]
 struct GlossaryTermSet {
     /// The term in lower case.
     key: String,
     /// The term as it was spelled.
     term: String,
-    /// The length of the definition, in characters.
+    /// Length of the definition in characters.
     size: i64,
 }
 
@@ -127,12 +129,12 @@ impl Event for GlossaryTermSet {
     }
 }
 
-/// A term was deleted with its definition.
+/// A term was deleted together with its definition.
 #[derive(Serialize, JsonSchema)]
 struct GlossaryTermDeleted {
     /// The term in lower case.
     key: String,
-    /// The version of the definition that it had: the position of the event that set it.
+    /// Version of the deleted definition: the position of the event that set it.
     version: i64,
 }
 
@@ -170,8 +172,8 @@ const LIST: &str = concat!(
 
 /// Sets the definition of a term, and returns the term.
 ///
-/// Terms are compared without case and without the space around them; the term takes the spelling that you
-/// send. An existing definition is replaced.
+/// Case and surrounding space do not distinguish terms; the term takes the spelling that you send. An
+/// existing definition is replaced.
 ///
 /// Fails with 409 `wrong-state` if the term is new and the workspace has 500 others.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -181,7 +183,7 @@ struct SetGlossaryTerm {
     workspace_id: OwnWorkspaceId,
     /// The term, not blank.
     term: Text<1, TERM_MAX>,
-    /// Its definition.
+    /// The definition of the term.
     definition: Prose<1, DEFINITION_MAX>,
 }
 
@@ -230,7 +232,7 @@ const SET: &str = "
         term = excluded.term, definition = excluded.definition, updated_by = excluded.updated_by,
         at = excluded.at, lsn = excluded.lsn";
 
-/// Returns the key of a term.
+/// Returns the normalised form of a term, which identifies it.
 fn key_of(term: &str) -> Result<String> {
     let key = term.trim().to_lowercase();
     if key.is_empty() { Err(Error::in_field("term", "expected more than space")) } else { Ok(key) }
@@ -243,7 +245,7 @@ fn find(cx: &Read<'_>, workspace: WorkspaceId, key: &str) -> Result<Option<Gloss
 const BY_KEY: &str =
     concat!("select ", term_columns!(), " from glossary g where g.workspace_id = $1 and g.key = $2");
 
-/// Deletes a term with its definition, and returns the deleted term.
+/// Deletes a term together with its definition, and returns the deleted term.
 ///
 /// Fails with 404 `not-found` if the glossary does not have the term; 409 `legal-hold` if the workspace is
 /// under a legal hold.
@@ -267,7 +269,7 @@ fn delete_glossary_term(cx: &mut Write<'_>, input: &DeleteGlossaryTerm) -> Resul
     Ok(term)
 }
 
-/// A repeat does not return a term of the same name that was set since.
+/// A repeated request does not return a term of the same name that was set after the deletion.
 impl Answer<DeleteGlossaryTerm> for GlossaryTerm {
     type Kept = ();
 
@@ -286,10 +288,10 @@ fn remove(cx: &mut Write<'_>, _: &DestroyPermit<'_>, term: &GlossaryTerm) -> Res
 
 const REMOVE: &str = "delete from glossary where workspace_id = $1 and key = $2";
 
-/// Maximum bytes of a context's terms, exceeded by less than one term.
+/// Maximum bytes of the terms in a thread's context, exceeded by less than one term.
 const CONTEXT_BYTES: usize = PAGE_BYTES / 4;
 
-/// Returns the terms of the caller's workspace, those that occur in these texts first.
+/// Returns the terms of the caller's workspace, starting with the terms that occur in the given texts.
 pub(crate) fn of_texts<'a>(cx: &Read<'_>, texts: impl Iterator<Item = &'a str>) -> Result<Vec<GlossaryTerm>> {
     let mut terms: Vec<GlossaryTerm> = cx.query(ALL, &[&cx.caller().workspace_id, &GLOSSARY_MAX])?;
     let occurring: BTreeSet<String> = {
@@ -306,9 +308,9 @@ pub(crate) fn of_texts<'a>(cx: &Read<'_>, texts: impl Iterator<Item = &'a str>) 
 
 const ALL: &str = concat!("select ", term_columns!(), " from glossary g where g.workspace_id = $1 limit $2");
 
-/// Returns the keys that occur as words in the first `most` bytes of these texts.
+/// Returns the keys that occur as words in the first `most` bytes of the given texts.
 ///
-/// In a script that separates its words, a term is not found inside another word.
+/// In a script that separates words, a term is not found inside a longer word.
 fn occurring<'k, 'a>(
     keys: impl Iterator<Item = &'k str>,
     texts: impl Iterator<Item = &'a str>,
@@ -346,13 +348,13 @@ fn occurring<'k, 'a>(
     found
 }
 
-/// Returns whether two adjacent characters belong to one word.
+/// Returns whether two adjacent characters belong to the same word.
 fn joins(before: Option<char>, after: Option<char>) -> bool {
     let is_in_word = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_');
     is_in_word(before) && is_in_word(after)
 }
 
-/// Removes terms, since a term without its definition is useless.
+/// Purges definitions, and removes their terms, since a term without a definition is useless.
 fn purge_some(
     cx: &mut Write<'_>,
     _: &DestroyPermit<'_>,
@@ -367,7 +369,7 @@ const PURGE: &str = "
     delete from glossary where workspace_id = $1 and key in (
         select key from glossary where workspace_id = $1 and lsn <= $2 limit $3)";
 
-/// Removes the terms that were purged up to a position while a log is replayed.
+/// Removes the terms purged up to a log position, while a log is replayed.
 pub(crate) fn replay_purged(event: &Replayed<'_>, up_to: i64) -> Result<()> {
     event.rows(TABLE, &[], |term| {
         let lsn = term.value("lsn").and_then(Value::as_i64);

@@ -1,9 +1,10 @@
 //! Key segments (table `shelves`): the key trees that wrap the keys of messages.
 //!
-//! The key of a message is wrapped by a leaf of its segment's key tree. The row of a segment holds the
-//! remaining nodes of the tree, sealed. The first message of a segment creates it, under the head row of its
-//! workspace, like everything that depends on a position. Withdrawing a message cuts its leaf out, which
-//! changes that one row; the scrub then removes the old bytes of the row from the files.
+//! The key of a message is wrapped by a leaf of its segment's key tree. The row of a segment contains the
+//! remaining nodes of the tree, sealed. The first message of a segment creates the row, under the lock on the
+//! head row of its workspace, as for all rows that depend on a position. Withdrawing a message cuts its leaf
+//! out of the tree, which changes only that row; the scrub then removes the old bytes of the row from the
+//! files.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use crate::log::tree_cache::Slot;
 use crate::op::{DestroyPermit, Read, Write};
 use crate::store::{FromRow, Row};
 
-/// Returns the leaf for the message at `lsn` of the caller's workspace, creating its segment if needed.
+/// Returns the leaf for the message at `lsn` of the caller's workspace, creating the segment if needed.
 pub(super) fn leaf_for_new(cx: &mut Write<'_>, lsn: i64) -> Result<Leaf> {
     for number in numbers(lsn) {
         let slot = slot_of(cx, number)?;
@@ -38,7 +39,7 @@ pub(super) fn leaf_for_new(cx: &mut Write<'_>, lsn: i64) -> Result<Leaf> {
     Err(Error::new(Code::Unavailable, "the key of the message cannot be stored: its shelves are damaged"))
 }
 
-/// Calls `open` with the leaf of the message at `lsn` of the caller's workspace, and returns the result.
+/// Calls `open` with the leaf of the message at `lsn` of the caller's workspace.
 pub(super) fn open_with_leaf<T>(
     cx: &Read<'_>,
     lsn: i64,
@@ -52,10 +53,10 @@ pub(super) fn open_with_leaf<T>(
     Ok(Err(DecryptionFailed))
 }
 
-/// Returns the number of a position's segment, and that of its substitute.
+/// Returns the number of the segment that contains a position, and the number of its substitute segment.
 ///
-/// The substitute is used while the row of the segment is damaged and does not open: the messages of the
-/// segment are unreadable then, but new ones can still be posted.
+/// The substitute is used while the row of the segment is damaged and cannot be decrypted: the messages of
+/// the segment are then unreadable, but new ones can still be posted.
 fn numbers(lsn: i64) -> [i64; 2] {
     let number = segment_of(lsn);
     [number, number.saturating_neg().saturating_sub(1)]
@@ -72,9 +73,10 @@ fn leaf(cx: &Read<'_>, number: i64, lsn: i64) -> Result<Option<Leaf>> {
     Ok(leaf)
 }
 
-/// Cuts a message's leaf out of its segment and requests the scrub, for the event at `because`.
+/// Cuts a message's leaf out of its segment and requests the scrub, on behalf of the event at position
+/// `because`.
 ///
-/// It changes nothing if the leaf is cut already or the segment does not open.
+/// Does nothing if the leaf is already cut or the segment cannot be decrypted.
 pub(super) fn cut(cx: &mut Write<'_>, permit: &DestroyPermit<'_>, lsn: i64, because: i64) -> Result<()> {
     for number in numbers(lsn) {
         let Some(segment) = segment(cx, number)? else { continue };
@@ -91,9 +93,9 @@ pub(super) fn cut(cx: &mut Write<'_>, permit: &DestroyPermit<'_>, lsn: i64, beca
 const REPLACE: &str =
     "update shelves set version = $4, sealed = $5 where workspace_id = $1 and shelf = $2 and version = $3";
 
-/// Cuts the leaves of all messages up to the one at `lsn` out of the segment of that message.
+/// Cuts the leaves of the messages up to the one at `lsn` out of that message's segment.
 ///
-/// [`remove_below`] removes the segments before it; the caller of both requests the scrub.
+/// [`remove_below`] removes the earlier segments. The caller of both functions requests the scrub.
 pub(super) fn cut_up_to(cx: &mut Write<'_>, permit: &DestroyPermit<'_>, lsn: i64) -> Result<()> {
     for number in numbers(lsn) {
         let Some(segment) = segment(cx, number)? else { continue };
@@ -109,9 +111,9 @@ pub(super) fn cut_up_to(cx: &mut Write<'_>, permit: &DestroyPermit<'_>, lsn: i64
     Ok(())
 }
 
-/// Removes some of the segments of the caller's workspace that have no message after the one at `lsn`.
+/// Removes up to `most` segments of the caller's workspace that contain no message after the one at `lsn`.
 ///
-/// Returns whether there may be more.
+/// Returns whether more such segments may remain.
 pub(super) fn remove_below(cx: &mut Write<'_>, _: &DestroyPermit<'_>, lsn: i64, most: i64) -> Result<bool> {
     let workspace = cx.caller().workspace_id;
     let whole = segment_of(lsn.saturating_add(1));
@@ -119,38 +121,38 @@ pub(super) fn remove_below(cx: &mut Write<'_>, _: &DestroyPermit<'_>, lsn: i64, 
     Ok(i64::try_from(removed) == Ok(most))
 }
 
-/// Removes segments with their substitutes, which are numbered from -1 downwards.
+/// Removes segments together with their substitutes, whose numbers are -1 and below.
 const REMOVE: &str = "
     delete from shelves where workspace_id = $1 and shelf in (
         select shelf from shelves where workspace_id = $1 and shelf < $2 and shelf >= $3
         order by shelf limit $4)";
 
-/// Key of a segment: its workspace, and its number.
+/// Key of a segment: the workspace, and the number of the segment.
 pub(crate) type KeySegmentId = (WorkspaceId, i64);
 
-/// Result of one step of resealing segments.
+/// Result of resealing one group of segments.
 pub(crate) struct ResealProgress {
-    /// The last segment that it read.
+    /// The last segment that was read.
     pub last: KeySegmentId,
-    /// Number of segments that it resealed.
+    /// Number of segments that were resealed.
     pub moved: u64,
 }
 
-/// Reseals some of the segments after a place that are not sealed by the current key-encryption key.
+/// Reseals some of the segments after `after` that the current key-encryption key does not seal.
 ///
-/// Returns `None` if there are no more. A segment that changes in the meantime is skipped, since the change
-/// reseals it too. One that does not open stays as it is.
+/// Returns `None` if there are no more such segments. A segment that changes in the meantime is skipped,
+/// because the change reseals it too. A segment that cannot be decrypted is not changed.
 pub(crate) fn rewrap(cx: &mut Write<'_>, after: Option<KeySegmentId>) -> Result<Option<ResealProgress>> {
     let (workspace, number) = after.unwrap_or((WorkspaceId::INSTANCE, i64::MIN));
     let current = cx.sealer().current_id().to_vec();
-    let found: Vec<KeySegment> = cx.query(NOT_BY, &[&workspace, &number, &current, &REWRAPPED])?;
+    let found: Vec<KeySegment> = cx.query(NOT_SEALED_BY, &[&workspace, &number, &current, &RESEALED_MAX])?;
     let Some(last) = found.last().map(|segment| (segment.workspace, segment.number)) else { return Ok(None) };
     let mut moved: u64 = 0;
     for segment in found {
         let Some(tree) = segment.open(cx) else { continue };
         let KeySegment { workspace, number, version, sealed } = segment;
-        let anew = cx.sealer().seal_tree(workspace, number, version, &tree)?;
-        let changed = cx.change(SEAL_ANEW, &[&workspace, &number, &version, &sealed, &anew])?;
+        let new_sealed = cx.sealer().seal_tree(workspace, number, version, &tree)?;
+        let changed = cx.change(RESEAL, &[&workspace, &number, &version, &sealed, &new_sealed])?;
         moved = moved.saturating_add(changed);
     }
     if moved > 0 {
@@ -160,19 +162,19 @@ pub(crate) fn rewrap(cx: &mut Write<'_>, after: Option<KeySegmentId>) -> Result<
     Ok(Some(ResealProgress { last, moved }))
 }
 
-/// Maximum segments that one step reseals.
-const REWRAPPED: i64 = 64;
+/// Maximum segments resealed in one step.
+const RESEALED_MAX: i64 = 64;
 
-/// Sealed bytes begin with the id of the key.
-const NOT_BY: &str = "
+/// The sealed bytes begin with the id of the key-encryption key.
+const NOT_SEALED_BY: &str = "
     select workspace_id, shelf, version, sealed from shelves
     where (workspace_id, shelf) > ($1, $2) and substr(sealed, 1, 8) <> $3
     order by workspace_id, shelf limit $4";
 
-const SEAL_ANEW: &str = "
+const RESEAL: &str = "
     update shelves set sealed = $5 where workspace_id = $1 and shelf = $2 and version = $3 and sealed = $4";
 
-/// Returns the number of segments that each key-encryption key seals, by its id.
+/// Returns the number of segments that each key-encryption key seals, by the id of the key.
 pub(crate) fn by_key(cx: &Read<'_>) -> Result<Vec<(Vec<u8>, i64)>> {
     cx.query(BY_KEY, &[])
 }
@@ -201,7 +203,7 @@ impl FromRow for KeySegment {
 }
 
 impl KeySegment {
-    /// Replaces the tree by one with leaves cut out.
+    /// Replaces the key tree of a segment by one in which leaves were cut out.
     fn replace(&self, cx: &mut Write<'_>, _: &DestroyPermit<'_>, tree: KeyTree) -> Result<()> {
         let workspace = self.workspace;
         let number = self.number;
@@ -212,7 +214,7 @@ impl KeySegment {
         Ok(())
     }
 
-    /// Opens the tree. Returns `None`, with an entry in the server's log, if the row is damaged.
+    /// Decrypts the key tree. Returns `None`, and writes to the server's log, if the row is damaged.
     fn open(&self, cx: &Read<'_>) -> Option<KeyTree> {
         let opened = cx.sealer().open_tree(self.workspace, self.number, self.version, &self.sealed);
         opened
@@ -238,10 +240,10 @@ const FIRST_VERSION: i64 = 1;
 
 const MAKE: &str = "insert into shelves (workspace_id, shelf, version, sealed) values ($1, $2, $3, $4)";
 
-/// Returns the connection's cache slot for the segment's tree.
+/// Returns the connection's cache slot for the segment's key tree.
 ///
-/// The slot is dropped with the connection's other cached entries, also when a transaction is rolled back: a
-/// tree that was never committed wraps nothing.
+/// The slot is dropped together with the connection's other cached entries, including when a transaction is
+/// rolled back, so a tree that was never committed wraps no key.
 fn slot_of(cx: &Read<'_>, number: i64) -> Result<Arc<Slot>> {
     let load = || Ok(CachedTreeSlot(cx.sealer().trees().new_slot()));
     cx.cached_or_load(&slot_key(cx.caller().workspace_id, number), load).map(|CachedTreeSlot(slot)| slot)
@@ -251,7 +253,7 @@ fn slot_of(cx: &Read<'_>, number: i64) -> Result<Arc<Slot>> {
 struct CachedTreeSlot(Arc<Slot>);
 
 impl Cached for CachedTreeSlot {
-    /// A leaf never changes, and a slot empties itself.
+    /// The connection's lifetime is safe because a leaf never changes, and a slot empties itself.
     const LIFETIME: Lifetime = Lifetime::Connection;
 }
 
@@ -281,11 +283,11 @@ mod tests {
     const SHELVES: u16 = 300;
     const ROUNDS: usize = 8;
     const CHANGES: usize = 1000;
-    /// Number of nodes of the largest tree.
+    /// Number of nodes of the largest test tree.
     const NODES: usize = 400;
     const MARK: [u8; 2] = [0xF5, 0x5E];
 
-    /// Returns bytes as long as a segment's row, filled with the segment's number and version.
+    /// Returns test bytes as long as a segment's row, filled with the segment's number and version.
     fn marked(segment: u16, version: u32, nodes: usize) -> Vec<u8> {
         let mark = [&MARK[..], &segment.to_be_bytes(), &version.to_be_bytes()].concat();
         let mut bytes = mark.repeat((36 + 34 * nodes) / mark.len());
@@ -293,7 +295,7 @@ mod tests {
         bytes
     }
 
-    /// Returns the segments and versions of which any bytes are in the file.
+    /// Returns the segments and versions of which any bytes remain in the file.
     fn found(file: &[u8]) -> BTreeSet<(u16, u32)> {
         let marks = file.chunks(PAGE).flat_map(|page| {
             let starts = page.iter().enumerate().filter(|(_, byte)| **byte == MARK[0]);
@@ -303,7 +305,7 @@ mod tests {
         marks.map(|mark| (u16::from_be_bytes([mark[2], mark[3]]), number(&mark[4..]))).collect()
     }
 
-    /// Statements that create and replace rows.
+    /// Test table: the statements that create and replace its rows.
     struct Table {
         make: &'static str,
         replace: &'static str,
@@ -311,7 +313,7 @@ mod tests {
 
     /// Grows rows one after the other at random, as withdrawals do.
     ///
-    /// Returns how many replaced rows were left in the file after the write-ahead log was truncated.
+    /// Returns how many replaced rows remained in the file after the write-ahead log was truncated.
     fn left_behind(table: &Table) -> usize {
         let (folder, conn) = sqlite_for_tests();
         migrate::migrate(&conn, Time::from_micros(1)).unwrap();
@@ -339,7 +341,7 @@ mod tests {
         left.len()
     }
 
-    /// Creates a row or replaces one.
+    /// Creates one row, or replaces one with a longer row.
     fn change(conn: &Conn, table: &Table, rows: &mut Vec<(u32, usize)>, [which, more, seldom, _]: [u8; 4]) {
         let workspace = WorkspaceId::from(Uuid::from_u128(7));
         if rows.len() < usize::from(SHELVES) && (rows.is_empty() || seldom < 16) {
@@ -366,10 +368,9 @@ mod tests {
         let (_folder, conn) = sqlite_for_tests();
         migrate::migrate(&conn, Time::from_micros(1)).unwrap();
         let workspace = WorkspaceId::from(Uuid::from_u128(7));
-        let [old, cut, anew] = [1_u8, 2, 3].map(|byte| vec![byte; 60]);
+        let [old, cut, new] = [1_u8, 2, 3].map(|byte| vec![byte; 60]);
         conn.execute(MAKE, &[&workspace, &0_i64, &1_i64, &old]).unwrap();
-        let seal =
-            |version: i64| conn.execute(SEAL_ANEW, &[&workspace, &0_i64, &version, &old, &anew]).unwrap();
+        let seal = |version: i64| conn.execute(RESEAL, &[&workspace, &0_i64, &version, &old, &new]).unwrap();
         // A withdrawal comes between reading the segment and sealing it.
         conn.execute(REPLACE, &[&workspace, &0_i64, &1_i64, &2_i64, &cut]).unwrap();
         assert_eq!((seal(1), seal(2)), (0, 0));

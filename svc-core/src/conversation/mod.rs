@@ -1,7 +1,7 @@
 //! Conversation: channels, their visibility, presence, the messages of threads, and shared texts.
 //!
-//! Every feature with a place in the workspace finds it through [`visibility`]; an object that the caller may
-//! not see is not found. Tasks and their states belong to coordination.
+//! Every feature finds channels and threads through [`visibility`]; an object that the caller may not see is
+//! not found. Tasks and their states belong to coordination.
 
 pub(crate) mod uris;
 pub(crate) mod visibility;

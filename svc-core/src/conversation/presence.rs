@@ -1,7 +1,7 @@
 //! Presence: the members who are online, and their status.
 //!
 //! A member stays online for a while after its last heartbeat; a parked wait or an open subscription counts
-//! as one. Heartbeats are not events, and a status is kept until the next heartbeat only.
+//! as a heartbeat. Heartbeats are not events, and a status lasts only until the next heartbeat.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -29,7 +29,7 @@ pub(crate) fn feature() -> Feature {
                 idempotent("send_heartbeat", send_heartbeat)
                     .title("Say that you are there")
                     .when(
-                        "Use to say that you are there and what you do, when you call nothing else for \
+                        "Report that you are online and what you are doing, if you make no other calls for \
                          long.",
                     )
                     .post("/me/presence")
@@ -39,7 +39,7 @@ pub(crate) fn feature() -> Feature {
                     }),
                 read("list_presence", list_presence)
                     .title("List who is online")
-                    .when("Use to see who is online now, and what they do.")
+                    .when("List the members who are online now, with their status.")
                     .detailed()
                     .get("/workspaces/{workspace_id}/presence")
                     .needs(&[WorkspaceRead])
@@ -55,7 +55,7 @@ named_enum! {
     enum PresenceStatus { Active = "active", Away = "away", Busy = "busy" }
 }
 
-/// The condition that the member of the row `$p` of `presence` is online; `$since` is the result of
+/// SQL condition that the member of the row `$p` of `presence` is online; `$since` is the result of
 /// [`online_since`].
 macro_rules! online {
     ($p:ident, $since:literal) => {
@@ -64,7 +64,7 @@ macro_rules! online {
 }
 pub(crate) use online;
 
-/// Returns the time after which an online member was last seen.
+/// Returns the earliest last-seen time at which a member still counts as online.
 pub(crate) fn online_since(now: Time) -> Time {
     now.before(PRESENCE_TTL)
 }
@@ -72,8 +72,8 @@ pub(crate) fn online_since(now: Time) -> Time {
 /// Reports that you are online, with your status.
 ///
 /// You are online for 30 seconds after each heartbeat, and while you wait in any operation that waits or
-/// follow a workspace over WebSocket: during a wait you need not send any. A heartbeat replaces the one
-/// before, and leaves no event.
+/// follow a workspace over WebSocket: during a wait you need not send any. A heartbeat replaces the previous
+/// one, and leaves no event.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SendHeartbeat {
@@ -87,12 +87,12 @@ struct SendHeartbeat {
     thread_id: Option<ThreadId>,
 }
 
-/// The interval for heartbeats.
+/// Heartbeat interval that the service asks for.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 struct HeartbeatReceipt {
-    /// Seconds after which to send the next one.
+    /// Seconds after which to send the next heartbeat.
     heartbeat_secs: u64,
-    /// Seconds after which you go offline without another one.
+    /// Seconds after which you go offline without another heartbeat.
     ttl_secs: u64,
 }
 
@@ -108,7 +108,7 @@ impl<I> Answer<I> for HeartbeatReceipt {
     }
 }
 
-/// The stored part of a member's last heartbeat.
+/// Columns of `presence` that store a member's last heartbeat.
 #[derive(PartialEq, Eq)]
 struct StoredHeartbeat {
     status: PresenceStatus,
@@ -141,20 +141,20 @@ const SAY: &str = "
     on conflict (member_id) do update set status = excluded.status, note = excluded.note,
         thread_id = excluded.thread_id, seen_at = excluded.seen_at";
 
-/// A member that is online.
+/// A member who is online.
 #[derive(Serialize, JsonSchema)]
 struct OnlineMember {
     /// The member.
     member_id: MemberId,
-    /// Its handle.
+    /// The member's handle.
     handle: String,
-    /// `active`, `away` or `busy`; `active` if not reported.
+    /// Status that the member reports: `active`, `away` or `busy`; `active` if not reported.
     status: PresenceStatus,
-    /// The activity that it reports; null if none.
+    /// The activity that the member reports; null if none.
     note: Option<String>,
-    /// The thread that it reports to be working on; null if none, or if you may not see it.
+    /// The thread that the member reports to be working on; null if none, or if you may not see the thread.
     thread_id: Option<ThreadId>,
-    /// When it was last seen.
+    /// When the member was last seen.
     seen_at: Time,
     #[serde(skip)]
     lsn: i64,
@@ -225,8 +225,10 @@ fn keep_online(cx: &mut Write<'_>, members: &[Uuid]) -> Result<()> {
     cx.execute_any(sql, &[&members, &now, &since])
 }
 
-/// The new values of the row `p` of a member seen at `$2`, which was online if it was last seen after `$3`.
-macro_rules! kept {
+/// SQL assignments that set the row `p` of a member to online, as seen at `$2`.
+///
+/// The status is kept if the member was still online, which means that it was last seen after `$3`.
+macro_rules! set_online {
     () => {
         "seen_at = $2,
          status = case when p.seen_at > $3 then p.status else 'active' end,
@@ -235,8 +237,8 @@ macro_rules! kept {
     };
 }
 
-/// Inserts a row for each of the members `m` that may be online.
-macro_rules! added {
+/// SQL statement that inserts a row for each of the members `m` who may be online.
+macro_rules! insert_online {
     ($which:literal) => {
         concat!(
             "insert into presence as p (member_id, status, seen_at)
@@ -248,19 +250,19 @@ macro_rules! added {
 }
 
 const KEEP_SQLITE: &str = concat!(
-    added!("in (select unhex(value) from json_each($1))"),
+    insert_online!("in (select unhex(value) from json_each($1))"),
     " on conflict (member_id) do update set ",
-    kept!()
+    set_online!()
 );
 
-/// Skips a row that another transaction is changing: its member has just sent a heartbeat.
+/// Skips a row that another transaction is changing, because its member has just sent a heartbeat.
 const KEEP_POSTGRES: &str = concat!(
     "with free as materialized (
         select f.member_id from presence f where f.member_id = any($1) for update skip locked),
      kept as (update presence p set ",
-    kept!(),
+    set_online!(),
     " from free where free.member_id = p.member_id) ",
-    added!("= any($1)"),
+    insert_online!("= any($1)"),
     " and not exists (select 1 from presence known where known.member_id = m.id)
      order by m.id on conflict do nothing"
 );

@@ -1,17 +1,17 @@
-//! The scrub: removing the bytes of destroyed keys, and of purged texts, from the database's files.
+//! The scrub: removing the bytes of destroyed keys and purged texts from the database's files.
 //!
-//! A withdrawal is finished only when those bytes are gone, which a commit alone does not achieve. A
-//! withdrawal marks the table that held them in its own transaction. A periodic worker reads the marks,
-//! cleans the files with the engine's means, which belong to the store, and deletes exactly the marks that it
-//! read before; marks set during the cleaning stay for the next run. Every withdrawal has separate marks, so
-//! that withdrawals do not wait for each other.
+//! A withdrawal is complete only when the bytes of its key are gone from the files, which a commit alone does
+//! not achieve. A withdrawal marks the table that contained the key, in its own transaction. A periodic
+//! worker reads the marks, cleans the files with functions of the store that are specific to the engine, and
+//! deletes exactly the marks that it read before; marks set during the cleaning remain for the next run.
+//! Every withdrawal has separate marks, so that withdrawals do not wait for each other.
 
 use crate::Result;
 use crate::id::WorkspaceId;
 use crate::op::{Read, Records, Write};
 use crate::store::Engine;
 
-/// Every table of keys, with the names of its partitions in the engines.
+/// Every table that stores keys, with the names of its partitions on each engine.
 const KEY_TABLES: &[&str] = &[
     "shelves",
     "shelves_00",
@@ -32,7 +32,8 @@ const KEY_TABLES: &[&str] = &[
     "shelves_15",
 ];
 
-/// Marks the partition that holds a key segment of the caller's workspace, for the event at `because`.
+/// Marks the partition that stores a key segment of the caller's workspace, on behalf of the event at
+/// `because`.
 pub(super) fn request_segment(cx: &mut Write<'_>, segment: i64, because: i64) -> Result<()> {
     let workspace = cx.caller().workspace_id;
     match cx.engine() {
@@ -48,7 +49,8 @@ const ASK_FOR_PART_POSTGRES: &str = "
     where s.workspace_id = $1 and s.shelf = $2
     on conflict (key_table, workspace_id, lsn) do nothing";
 
-/// Marks the tables that hold keys of a workspace, for the event at `because` of the caller's workspace.
+/// Marks the tables that store keys of a workspace, on behalf of the event at `because` of the caller's
+/// workspace.
 pub(crate) fn request_workspace(cx: &mut Write<'_>, workspace: WorkspaceId, because: i64) -> Result<()> {
     let own = cx.caller().workspace_id;
     match cx.engine() {
@@ -71,7 +73,7 @@ pub(super) fn request_all(cx: &mut Write<'_>, because: i64) -> Result<()> {
     tables.into_iter().try_for_each(|table| request_table(cx, table, because))
 }
 
-/// Marks every table with texts in the clear, for the event at `because` of the caller's workspace.
+/// Marks every table with unencrypted texts, on behalf of the event at `because` of the caller's workspace.
 pub(crate) fn request_plaintext(cx: &mut Write<'_>, because: i64) -> Result<()> {
     tables_of_words(cx).try_for_each(|table| request_table(cx, table, because))
 }
@@ -80,10 +82,10 @@ fn tables_of_words<'a>(cx: &Read<'a>) -> impl Iterator<Item = &'static str> + us
     cx.records().iter().filter(|records| records.purges().is_some()).map(Records::name)
 }
 
-/// Marks a table of keys for the event at `because` of the caller's workspace.
+/// Marks a table of keys, on behalf of the event at `because` of the caller's workspace.
 ///
-/// The first call for a purpose names an event that no earlier mark names: a table that is marked again while
-/// it is being cleaned needs a new mark.
+/// For each purpose, the first call uses an event that no earlier mark uses, because a table that is marked
+/// again while it is being cleaned needs a new mark.
 pub(super) fn request_table(cx: &mut Write<'_>, key_table: &'static str, because: i64) -> Result<()> {
     let workspace = cx.caller().workspace_id;
     cx.execute_any(ASK, &[&key_table, &workspace, &because])
@@ -93,7 +95,7 @@ const ASK: &str = "
     insert into scrubs (key_table, workspace_id, lsn) values ($1, $2, $3)
     on conflict (key_table, workspace_id, lsn) do nothing";
 
-/// A mark of a table, for an event of a workspace.
+/// Mark that requests the cleaning of a table, on behalf of an event of a workspace.
 #[derive(Clone, Debug)]
 pub(crate) struct ScrubMark {
     pub key_table: &'static str,
@@ -103,7 +105,7 @@ pub(crate) struct ScrubMark {
 
 /// Returns the current marks, up to a limit for each table.
 ///
-/// The keys of a mark are already removed from their rows.
+/// When a mark is visible here, its keys are already removed from their rows.
 pub(crate) fn pending(cx: &Read<'_>) -> Result<Vec<ScrubMark>> {
     if cx.query::<(String,)>(ANY, &[])?.is_empty() {
         return Ok(Vec::new());
@@ -118,13 +120,13 @@ pub(crate) fn pending(cx: &Read<'_>) -> Result<Vec<ScrubMark>> {
 
 const ANY: &str = "select key_table from scrubs limit 1";
 
-/// Maximum number of marks of one table that one scrub handles.
+/// Maximum number of marks per table that one scrub run handles.
 const MARKS_MAX: i64 = 1000;
 
 const MARKS: &str =
     "select workspace_id, lsn from scrubs where key_table = $1 order by workspace_id, lsn limit $2";
 
-/// Deletes exactly these marks, whose bytes are gone from the files.
+/// Deletes exactly the given marks, after their bytes were removed from the files.
 pub(crate) fn finished(cx: &mut Write<'_>, marks: &[ScrubMark]) -> Result<()> {
     marks.iter().try_for_each(|mark| cx.execute_any(FINISHED, &[&mark.key_table, &mark.workspace, &mark.lsn]))
 }

@@ -1,8 +1,8 @@
-//! The addresses of the service: parsing URIs.
+//! Parsing of the service's addresses, which are URIs.
 //!
-//! An address is a room URI of any level, whose authority is always a workspace's id; an event by its
-//! position; or a short form by which MCP names resources. A fragment may cite a text by its hash. This file
-//! only parses: other modules check whether the object exists and who sees it.
+//! An address is a room URI of any level, whose authority is always a workspace's id; an event URI with a
+//! position; or a short form with which MCP refers to resources. A fragment may cite a text by its hash. This
+//! file only parses: other modules check whether the object exists and who may see it.
 
 use std::borrow::Cow;
 
@@ -14,22 +14,22 @@ use crate::hash::{ArtifactSha, parse_hash};
 use crate::id::{ChannelId, MessageId, ThreadId, WorkspaceId};
 use crate::limits::URI_MAX;
 
-/// The object that an address names.
+/// The object that an address refers to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NamedObject {
     Workspace(WorkspaceId),
-    /// A channel, with its workspace if the address has that.
+    /// A channel, with its workspace if the address contains one.
     Channel(Option<WorkspaceId>, ChannelId),
-    /// A thread, with its workspace and channel if the address has them.
+    /// A thread, with its workspace and channel if the address contains them.
     Thread(Option<(WorkspaceId, ChannelId)>, ThreadId),
     Message(WorkspaceId, ChannelId, ThreadId, MessageId),
-    /// The event at a position of the caller's workspace.
+    /// The event at a position in the log of the caller's workspace.
     Event(i64),
     Boot(ChannelId),
     Artifact(ArtifactSha),
 }
 
-/// An address, with the hash in its fragment.
+/// A parsed address, with the hash from its fragment if there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
     pub named: NamedObject,
@@ -79,10 +79,10 @@ fn named_by(uri: &str) -> Option<NamedObject> {
     })
 }
 
-/// Length of an id in an address.
+/// Length of an id in an address, in characters.
 const ID_LEN: usize = 36;
 
-/// Parses an id with its hyphens, and in no other form.
+/// Parses an id in its hyphenated form. Other forms of a UUID are rejected.
 fn uuid(text: &str) -> Option<Uuid> {
     Uuid::try_parse(text).ok().filter(|_| text.len() == ID_LEN)
 }

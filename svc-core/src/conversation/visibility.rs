@@ -1,11 +1,11 @@
-//! Places in the workspace, and whether the caller sees them.
+//! Channels and threads as places, and the rule for which of them the caller may see.
 //!
-//! This file has the one condition by which every statement omits rows that the caller may not see, and the
-//! loaders of channels and of threads' places that every feature uses. An object of another workspace, or of
-//! a channel that the caller does not see, is not found. Visibility is cached per member; an event that ends
-//! a channel or a member's access invalidates the cache. Nothing in this file changes anything. Apart from
-//! `channels`, which lists and changes both, and the graph of a snapshot, which has all, nothing else reads
-//! the members of a channel or whether it is private.
+//! This file defines the one SQL condition with which every statement omits rows that the caller may not see,
+//! and the loaders of channels and of threads' places that every feature uses. An object of another
+//! workspace, or of a channel that the caller may not see, is not found. Visibility is cached per member; an
+//! event that ends a channel or a member's access invalidates the cache. This file only reads. Only
+//! `channels`, which lists and changes channel members and privacy, and the graph of a snapshot, which
+//! contains all rows, read the members of a channel or its privacy elsewhere.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -20,12 +20,12 @@ use crate::log::event::Invalidates;
 use crate::op::{Read, Visibility};
 use crate::store::{Engine, FromRow, columns};
 
-/// The condition that the caller sees the channel row called `$c`.
+/// SQL condition that the caller may see the row `$c` of `channels`.
 ///
-/// The statement takes the caller's visibility, by
-/// [`VisibilityParams::and`](crate::op::VisibilityParams::and), as $1 to $4 and its own parameters from $5
-/// on. Membership is a scalar subquery, which is run for one channel at a time: for `exists`, Postgres may
-/// read all channels of the caller.
+/// The statement takes the caller's visibility as $1 to $4, through
+/// [`VisibilityParams::and`](crate::op::VisibilityParams::and), and its own parameters from $5 on. Membership
+/// is a scalar subquery, which runs for one channel at a time: for `exists`, Postgres may read all channels
+/// of the caller.
 macro_rules! visible {
     ($c:ident) => {
         concat!(
@@ -42,9 +42,9 @@ macro_rules! visible {
 }
 pub(crate) use visible;
 
-/// The condition that the caller sees a row whose column `$at` names its channel, left-joined as `$c`.
+/// SQL condition that the caller may see a row whose column `$at` contains its channel, left-joined as `$c`.
 ///
-/// A row whose column is null belongs to the workspace itself, and every member sees it.
+/// A row whose `$at` is null belongs to the workspace itself, and every member may see it.
 macro_rules! visible_at {
     ($at:literal, $c:ident) => {
         concat!(
@@ -58,9 +58,9 @@ macro_rules! visible_at {
 }
 pub(crate) use visible_at;
 
-/// The condition that a member is in the channel row called `$c`; `$member` is the member's id.
+/// SQL condition that the member with id `$member` belongs to the row `$c` of `channels`.
 ///
-/// It is a scalar subquery for the same reason as in `visible!`.
+/// The condition is a scalar subquery for the same reason as in `visible!`.
 macro_rules! in_channel {
     ($c:ident, $member:literal) => {
         concat!(
@@ -74,7 +74,7 @@ macro_rules! in_channel {
 }
 pub(crate) use in_channel;
 
-/// The ids of the members of the channel with this id.
+/// SQL subquery for the ids of the members of the channel with the given id.
 macro_rules! members_in {
     ($channel:literal) => {
         concat!(
@@ -86,7 +86,7 @@ macro_rules! members_in {
 }
 pub(crate) use members_in;
 
-/// The condition that a member of the workspace sees the channel row called `$c`; `$member` is its id.
+/// SQL condition that the workspace member with id `$member` may see the row `$c` of `channels`.
 macro_rules! seen_by {
     ($c:ident, $member:literal) => {
         concat!(
@@ -100,7 +100,9 @@ macro_rules! seen_by {
 }
 pub(crate) use seen_by;
 
-/// The audience of the channel row called `$c`: the channel's id if it is private, otherwise the workspace's.
+/// SQL expression for the audience of the row `$c` of `channels`.
+///
+/// This is the channel's id if the channel is private, otherwise the id of the workspace.
 macro_rules! audience {
     ($c:ident) => {
         concat!(
@@ -116,14 +118,14 @@ macro_rules! audience {
 }
 pub(crate) use audience;
 
-/// A channel that the caller may see.
+/// A channel that the caller may see, with the fields that other features check.
 #[derive(Clone, Debug)]
 pub(crate) struct ChannelPlace {
     pub id: ChannelId,
     pub workspace_id: WorkspaceId,
     pub archived: bool,
     pub private: bool,
-    /// Whether it is a direct message.
+    /// Whether the channel is a direct message.
     pub dm: bool,
 }
 
@@ -137,14 +139,14 @@ columns! {
     }
 }
 
-/// The place of a thread that the caller may see. A thread never changes its channel.
+/// The workspace and channel of a thread that the caller may see. A thread never changes its channel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ThreadPlace {
     pub thread_id: ThreadId,
     pub channel_id: ChannelId,
     pub workspace_id: WorkspaceId,
     pub archived: bool,
-    /// Whether its channel is a direct message.
+    /// Whether the thread's channel is a direct message.
     pub dm: bool,
 }
 
@@ -158,7 +160,8 @@ columns! {
     }
 }
 
-/// A channel that a member sees, as a connection caches it. A channel that was not found is not cached.
+/// Cache entry of a connection for a channel that a member may see. A channel that was not found is not
+/// cached.
 #[derive(Clone)]
 struct CachedChannel(ChannelPlace);
 
@@ -166,7 +169,7 @@ impl Cached for CachedChannel {
     const LIFETIME: Lifetime = Lifetime::Epoch(Invalidates::Access);
 }
 
-/// The place of a thread that a member sees, as a connection caches it.
+/// Cache entry of a connection for the place of a thread that a member may see.
 #[derive(Clone)]
 struct CachedThread(ThreadPlace);
 
@@ -174,14 +177,14 @@ impl Cached for CachedThread {
     const LIFETIME: Lifetime = Lifetime::Epoch(Invalidates::Access);
 }
 
-/// Loads the channel, if the caller may see it.
+/// Loads a channel, or fails with *not found* if the caller may not see it.
 pub(crate) fn visible_channel(cx: &Read<'_>, id: ChannelId) -> Result<ChannelPlace> {
     let place = seen_channel(cx, id)?;
     cx.loaded_in(place.id, place.dm);
     Ok(place)
 }
 
-/// Loads a channel like [`visible_channel`], but does not count it as a channel of the change.
+/// Loads a channel like [`visible_channel`], but does not record it as a channel that the request changes.
 pub(crate) fn seen_channel(cx: &Read<'_>, id: ChannelId) -> Result<ChannelPlace> {
     let load = || channel_seen_by(cx, cx.caller().visibility, id)?.ok_or_else(|| Error::not_found("channel"));
     match cx.caller().visibility {
@@ -193,7 +196,7 @@ pub(crate) fn seen_channel(cx: &Read<'_>, id: ChannelId) -> Result<ChannelPlace>
     }
 }
 
-/// Loads the channel of the caller's workspace, if it is within `visibility`.
+/// Loads a channel of the caller's workspace if `visibility` covers it.
 fn channel_seen_by(cx: &Read<'_>, visibility: Visibility, id: ChannelId) -> Result<Option<ChannelPlace>> {
     cx.one(VISIBLE_CHANNEL, &visibility.params().and(&[&id, &cx.caller().workspace_id]))
 }
@@ -205,7 +208,7 @@ const VISIBLE_CHANNEL: &str = concat!(
     visible!(c)
 );
 
-/// Loads the place of the thread, if the caller may see its channel.
+/// Loads the place of a thread, or fails with *not found* if the caller may not see its channel.
 pub(crate) fn visible_place(cx: &Read<'_>, id: ThreadId) -> Result<ThreadPlace> {
     let load = || place_seen_by(cx, cx.caller().visibility, id)?.ok_or_else(|| Error::not_found("thread"));
     let place = match cx.caller().visibility {
@@ -219,12 +222,12 @@ pub(crate) fn visible_place(cx: &Read<'_>, id: ThreadId) -> Result<ThreadPlace> 
     Ok(place)
 }
 
-/// Loads the place of a thread for the service itself, which sees those of private channels too.
+/// Loads the place of a thread for the service itself, which sees threads of private channels too.
 pub(crate) fn place_of_workspace(cx: &Read<'_>, id: ThreadId) -> Result<ThreadPlace> {
     place_seen_by(cx, Visibility::Whole, id)?.ok_or_else(|| Error::not_found("thread"))
 }
 
-/// Loads the place of a thread of the caller's workspace, if its channel is within `visibility`.
+/// Loads the place of a thread of the caller's workspace if `visibility` covers its channel.
 fn place_seen_by(cx: &Read<'_>, visibility: Visibility, id: ThreadId) -> Result<Option<ThreadPlace>> {
     cx.one(VISIBLE_PLACE, &visibility.params().and(&[&id, &cx.caller().workspace_id]))
 }
@@ -237,12 +240,12 @@ const VISIBLE_PLACE: &str = concat!(
     visible!(c)
 );
 
-/// Returns whether another member of the workspace may see the channel, such as the receiver of a hand-off.
+/// Returns whether another member of the workspace, such as the receiver of a hand-off, may see a channel.
 pub(crate) fn channel_visible_to(cx: &Read<'_>, id: ChannelId, member: MemberId) -> Result<bool> {
     Ok(channel_seen_by(cx, Visibility::Member(member), id)?.is_some())
 }
 
-/// Returns the private channels of a member, without archived ones and direct messages.
+/// Returns the private channels that a member belongs to, without archived ones and direct messages.
 pub(crate) fn private_channels_of(cx: &Read<'_>, member: MemberId) -> Result<Vec<ChannelId>> {
     let channels: Vec<(ChannelId,)> = cx.query(PRIVATE_CHANNELS, &[&member])?;
     Ok(channels.into_iter().map(|(id,)| id).collect())
@@ -252,7 +255,7 @@ const PRIVATE_CHANNELS: &str = "
     select c.id from channel_members m join channels c on c.id = m.channel_id
     where m.member_id = $1 and c.private and c.archived_at is null and not c.dm";
 
-/// The members who see a channel, apart from those who see all channels.
+/// Members who may see a channel, not counting members who may see all channels.
 #[derive(Clone, Debug)]
 pub(crate) enum Audience {
     /// Every member of the workspace.
@@ -262,9 +265,10 @@ pub(crate) enum Audience {
 }
 
 impl Audience {
-    /// Returns whether `visibility` covers the events of `channel`, whose audience this is.
+    /// Returns whether `visibility` covers the events of `channel`, where `self` is the audience of
+    /// `channel`.
     ///
-    /// It is the condition `visible_at!` for callers that have already read the rows.
+    /// This is the condition of `visible_at!` for callers that have already read the rows.
     pub(crate) fn is_seen_by(&self, visibility: Visibility, channel: ChannelId) -> bool {
         match (visibility, self) {
             (Visibility::Whole, _) | (Visibility::Public | Visibility::Member(_), Self::Everybody) => true,
@@ -280,7 +284,7 @@ pub(crate) fn is_workspace_seen_by(visibility: Visibility) -> bool {
     matches!(visibility, Visibility::Whole | Visibility::Member(_))
 }
 
-/// Returns the audience of each of these channels of the caller's workspace.
+/// Returns the audience of each given channel of the caller's workspace.
 ///
 /// A channel that does not exist has an empty audience.
 pub(crate) fn audiences(cx: &Read<'_>, channels: &[ChannelId]) -> Result<HashMap<ChannelId, Audience>> {
@@ -302,7 +306,7 @@ pub(crate) fn audiences(cx: &Read<'_>, channels: &[ChannelId]) -> Result<HashMap
     Ok(found)
 }
 
-/// Returns the rows of a statement about some channels of the caller's workspace.
+/// Runs a statement about the given channels of the caller's workspace and returns its rows.
 fn of_channels<T: FromRow>(cx: &Read<'_>, channels: &[ChannelId], sql: &[&'static str; 2]) -> Result<Vec<T>> {
     if channels.is_empty() {
         return Ok(Vec::new());
@@ -330,12 +334,12 @@ const MEMBERS: [&str; 2] = of_channels!(
      where c.workspace_id = $1 and m.channel_id"
 );
 
-/// Fails if the channel is archived, where nothing can be added.
+/// Fails if the channel is archived, because nothing can be added to an archived channel.
 pub(crate) fn check_not_archived(channel: &ChannelPlace) -> Result<()> {
     refuse_archived(channel.archived)
 }
 
-/// Fails if the channel is a direct message, which belongs to its members alone.
+/// Fails if the channel is a direct message, which only its own members may use.
 pub(crate) fn check_no_dm(channel: &ChannelPlace) -> Result<()> {
     if channel.dm {
         return Err(Error::wrong_state("the channel is a direct message"));
@@ -343,7 +347,7 @@ pub(crate) fn check_no_dm(channel: &ChannelPlace) -> Result<()> {
     Ok(())
 }
 
-/// Fails if a member who sees the channel `shown_in` does not see this one, and would learn of it there.
+/// Fails if members who see the channel `shown_in` could learn there of a `channel` that they may not see.
 pub(crate) fn check_visible_to_all(channel: &ChannelPlace, shown_in: ChannelId) -> Result<()> {
     if !channel.private || channel.id == shown_in {
         return Ok(());
@@ -355,7 +359,7 @@ pub(crate) fn check_visible_to_all(channel: &ChannelPlace, shown_in: ChannelId) 
 }
 
 impl ThreadPlace {
-    /// Fails if the thread's channel is archived, where nothing can be added.
+    /// Fails if the thread's channel is archived, because nothing can be added to an archived channel.
     pub(crate) fn check_not_archived(&self) -> Result<()> {
         refuse_archived(self.archived)
     }
@@ -405,7 +409,7 @@ mod tests {
 
     const SEEN: &str = concat!("select c.name from channels c where ", visible!(c), " order by c.name");
 
-    /// Counts the visible rows among one in each channel and one of the workspace itself.
+    /// Counts the visible test rows; there is one in each channel and one of the workspace itself.
     const SEEN_AT: &str = concat!(
         "select count(*) from (select id as channel_id from channels union all select null) e
          left join channels c on c.id = e.channel_id where ",

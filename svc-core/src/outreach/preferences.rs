@@ -160,7 +160,7 @@ impl WantedNotifications for ChannelPreferences<'_> {
         item.reasons.each().any(|reason| of(&reason)) && !self.preferences.muted.iter().any(is_muted)
     }
 
-    fn shows_words(&self) -> bool {
+    fn shows_texts(&self) -> bool {
         self.preferences.show_words
     }
 }

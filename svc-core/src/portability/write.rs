@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 use super::form::{EVENTS, HeadOf, Header, Manifest, SectionDigest, TYPE, Words, key_name, signed_text};
 use super::record_writer::{RowSender, write_beside};
 use super::row::{MESSAGES, RowForm, push_json};
-use crate::conversation::messages::{content_key, kept_from_caller};
+use crate::conversation::messages::{content_key, unreadable_dms};
 use crate::error::{Code, Error, Result};
 use crate::hash::hash_text;
 use crate::id::{ChannelId, WorkspaceId};
@@ -294,7 +294,7 @@ impl KeyColumns {
             withdrawn_at: place("withdrawn_at"),
             wrapped: columns.len(),
             words_floor: header.words_floor,
-            kept_from: kept_from_caller(cx)?,
+            kept_from: unreadable_dms(cx)?,
         })
     }
 

@@ -1,7 +1,7 @@
 //! Changing a channel: its name, topic and privacy, archiving and unarchiving.
 //!
-//! A change of privacy is checked before its first write. The creator, and the member who makes a channel
-//! private, become members of it.
+//! A change of privacy is checked before the first write. When a channel becomes private, its creator and the
+//! member who makes it private become members of it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::members::{find_member, insert_member};
 use super::privacy::{
-    check_decides_who_sees, check_not_waited_for_outside, check_refutes_nothing_outside,
+    check_may_change_privacy, check_not_waited_for_outside, check_refutes_nothing_outside,
     check_waits_for_nothing_hidden,
 };
 use super::{Channel, load_visible};
@@ -29,7 +29,7 @@ pub(super) fn operations() -> Vec<Operation> {
     vec![
         idempotent("update_channel", update_channel)
             .title("Change a channel")
-            .when("Use to change a channel's name, topic or privacy; `archive_channel` closes it.")
+            .when("Change a channel's name, topic or privacy. Use `archive_channel` to close it.")
             .patch("/channels/{channel_id}")
             .needs(&[WorkspaceWrite])
             .refuses(&[Code::Forbidden, Code::WrongState, Code::NotVisibleToAll])
@@ -39,14 +39,14 @@ pub(super) fn operations() -> Vec<Operation> {
             }),
         idempotent("archive_channel", archive_channel)
             .title("Archive a channel")
-            .when("Use when nothing new is to happen in a channel.")
+            .when("Archive a channel, so that nothing new is added to it.")
             .post("/channels/{channel_id}/archive")
             .needs(&[ChannelAdmin])
             .refuses(&[Code::WrongState])
             .example(|w| json!({"channel_id": w.id("channel")})),
         idempotent("unarchive_channel", unarchive_channel)
             .title("Unarchive a channel")
-            .when("Use to bring an archived channel back.")
+            .when("Reopen an archived channel.")
             .post("/channels/{channel_id}/unarchive")
             .needs(&[ChannelAdmin])
             .refuses(&[Code::WrongState])
@@ -54,16 +54,16 @@ pub(super) fn operations() -> Vec<Operation> {
     ]
 }
 
-/// A channel's name, topic or privacy was changed.
+/// The name, topic or privacy of a channel was changed.
 ///
 /// The fields hold the values after the change.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct ChannelUpdated {
     /// The channel.
     channel_id: ChannelId,
-    /// Its name; others may have the same name.
+    /// Name of the channel; other channels may have the same name.
     name: String,
-    /// Its topic; null if not set.
+    /// Topic of the channel; null if not set.
     topic: Option<String>,
     /// Whether only its members may see the channel.
     private: bool,
@@ -77,7 +77,7 @@ impl Event for ChannelUpdated {
     }
 }
 
-/// A channel was archived and accepts nothing new.
+/// A channel was archived; it no longer accepts new content.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct ChannelArchived {
     /// The channel.
@@ -110,7 +110,7 @@ impl Event for ChannelUnarchived {
 /// Changes a channel's name, topic or privacy and returns the channel.
 ///
 /// Absent fields keep their value. A channel that becomes private keeps its members, and its creator and you
-/// become members too; all others lose sight of it at once.
+/// become members too; all other members lose access to it at once.
 ///
 /// Fails with 403 `forbidden` if you change the privacy and are neither its creator nor have `channel:admin`;
 /// 409 `wrong-state` if the channel is archived or a direct message; 409 `not-visible-to-all`, naming up to
@@ -143,13 +143,13 @@ fn update_channel(cx: &mut Write<'_>, input: &UpdateChannel) -> Result<Channel> 
         return Ok(channel);
     }
     if channel.private != was_private {
-        check_decides_who_sees(cx.caller(), &channel)?;
+        check_may_change_privacy(cx.caller(), &channel)?;
     }
     let newcomers = match (was_private, channel.private) {
         (false, true) => {
             check_not_waited_for_outside(cx, channel.id)?;
             check_refutes_nothing_outside(cx, channel.id)?;
-            newcomers(cx, &channel)?
+            members_to_add(cx, &channel)?
         }
         (true, false) => {
             check_waits_for_nothing_hidden(cx, channel.id)?;
@@ -173,7 +173,7 @@ fn update_channel(cx: &mut Write<'_>, input: &UpdateChannel) -> Result<Channel> 
 
 const UPDATE_CHANNEL: &str = "update channels set name = $2, topic = $3, private = $4 where id = $1";
 
-/// Applies the requested values and returns whether anything changed.
+/// Applies the requested values to `channel` and returns whether anything changed.
 fn apply(channel: &mut Channel, wanted: &UpdateChannel) -> bool {
     let before = (channel.name.clone(), channel.topic.clone(), channel.private);
     if let Some(name) = wanted.name.get() {
@@ -190,10 +190,10 @@ fn apply(channel: &mut Channel, wanted: &UpdateChannel) -> bool {
     before != (channel.name.clone(), channel.topic.clone(), channel.private)
 }
 
-/// Returns the creator and the caller if they are not yet members of a channel that becomes private.
-fn newcomers(cx: &Read<'_>, channel: &Channel) -> Result<Vec<MemberId>> {
+/// Returns the creator and the caller, each if not yet a member of a channel that becomes private.
+fn members_to_add(cx: &Read<'_>, channel: &Channel) -> Result<Vec<MemberId>> {
     let mut newcomers = Vec::new();
-    for member in keepers(channel.created_by, cx.caller().member) {
+    for member in creator_and_caller(channel.created_by, cx.caller().member) {
         if find_member(cx, channel.id, member)?.is_none() {
             newcomers.push(member);
         }
@@ -201,15 +201,15 @@ fn newcomers(cx: &Read<'_>, channel: &Channel) -> Result<Vec<MemberId>> {
     Ok(newcomers)
 }
 
-/// Returns the creator and the caller, each once.
-fn keepers(creator: Option<MemberId>, caller: Option<MemberId>) -> impl Iterator<Item = MemberId> {
+/// Returns the creator and the caller, without duplicates.
+fn creator_and_caller(creator: Option<MemberId>, caller: Option<MemberId>) -> impl Iterator<Item = MemberId> {
     creator.into_iter().chain(caller.filter(|caller| Some(*caller) != creator))
 }
 
 /// Archives a channel and returns it.
 ///
 /// An archived channel can be read as before, but accepts no new threads, messages or members until it is
-/// unarchived. Archiving it again changes nothing.
+/// unarchived. Archiving an archived channel changes nothing.
 ///
 /// Fails with 409 `wrong-state` if the channel is a direct message.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -231,7 +231,7 @@ fn archive_channel(cx: &mut Write<'_>, input: &ArchiveChannel) -> Result<Channel
 
 /// Unarchives a channel and returns it.
 ///
-/// Unarchiving a live channel changes nothing.
+/// Unarchiving a channel that is not archived changes nothing.
 ///
 /// Fails with 409 `wrong-state` if the channel is a direct message.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -294,7 +294,7 @@ mod tests {
             (None, None, vec![]),
         ];
         for (creator, caller, kept) in cases {
-            assert_eq!(keepers(creator, caller).collect::<Vec<_>>(), kept);
+            assert_eq!(creator_and_caller(creator, caller).collect::<Vec<_>>(), kept);
         }
     }
 }

@@ -1,7 +1,8 @@
-//! Direct messages as channels: each belongs to a set of members, and only these see it.
+//! Direct messages: channels that belong to a fixed set of members and are visible only to them.
 //!
-//! A set has one direct message, which is found by a hash of the set. The hash is stored beside the channels
-//! and never leaves the instance; an imported direct message is found by its members.
+//! Each set of members has at most one direct message, which is found by a hash of the set. The hash is
+//! stored beside the channels and never leaves the instance; an imported direct message is found by its
+//! members.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +11,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::change::{ChannelArchived, SET_ARCHIVED};
-use super::members::{DELETE_MEMBER, forget_audience, insert_member};
+use super::members::{DELETE_MEMBER, insert_member, invalidate_audiences};
 use super::{Channel, ChannelCreated, ChannelKind, ChannelMemberRemoved};
 use crate::Result;
 use crate::conversation::visibility::{ChannelPlace, visible_channel};
@@ -23,19 +24,20 @@ use crate::op::{Read, Write};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::store::{Engine, ToParam, columns};
 
-/// Name of every direct message. It cannot be changed.
+/// Name of every direct-message channel. It cannot be changed.
 const NAME: &str = "Direct message";
 
-/// A direct message that the caller is in.
+/// A direct message that the caller belongs to.
 pub(crate) struct DirectMessage {
     pub id: ChannelId,
-    /// Whether members can be added and can leave: it was opened for more than two.
+    /// Whether the direct message was opened for more than two members, so that members can be added and can
+    /// leave.
     pub is_group: bool,
 }
 
 columns! { direct_columns: DirectMessage as c { id, is_group } }
 
-/// Loads a direct message that the caller is in.
+/// Loads a direct message, or fails if the caller is not a member of it.
 pub(crate) fn load(cx: &Read<'_>, id: ChannelId) -> Result<DirectMessage> {
     let channel = visible_channel(cx, id)?;
     let found = if channel.dm { cx.one(LOAD, &[&channel.id])? } else { None };
@@ -49,11 +51,11 @@ const LOAD: &str = concat!("select ", direct_columns!(), " from channels c where
 pub(crate) struct Participant {
     /// The member.
     pub member_id: MemberId,
-    /// Its handle.
+    /// The member's handle.
     handle: String,
 }
 
-/// A member of one of several direct messages.
+/// A member of a direct message, with the channel of the direct message.
 struct ParticipantRow {
     channel_id: ChannelId,
     member_id: MemberId,
@@ -62,7 +64,7 @@ struct ParticipantRow {
 
 columns! { participant_columns: ParticipantRow as s { channel_id, member_id, handle = "m.handle" } }
 
-/// Returns the members of several direct messages.
+/// Returns the members of each given direct message.
 pub(crate) fn participants_of(
     cx: &Read<'_>,
     dms: &[ChannelId],
@@ -99,22 +101,23 @@ const PARTICIPANTS_SQLITE: &str = participants!("in (select unhex(value) from js
 
 const PARTICIPANTS_POSTGRES: &str = participants!("= any($1)");
 
-/// A direct message, and its unread messages.
+/// A direct message with its number of unread messages.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ListedDm {
-    /// The id of its channel.
+    /// Id of the direct message's channel.
     id: ChannelId,
-    /// Its first thread, for messages.
+    /// Id of the first thread of the direct message, to which messages are posted.
     thread_id: ThreadId,
-    /// Its members including you, in the order in which they joined the workspace.
+    /// Members of the direct message including you, in the order in which they joined the workspace.
     participants: Vec<Participant>,
-    /// Number of its messages that are unread in your inbox, up to 100; null for a delegate, who reads none.
+    /// Number of messages of the direct message that are unread in your inbox, up to 100; null for a
+    /// delegate, who does not read the inbox.
     unread: Option<i64>,
-    /// The position of its last message in the workspace's log; null if none of the last 100 is live.
+    /// Position of the last message in the workspace's log; null if none of the last 100 is live.
     last_lsn: Option<i64>,
-    /// The position of its opening in the workspace's log.
+    /// Position in the workspace's log at which the direct message was opened.
     lsn: i64,
-    /// The position at which the caller joined it.
+    /// Position at which the caller joined the direct message.
     #[serde(skip)]
     joined_lsn: i64,
 }
@@ -139,7 +142,7 @@ columns! {
     make { participants: Vec::new() }
 }
 
-/// Returns a page of the caller's direct messages, in the order in which it joined them.
+/// Returns a page of the caller's direct messages, in the order in which the caller joined them.
 pub(crate) fn of_caller(
     cx: &Read<'_>,
     cursor: Option<Cursor>,
@@ -163,7 +166,7 @@ pub(crate) fn of_caller(
     })
 }
 
-/// Maximum direct messages on one page: unread messages are counted in each.
+/// Maximum direct messages on one page, because listing counts the unread messages of each.
 const DMS_ON_A_PAGE: i64 = 25;
 
 const LIST: &str = concat!(
@@ -179,7 +182,7 @@ const LIST: &str = concat!(
 const HORIZON: &str = "
     select lsn from channel_members where member_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
 
-/// Returns the caller's direct message of a set of members, if there is one.
+/// Returns the caller's direct message with a set of members, if there is one.
 pub(crate) fn of_set(cx: &mut Write<'_>, set: &BTreeSet<MemberId>) -> Result<Option<ChannelId>> {
     let workspace = cx.caller().workspace_id;
     let key = key_of(set);
@@ -195,14 +198,15 @@ pub(crate) fn of_set(cx: &mut Write<'_>, set: &BTreeSet<MemberId>) -> Result<Opt
     let size = i64::try_from(ids.len()).map_err(Error::internal)?;
     let found = cx.one(sql, &[&caller, &size, &ids])?;
     if let Some((id,)) = found {
-        keep_key(cx, (id, set.len() > PAIR), set)?;
+        store_set_hash(cx, (id, set.len() > PAIR), set)?;
     }
     Ok(found.map(|(id,)| id))
 }
 
 const BY_KEY: &str = "select channel_id from dm_sets where workspace_id = $1 and set_key = $2";
 
-/// The first direct message with `$2` members, all of `$3`, that no hash leads to.
+/// SQL query for the first direct message that has exactly `$2` members, among them all of `$3`, and no
+/// stored hash.
 macro_rules! by_members {
     ($of_set:literal) => {
         concat!(
@@ -223,7 +227,7 @@ const BY_MEMBERS_SQLITE: &str = by_members!("in (select unhex(value) from json_e
 
 const BY_MEMBERS_POSTGRES: &str = by_members!("= any($3)");
 
-/// Creates the direct message of a set of members.
+/// Creates the direct message for a set of members.
 pub(crate) fn create(cx: &mut Write<'_>, set: &BTreeSet<MemberId>) -> Result<ChannelPlace> {
     let id: ChannelId = cx.new_id()?;
     let event = ChannelCreated {
@@ -255,11 +259,11 @@ pub(crate) fn create(cx: &mut Write<'_>, set: &BTreeSet<MemberId>) -> Result<Cha
     for member in set {
         insert_member(cx, id, *member)?;
     }
-    keep_key(cx, (id, set.len() > PAIR), set)?;
+    store_set_hash(cx, (id, set.len() > PAIR), set)?;
     Ok(ChannelPlace { id, workspace_id, archived: false, private: true, dm: true })
 }
 
-/// Adds a member to a group.
+/// Adds a member to a group direct message.
 pub(crate) fn add(
     cx: &mut Write<'_>,
     id: ChannelId,
@@ -267,14 +271,14 @@ pub(crate) fn add(
     new: MemberId,
 ) -> Result<()> {
     insert_member(cx, id, new)?;
-    forget_audience(cx)?;
+    invalidate_audiences(cx)?;
     set.insert(new);
-    keep_key(cx, (id, true), &set)
+    store_set_hash(cx, (id, true), &set)
 }
 
-/// Removes a member from a group. The last one to leave archives it.
+/// Removes a member from a group direct message, and archives it if no members remain.
 ///
-/// Returns whether it was the last one.
+/// Returns whether the removed member was the last one.
 pub(crate) fn leave(
     cx: &mut Write<'_>,
     id: ChannelId,
@@ -285,7 +289,7 @@ pub(crate) fn leave(
     cx.emit(Subject::channel(id).about(member_id), &removed)?;
     cx.execute(1, DELETE_MEMBER, &[&id, &member_id])?;
     set.remove(&member_id);
-    keep_key(cx, (id, true), &set)?;
+    store_set_hash(cx, (id, true), &set)?;
     if set.is_empty() {
         let archived = cx.emit(Subject::channel(id), &ChannelArchived { channel_id: id })?;
         cx.execute(1, SET_ARCHIVED, &[&id, &Some(archived.at)])?;
@@ -296,11 +300,15 @@ pub(crate) fn leave(
 /// Number of members of a direct message that is not a group.
 const PAIR: usize = 2;
 
-/// Stores the hash by which a direct message is found, unless another one is found by it.
+/// Stores the member-set hash of a direct message, unless another direct message already has that hash.
 ///
-/// A group with two remaining members is not found by them: others may be added to it, who would then read
-/// the messages of the two.
-fn keep_key(cx: &mut Write<'_>, (id, is_group): (ChannelId, bool), set: &BTreeSet<MemberId>) -> Result<()> {
+/// A group with two remaining members gets no hash: members who are added to the group later would read the
+/// messages of the two.
+fn store_set_hash(
+    cx: &mut Write<'_>,
+    (id, is_group): (ChannelId, bool),
+    set: &BTreeSet<MemberId>,
+) -> Result<()> {
     cx.execute_any(DELETE_KEY, &[&id])?;
     if set.is_empty() || is_group && set.len() <= PAIR {
         return Ok(());

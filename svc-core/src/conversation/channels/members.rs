@@ -1,6 +1,7 @@
 //! The members of a channel: listing, adding and removing them.
 //!
-//! In a public channel membership is a list for people; in a private one it decides who sees it.
+//! In a public channel, membership is only informative; in a private channel, it decides who may see the
+//! channel.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -26,21 +27,21 @@ pub(super) fn operations() -> Vec<Operation> {
     vec![
         read("list_channel_members", list_channel_members)
             .title("List a channel's members")
-            .when("Use to see who is in a channel; `list_members` has all of the workspace.")
+            .when("List a channel's members. Use `list_members` for all members of the workspace.")
             .detailed()
             .get("/channels/{channel_id}/members")
             .needs(&[WorkspaceRead])
             .example(|w| json!({"channel_id": w.id("private_channel"), "limit": 10})),
         idempotent("add_channel_member", add_channel_member)
             .title("Add a member to a channel")
-            .when("Use to let a member of the workspace into a channel.")
+            .when("Add a member of the workspace to a channel.")
             .put("/channels/{channel_id}/members/{member_id}")
             .needs(&[WorkspaceWrite])
             .refuses(&[Code::WrongState])
             .example(|w| json!({"channel_id": w.id("channel"), "member_id": w.id("agent")})),
         destructive("remove_channel_member", remove_channel_member)
             .title("Remove a member from a channel")
-            .when("Use to take a member out of a channel, or to leave it yourself.")
+            .when("Remove a member from a channel, or leave it yourself.")
             .reversible()
             .delete("/channels/{channel_id}/members/{member_id}")
             .needs(&[WorkspaceWrite])
@@ -49,7 +50,7 @@ pub(super) fn operations() -> Vec<Operation> {
     ]
 }
 
-/// A membership: the member, who added it, and when.
+/// A member of a channel, with the member who added it and the time.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct ChannelMember {
     /// The channel.
@@ -58,11 +59,11 @@ pub(super) struct ChannelMember {
     member_id: MemberId,
     /// The member's handle.
     handle: String,
-    /// The member who added it; null for the service itself.
+    /// The member who added this member; null for the service itself.
     added_by: Option<MemberId>,
     /// When the member was added.
     added_at: Time,
-    /// The position of the addition in the workspace's log.
+    /// Position in the workspace's log at which the member was added.
     lsn: i64,
 }
 
@@ -199,7 +200,7 @@ fn add_channel_member(cx: &mut Write<'_>, input: &AddChannelMember) -> Result<Ch
     check_not_archived(&channel)?;
     insert_member(cx, channel.id, input.member_id)?;
     if channel.private {
-        forget_audience(cx)?;
+        invalidate_audiences(cx)?;
     }
     find_member(cx, channel.id, input.member_id)?
         .ok_or_else(|| Error::internal("a member that was just added to a channel is missing"))
@@ -207,7 +208,7 @@ fn add_channel_member(cx: &mut Write<'_>, input: &AddChannelMember) -> Result<Ch
 
 /// Removes a member from a channel and returns the membership that ended; remove yourself to leave.
 ///
-/// A member that is removed from a private channel loses sight of it at once.
+/// A member that is removed from a private channel loses access to it at once.
 ///
 /// Fails with 403 `forbidden` if you remove another member from a private channel and are neither its creator
 /// nor have `channel:admin`, or if you remove its creator from any channel without `channel:admin`; 404
@@ -253,14 +254,14 @@ const FIND_MEMBER: &str = concat!(
      where s.channel_id = $1 and s.member_id = $2"
 );
 
-/// Makes every server read again who sees the private channel to which a member was added.
+/// Invalidates the cached audiences of private channels on every server, after a member was added.
 ///
-/// Otherwise the new member would miss the next messages.
-pub(super) fn forget_audience(cx: &mut Write<'_>) -> Result<()> {
+/// Otherwise the new member would not receive the next messages.
+pub(super) fn invalidate_audiences(cx: &mut Write<'_>) -> Result<()> {
     cx.invalidate(Invalidates::Access)
 }
 
-/// Adds a member that is not in the channel.
+/// Inserts the membership of a member who is not yet in the channel.
 pub(super) fn insert_member(cx: &mut Write<'_>, channel_id: ChannelId, member_id: MemberId) -> Result<()> {
     let place = Subject::channel(channel_id).about(member_id);
     let added = cx.emit(place, &ChannelMemberAdded { channel_id, member_id })?;

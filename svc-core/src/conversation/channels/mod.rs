@@ -1,10 +1,10 @@
-//! Channels: the places of threads, public or private.
+//! Channels: public or private places that contain threads.
 //!
-//! A private channel and everything in it exists only for its members. A public channel may have members too,
-//! which does not affect access. This file defines, creates and reads channels; `change` changes and archives
-//! them, `members` has their members, `privacy` the rules for changes of visibility, and `direct` the direct
-//! messages. Coordination reacts to the events of this folder to apply archiving and privacy to the tasks
-//! inside.
+//! A private channel and everything in it is visible only to its members. A public channel may have members
+//! too, which does not affect access. This file defines, creates and reads channels; `change` changes and
+//! archives them, `members` manages their members, `privacy` checks changes of visibility, and `direct`
+//! implements direct messages. Coordination reacts to the events of this folder and applies archiving and
+//! privacy to the tasks in the channel.
 
 mod privacy;
 mod members;
@@ -34,35 +34,35 @@ pub(crate) use change::{ChannelArchived, ChannelUnarchived, ChannelUpdated};
 pub(crate) use members::ChannelMemberAdded;
 use members::{ChannelMemberRemoved, insert_member};
 
-/// A place for threads, seen by the whole workspace or only by its members.
+/// A place for threads, visible to the whole workspace or only to its members.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Channel {
     /// The channel's id.
     id: ChannelId,
-    /// The workspace it belongs to.
+    /// The workspace that the channel belongs to.
     workspace_id: WorkspaceId,
-    /// Its name. Names need not be unique.
+    /// Name of the channel. Names need not be unique.
     name: String,
-    /// Its topic; null if not set.
+    /// Topic of the channel; null if not set.
     topic: Option<String>,
-    /// Whether only its members may see it and its contents.
+    /// Whether only members of the channel may see it and its contents.
     private: bool,
-    /// Its kind.
+    /// Kind of the channel.
     kind: ChannelKind,
-    /// Whether it is a direct message that others may be added to.
+    /// Whether the channel is a direct message to which members can be added.
     #[serde(skip)]
     is_group: bool,
-    /// Whether it is archived and accepts nothing new.
+    /// Whether the channel is archived and accepts no new content.
     archived: bool,
-    /// When it was archived; null while it is live.
+    /// When the channel was archived; null while it is live.
     archived_at: Option<Time>,
-    /// Whether it has a text to read on arrival, which `get_channel_boot` returns.
+    /// Whether the channel has a briefing text, which `get_channel_boot` returns.
     has_boot: bool,
-    /// The member who created it; null for the service itself.
+    /// The member who created the channel; null for the service itself.
     created_by: Option<MemberId>,
-    /// When it was created.
+    /// When the channel was created.
     created_at: Time,
-    /// The position of its creation in the workspace's log.
+    /// Position in the workspace's log at which the channel was created.
     lsn: i64,
 }
 
@@ -122,15 +122,15 @@ impl FromValue for ChannelKind {
 struct ChannelCreated {
     /// The channel.
     channel_id: ChannelId,
-    /// Its name; others may have the same name.
+    /// Name of the channel; other channels may have the same name.
     name: String,
-    /// Its topic; null if not set.
+    /// Topic of the channel; null if not set.
     topic: Option<String>,
     /// Whether only its members may see the channel.
     private: bool,
-    /// Its kind.
+    /// Kind of the channel.
     kind: ChannelKind,
-    /// Whether it is a direct message that others may be added to.
+    /// Whether the channel is a direct message to which members can be added.
     group: bool,
 }
 
@@ -205,7 +205,7 @@ fn operations() -> Vec<Operation> {
     vec![
         write("create_channel", create_channel)
             .title("Create a channel")
-            .when("Use to make a place for threads about a new subject.")
+            .when("Create a channel for threads about a new subject.")
             .post("/workspaces/{workspace_id}/channels")
             .needs(&[WorkspaceWrite])
             .created()
@@ -215,7 +215,7 @@ fn operations() -> Vec<Operation> {
             }),
         read("list_channels", list_channels)
             .title("List channels")
-            .when("Use to find a channel, such as one for `create_thread`.")
+            .when("List channels, for example to find one for `create_thread`.")
             .detailed()
             .get("/workspaces/{workspace_id}/channels")
             .needs(&[WorkspaceRead])
@@ -223,7 +223,7 @@ fn operations() -> Vec<Operation> {
         read("get_channel", get_channel)
             .quick()
             .title("Read a channel")
-            .when("Use to look up one channel by its id; `list_channels` finds it.")
+            .when("Return one channel by its id. Use `list_channels` to find the id.")
             .get("/channels/{channel_id}")
             .needs(&[WorkspaceRead])
             .example(|w| json!({"channel_id": w.id("private_channel")})),
@@ -289,7 +289,7 @@ fn create_channel(cx: &mut Write<'_>, input: &CreateChannel) -> Result<Channel> 
 
 /// Returns the channels that you may see, oldest first.
 ///
-/// Private channels are returned only to their members. `list_dms` returns direct messages.
+/// Private channels are returned only to their members. Use `list_dms` for direct messages.
 ///
 /// One page covers up to 2000 channels, so it may be short or empty although there is more: continue while
 /// `next_cursor` is not null.

@@ -1,8 +1,9 @@
-//! The rules of a channel's privacy: who may change it, and when.
+//! Rules for a channel's privacy: which members may change it, and under which conditions.
 //!
-//! Only the creator of a channel and members with `channel:admin` change its privacy and remove others from a
-//! private one, so that no member takes a channel away from its creator and administrators. A dependency
-//! never shows a member a thread that it may not see, so a change of privacy that would do so fails.
+//! Only the creator of a channel and members with `channel:admin` may change its privacy, and remove other
+//! members from a private channel, so that no member can take a channel away from its creator and
+//! administrators. A dependency never shows a member a thread that the member may not see, so a change of
+//! privacy that would do so fails.
 
 use super::Channel;
 use crate::Result;
@@ -12,7 +13,7 @@ use crate::id::{ChannelId, MemberId, ThreadId};
 use crate::op::{Caller, Read};
 
 /// Fails unless the caller created the channel or has `channel:admin`.
-pub(super) fn check_decides_who_sees(caller: &Caller, channel: &Channel) -> Result<()> {
+pub(super) fn check_may_change_privacy(caller: &Caller, channel: &Channel) -> Result<()> {
     let created = channel.created_by.is_some() && channel.created_by == caller.member;
     if created || caller.capabilities.has(ChannelAdmin) {
         return Ok(());
@@ -20,23 +21,23 @@ pub(super) fn check_decides_who_sees(caller: &Caller, channel: &Channel) -> Resu
     Err(Error::forbidden("only the creator of a channel or a member with channel:admin decides who sees it"))
 }
 
-/// Fails if the channel's threads would be hidden while visible ones wait for them.
+/// Fails if making the channel private would hide threads that visible threads of other channels wait for.
 ///
-/// Members who see the waiting threads would learn when the hidden ones are finished.
+/// Members who see the waiting threads would learn when the hidden threads are finished.
 pub(super) fn check_not_waited_for_outside(cx: &Read<'_>, channel: ChannelId) -> Result<()> {
     let detail = "threads of public channels wait for threads of this one: remove those dependencies first";
     refuse_waiting(cx.query(WAIT_OUTSIDE, &[&channel])?, detail)
 }
 
-/// Fails if threads that wait for hidden ones would be shown to members who do not see those.
+/// Fails if making the channel public would show threads that wait for threads of other, private channels.
 pub(super) fn check_waits_for_nothing_hidden(cx: &Read<'_>, channel: ChannelId) -> Result<()> {
     let detail = "threads of this channel wait for threads of private ones: remove those dependencies first";
     refuse_waiting(cx.query(WAIT_FOR_HIDDEN, &[&channel])?, detail)
 }
 
-/// Fails if messages of the channel would be hidden while they keep threads elsewhere from closing.
+/// Fails if making the channel private would hide refutations that keep threads of other channels open.
 ///
-/// Members who see those threads could not read why they stay open.
+/// Members who see those threads could not read why the threads stay open.
 pub(super) fn check_refutes_nothing_outside(cx: &Read<'_>, channel: ChannelId) -> Result<()> {
     let detail = "messages of this channel refute others elsewhere: have whoever made those refutations \
                   resolve them, or remove them, first";
@@ -56,7 +57,7 @@ fn refuse_waiting(waiting: Vec<(ThreadId, i64)>, detail: &'static str) -> Result
     Err(Error::new(Code::NotVisibleToAll, detail).with("thread_ids", ids))
 }
 
-/// The first 10 threads of the channel that wait for threads of other, private channels.
+/// Selects the first 10 threads of the channel that wait for threads of other, private channels.
 const WAIT_FOR_HIDDEN: &str = "
     select distinct w.id, w.lsn
     from threads w
@@ -66,9 +67,9 @@ const WAIT_FOR_HIDDEN: &str = "
     where w.channel_id = $1 and t.channel_id <> $1 and w.state <> 'archived' and c.private
     order by w.lsn limit 10";
 
-/// The first 10 threads of other channels that wait for threads of this one.
+/// Selects the first 10 threads of other channels that wait for threads of this channel.
 ///
-/// Threads of private channels are omitted: not everyone may know that they wait.
+/// Threads of private channels are omitted, because the caller may not be allowed to know that they wait.
 const WAIT_OUTSIDE: &str = "
     select distinct w.id, w.lsn
     from threads t
@@ -78,11 +79,11 @@ const WAIT_OUTSIDE: &str = "
     where t.channel_id = $1 and w.channel_id <> $1 and w.state <> 'archived' and not c.private
     order by w.lsn limit 10";
 
-/// The first 10 threads of other channels that refutations by messages of this one lead to; null for threads
-/// of private channels, which not everyone may know.
+/// Selects the first 10 threads of other channels that messages of this channel refute; null for a thread of
+/// a private channel, which the caller may not be allowed to know.
 ///
-/// A refutation that a member other than its maker has resolved is included: it is open again once that
-/// member works on the thread.
+/// Refutations resolved by a member other than the refuting one are included: such a refutation is open again
+/// once the resolving member works on the thread.
 const REFUTE_OUTSIDE: &str = "
     select case when c.private then null else t.id end
     from relations r join threads t on t.id = r.to_thread_id join channels c on c.id = t.channel_id
@@ -92,10 +93,10 @@ const REFUTE_OUTSIDE: &str = "
         and m.withdrawn_at is null and t.state <> 'archived'
     group by t.id, c.private, t.lsn order by t.lsn limit 10";
 
-/// Fails if the caller may not remove `member`.
+/// Fails if the caller may not remove `member` from the channel.
 ///
-/// Any member may leave. Membership of a public channel does not affect access, so anyone may remove others
-/// from it, except the creator.
+/// Any member may leave. Membership of a public channel does not affect access, so any member may remove
+/// others from it, except the creator.
 pub(super) fn check_may_remove(caller: &Caller, channel: &Channel, member: MemberId) -> Result<()> {
     if caller.member == Some(member) || caller.capabilities.has(ChannelAdmin) {
         return Ok(());
@@ -103,7 +104,7 @@ pub(super) fn check_may_remove(caller: &Caller, channel: &Channel, member: Membe
     if channel.created_by == Some(member) {
         return Err(Error::forbidden("only a member with channel:admin can remove the creator of a channel"));
     }
-    if channel.private { check_decides_who_sees(caller, channel) } else { Ok(()) }
+    if channel.private { check_may_change_privacy(caller, channel) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -133,7 +134,7 @@ mod tests {
             (other, admin, Some(creator), true),
             (other, plain, None, false),
         ] {
-            let decided = check_decides_who_sees(&caller(who, capabilities), &of(created_by, false));
+            let decided = check_may_change_privacy(&caller(who, capabilities), &of(created_by, false));
             assert_eq!(decided.is_ok(), decides, "{who} {capabilities:?} {created_by:?}");
         }
         for (who, capabilities, removed, private, allowed) in [

@@ -1,6 +1,6 @@
-//! Formatting of texts: the trees of Markdown, with mentions, that the board draws.
+//! Formatting: turning Markdown texts into the trees, including mentions, that the board displays.
 //!
-//! Texts and their trees are not stored, and no event or audit row has anything of them.
+//! Neither the texts nor their trees are stored, and no event or audit row contains any of them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -40,20 +40,20 @@ pub(crate) fn feature() -> Feature {
     )
 }
 
-/// The trees of some texts.
+/// Trees of the texts of a request.
 #[derive(Serialize, JsonSchema)]
 struct ParsedMarkdown {
-    /// Trees of the first texts, in order: of all, unless that takes too long or exceeds 2 MiB of JSON.
+    /// Trees of the first texts, in order: of all texts, unless that takes too long or exceeds 2 MiB of JSON.
     #[serde(rename = "items")]
     texts: Vec<ParsedText>,
 }
 
-/// The tree of a text.
+/// The tree of one text.
 #[derive(Serialize, JsonSchema)]
 struct ParsedText {
-    /// Its blocks.
+    /// Blocks of the text.
     nodes: Vec<Node>,
-    /// The mentions that reach no one.
+    /// The mentions that reach no member.
     not_reached: Vec<NotReached>,
 }
 
@@ -61,28 +61,28 @@ struct ParsedText {
 ///
 /// Raw HTML is text, links lead to http, https, mailto and svc, and an image is a link. A tree has up to
 /// 5,000 nodes in 32 levels; beyond that, the source is plain text. The answer has up to 2 MiB of JSON, and
-/// takes a limited time: it has the trees of as many of the first texts as possible, at least one, and the
-/// others can be sent again. Nothing is stored or logged.
+/// takes a limited time: it has the trees of as many of the first texts as possible, at least one; send the
+/// remaining texts again. Nothing is stored or logged.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ParseMarkdown {
-    /// The channel of the texts, which limits the members that mentions reach. Default: any member of the
+    /// Channel of the texts, which limits the members that mentions reach. Default: any member of the
     /// workspace, and no group.
     channel_id: Option<ChannelId>,
     /// 1 to 100 texts, up to 1,048,576 bytes in total.
     texts: Items<String, MARKDOWN_TEXTS_MAX>,
 }
 
-/// The first texts of a request, as many as time allowed.
+/// The parsed texts of a request: as many of the first ones as time allowed.
 struct Prepared(Vec<PreparedText>);
 
-/// A text that was parsed and searched for mentions.
+/// A parsed text with its possible mentions.
 struct PreparedText {
     parsed: ParsedTree,
     mentioning: PossibleMentions,
 }
 
-/// Parses as many of the first texts as time allows, and at least one.
+/// Parses as many of the first texts as time allows, but at least one.
 fn parse(input: &ParseMarkdown, _: &SharedState, _: Time) -> Result<Prepared> {
     check_size(&input.texts)?;
     let clock = Clock::system();

@@ -1,6 +1,6 @@
-//! Adding items: which members are notified, and on which delivery channels.
+//! Adding inbox items: choosing which members are notified, and on which delivery channels.
 //!
-//! The statement that adds the items reads everything that decides about it.
+//! The statement that adds the items reads all data on which the choice depends.
 
 use std::collections::BTreeSet;
 
@@ -47,7 +47,7 @@ pub(super) fn add(
     let push_at = cx.settings().vapid_public_key.as_ref().map(|_| now);
     let mut params: Vec<&dyn ToParam> =
         vec![&channel, &actor, &message, &lsn, &bit, &now, &thread, &mail_at, &push_at];
-    if is_listed && message.is_none() && listed.len() <= FEW {
+    if is_listed && message.is_none() && listed.len() <= SINGLE_INSERTS_MAX {
         let members: BTreeSet<&MemberId> = listed.iter().collect();
         return members.into_iter().try_for_each(|member| {
             let params: Vec<&dyn ToParam> = params.iter().copied().chain([member as &dyn ToParam]).collect();
@@ -71,8 +71,9 @@ pub(super) fn add(
     cx.save_any(insert, &params)
 }
 
-/// The members `m` in `$who` who are notified of something in channel `$1`, without the actor.
-macro_rules! told {
+/// SQL clauses that select the members `m` matching `$who` who are notified in channel `$1`, without the
+/// actor.
+macro_rules! notified_members {
     ($actor:expr, $who:expr) => {
         concat!(
             // Makes the engine look members up by id, not by workspace.
@@ -87,15 +88,17 @@ macro_rules! told {
     };
 }
 
-/// Whether a reason makes the item of a message new again: it is stronger than the earlier reasons, or it is
-/// a later reply or refutation, and the item was already read. Their bits are 2 and 64.
-macro_rules! raises {
+/// SQL condition that a reason makes the item of a message unread again.
+///
+/// The reason is stronger than the earlier ones, or it is a later reply (bit 2) or refutation (bit 64) and
+/// the item was already read.
+macro_rules! makes_unread {
     () => {
         "($5 < (reasons & -reasons) or (read_at is not null and ($5 & 66) <> 0 and (reasons & $5) = 0))"
     };
 }
 
-/// Whether the member mutes the channel `$1` or the thread `$7`.
+/// SQL condition that the member has muted the channel `$1` or the thread `$7`.
 macro_rules! muted {
     ($member:literal) => {
         concat!(
@@ -106,9 +109,10 @@ macro_rules! muted {
     };
 }
 
-/// When an item of the member is due for reason `$5` on a delivery channel: at `$at`, which is null if the
-/// channel is disabled. `$open` is whether the channel reaches the member, and `$rule` the column of its
-/// rules.
+/// SQL expression for when an item of the member is due for reason `$5` on a delivery channel.
+///
+/// The item is due at `$at`, which is null if the channel is disabled. `$open` is the condition that the
+/// channel reaches the member, and `$rule` the column of the channel's rules.
 macro_rules! due {
     ($at:literal, $rule:literal, $member:literal, $open:expr) => {
         concat!(
@@ -131,7 +135,8 @@ macro_rules! due {
     };
 }
 
-/// When an item is due to be emailed: never if the address is not confirmed, off or suspended.
+/// SQL expression for when an item is due to be emailed; null if the address is unconfirmed, off or
+/// suspended.
 macro_rules! mail_due {
     ($member:literal) => {
         due!(
@@ -147,15 +152,16 @@ macro_rules! mail_due {
     };
 }
 
-/// When an item is due after a further reason, which alone makes it due at `$due`.
+/// SQL expression for when an item is due after a further reason, which alone makes the item due at `$due`.
 ///
-/// An item that is due for another reason and not sent yet stays due. If the member wants none of the reasons
-/// so far on this channel, the item is due for the new one, even if that is weaker.
+/// An item that is already due for another reason and not sent yet stays due. If the member wants none of the
+/// earlier reasons on this delivery channel, the item is due for the new reason, even if the new reason is
+/// weaker.
 macro_rules! due_with {
     ($column:literal, $rule:literal, $due:expr) => {
         concat!(
             "case when ",
-            raises!(),
+            makes_unread!(),
             " then coalesce(",
             $due,
             ", case when read_at is null then ",
@@ -179,7 +185,7 @@ macro_rules! due_with {
     };
 }
 
-/// When an item is due to be pushed.
+/// SQL expression for when an item is due to be pushed; null if the member has no push subscription.
 macro_rules! push_due {
     ($member:literal) => {
         due!(
@@ -191,28 +197,27 @@ macro_rules! push_due {
     };
 }
 
-/// The statements that update the items of a message, and that add items.
+/// SQL statements that update the existing items of a message, and add new items.
 ///
-/// In muted channels and threads, only mentions by name and direct messages are added; their bits are 1 and
-/// 4.
+/// In muted channels and threads, only mentions by name (bit 1) and direct messages (bit 4) are added.
 macro_rules! notify {
     ($actor:expr, $message:expr, $thread:expr, $who:expr) => {
         [
             concat!(
                 "update inbox set reasons = reasons | $5,
                     lsn = case when ",
-                raises!(),
+                makes_unread!(),
                 " then $4 else lsn end,
                     at = case when ",
-                raises!(),
+                makes_unread!(),
                 " then $6 else at end,
                     actor_id = case when ",
-                raises!(),
+                makes_unread!(),
                 " then ",
                 $actor,
                 " else actor_id end,
                     read_at = case when ",
-                raises!(),
+                makes_unread!(),
                 " then null else read_at end,
                     mail_due = ",
                 due_with!("mail_due", "mail", mail_due!("inbox.member_id")),
@@ -221,10 +226,10 @@ macro_rules! notify {
                 due_with!("push_due", "push", push_due!("inbox.member_id")),
                 "
                  where message_id = $3 and member_id in (select m.id ",
-                told!($actor, $who),
+                notified_members!($actor, $who),
                 ")"
             ),
-            concat!(add_items!(), items!($actor, $message, $thread, $who), unless_there!()),
+            concat!(add_items!(), items!($actor, $message, $thread, $who), skip_existing!()),
         ]
     };
 }
@@ -237,7 +242,7 @@ macro_rules! add_items {
     };
 }
 
-/// The items of the notified members.
+/// SQL select of the item values for each notified member.
 macro_rules! items {
     ($actor:expr, $message:expr, $thread:expr, $who:expr) => {
         concat!(
@@ -252,7 +257,7 @@ macro_rules! items {
             ", ",
             push_due!("m.id"),
             " ",
-            told!($actor, $who),
+            notified_members!($actor, $who),
             " and ((cast($5 as bigint) & 5) <> 0 or not ",
             muted!("m.id"),
             ")"
@@ -260,8 +265,8 @@ macro_rules! items {
     };
 }
 
-/// Skips items that exist already for the event or the message.
-macro_rules! unless_there {
+/// SQL clause that skips items that already exist for the event or the message.
+macro_rules! skip_existing {
     () => {
         " on conflict do nothing"
     };
@@ -274,14 +279,15 @@ const LISTED_SQLITE: [&str; 2] =
 const LISTED_POSTGRES: [&str; 2] =
     notify!("cast($2 as uuid)", "cast($3 as uuid)", "cast($7 as uuid)", "m.id = any($10)");
 
-/// Adds the item of an event for one member. Postgres plans it once, and a statement for a list each time.
-const ADD_ITEM: &str = concat!(add_items!(), items!("$2", "$3", "$7", "m.id = $10"), unless_there!());
+/// Adds the item of an event for one member. Postgres plans this statement once, but a statement for a list
+/// each time.
+const ADD_ITEM: &str = concat!(add_items!(), items!("$2", "$3", "$7", "m.id = $10"), skip_existing!());
 
-/// Maximum members to notify one by one.
-const FEW: usize = 8;
+/// Maximum members for whom items are added one by one.
+const SINGLE_INSERTS_MAX: usize = 8;
 
-/// The condition that the member `m` is in the channel, and online if `$10` says so.
-macro_rules! of_group {
+/// SQL condition that the member `m` belongs to the channel, and is online if `$10` requires it.
+macro_rules! in_group {
     () => {
         concat!(
             "m.id in ",
@@ -293,7 +299,7 @@ macro_rules! of_group {
     };
 }
 
-const GROUP_SQLITE: [&str; 2] = notify!("$2", "$3", "$7", of_group!());
+const GROUP_SQLITE: [&str; 2] = notify!("$2", "$3", "$7", in_group!());
 
 const GROUP_POSTGRES: [&str; 2] =
-    notify!("cast($2 as uuid)", "cast($3 as uuid)", "cast($7 as uuid)", of_group!());
+    notify!("cast($2 as uuid)", "cast($3 as uuid)", "cast($7 as uuid)", in_group!());

@@ -1,11 +1,11 @@
-//! The inbox of each member: the items that concern it, and whether it has read them.
+//! The inbox of each member: the items that concern the member, and whether the member has read them.
 //!
-//! An operation that does something that concerns members calls [`notify`], in its own transaction. An item
-//! has the position of the event that caused it and no text. There is one for each member and message, with
-//! every reason for it: the reasons are bits, and the lowest is the strongest, which is shown. Members are
-//! not notified of their own actions, or of events in a channel that they do not see. The inbox is also the
-//! queue of emails and pushes: an item is due on each delivery channel that its member wants for its reason
-//! and has set up. Reading the inbox is another feature, and so is delivery.
+//! An operation that concerns other members calls [`notify`] in its own transaction. An item contains the
+//! position of the event that caused it, and no text. Each member has one item per message, with all reasons
+//! for it: the reasons are bits, and the lowest bit is the strongest reason, which is shown. Members are not
+//! notified of their own actions, or of events in a channel that they may not see. The inbox is also the
+//! queue of emails and pushes: an item is due on each delivery channel that its member has set up and wants
+//! for the item's reason. Reading the inbox and delivering items are other features.
 
 mod add;
 mod prune;
@@ -32,7 +32,7 @@ pub(crate) fn feature() -> Feature {
 }
 
 named_enum! {
-    /// The reason why an item is in an inbox, the strongest first.
+    /// Reason why an item is in an inbox, ordered from the strongest.
     pub(crate) enum InboxReason {
         Mention = "mention",
         Reply = "reply",
@@ -53,15 +53,15 @@ named_enum! {
 
 /// Bits of the reasons that are emailed and pushed by default: mention, reply, dm, assigned, review_requested
 /// and approval_requested.
-const LEAVE_UNASKED: i64 = 6167;
+const SENT_BY_DEFAULT: i64 = 6167;
 
 impl InboxReason {
-    /// Returns whether notifications for it are emailed and pushed by default.
+    /// Returns whether notifications with this reason are emailed and pushed by default.
     pub fn is_sent_by_default(self) -> bool {
-        self.bit() & LEAVE_UNASKED != 0
+        self.bit() & SENT_BY_DEFAULT != 0
     }
 
-    /// Returns the bit of the reason in the set of an item.
+    /// Returns the bit of this reason in an item's set of reasons.
     pub fn bit(self) -> i64 {
         let place = Self::ALL.iter().position(|reason| *reason == self).unwrap_or_default();
         u32::try_from(place).ok().and_then(|place| 1_i64.checked_shl(place)).unwrap_or_default()
@@ -73,23 +73,23 @@ impl InboxReason {
 pub(crate) struct Reasons(i64);
 
 impl Reasons {
-    /// Returns the set of all reasons.
+    /// Returns the set that contains every reason.
     pub fn all() -> i64 {
         InboxReason::ALL.iter().fold(0, |set, reason| set | reason.bit())
     }
 
-    /// Returns the set of reasons by which another member addressed this one.
-    pub fn spoken_to() -> i64 {
+    /// Returns the set of the reasons that mean that another member addressed the owner of the inbox.
+    pub fn addressing() -> i64 {
         use InboxReason::{Dm, GroupMention, Mention, Reply};
         [Mention, Reply, Dm, GroupMention].into_iter().map(InboxReason::bit).fold(0, |set, bit| set | bit)
     }
 
-    /// Returns the reasons, the strongest first.
+    /// Returns the reasons in this set, the strongest first.
     pub fn each(self) -> impl Iterator<Item = InboxReason> {
         InboxReason::ALL.iter().copied().filter(move |reason| self.0 & reason.bit() != 0)
     }
 
-    /// Returns the strongest reason.
+    /// Returns the strongest reason in this set.
     pub fn strongest(self) -> Result<InboxReason> {
         self.each().next().ok_or_else(|| Error::internal(format!("no reason has a bit of {}", self.0)))
     }
@@ -101,10 +101,10 @@ impl FromValue for Reasons {
     }
 }
 
-/// The members to notify, if they see the channel.
+/// Members to notify, as far as they may see the channel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Recipients<'a> {
-    /// These members.
+    /// The listed members.
     Members(&'a [MemberId]),
     /// The members of the channel.
     ChannelMembers,
@@ -112,11 +112,12 @@ pub(crate) enum Recipients<'a> {
     OnlineInChannel,
 }
 
-/// Notifies members of an action of the caller in a channel; `message` is the message that it is about.
+/// Notifies members of an action of the caller in a channel; `message` is the message that the action is
+/// about.
 ///
-/// It takes one statement, and one more if they may have been notified of the message before: a stronger
-/// reason makes their item new again. For a few members who are notified of an event, it adds rows to the
-/// statement of a whole batch.
+/// Takes one statement, and one more if the members may have been notified of the message before: a stronger
+/// reason makes their item unread again. To notify a few members of an event, the rows are added to a
+/// statement that the whole batch shares.
 pub(crate) fn notify(
     cx: &mut Write<'_>,
     because: &Recorded,
@@ -128,7 +129,7 @@ pub(crate) fn notify(
     add(cx, actor, because, reason, message.map_or(ItemSubject::Event, ItemSubject::Message), to)
 }
 
-/// Notifies members of a message that the caller has just posted, and of which no one was notified yet.
+/// Notifies members of a message that the caller has just posted, and of which no member was notified yet.
 pub(crate) fn notify_first(
     cx: &mut Write<'_>,
     because: &Recorded,
@@ -150,18 +151,20 @@ pub(crate) fn notify_of_service(
     add(cx, None, because, reason, ItemSubject::Event, Recipients::Members(members))
 }
 
-/// The subject of an item.
+/// Subject of an inbox item.
 #[derive(Clone, Copy, Debug)]
 enum ItemSubject {
-    /// Only the event that causes it.
+    /// The event that causes the item.
     Event,
-    /// A message of which no one was notified yet.
+    /// A new message, of which no member was notified yet.
     NewMessage(MessageId),
-    /// A message.
+    /// A message of which members may have been notified before.
     Message(MessageId),
 }
 
-/// Removes a reason from a message's items, of these members or of all. An item without a reason is deleted.
+/// Removes a reason from the items of a message, for the given members or for all.
+///
+/// An item without remaining reasons is deleted.
 pub(crate) fn remove_reason(
     cx: &mut Write<'_>,
     message: MessageId,
@@ -195,7 +198,7 @@ const TAKE_BACK_POSTGRES: &str = take_back!("= any($4)");
 
 const REMOVE_WITHOUT_REASON: &str = "delete from inbox where message_id = $1 and reasons = 0";
 
-/// Mutes these channels and threads for a member, and no others.
+/// Sets the muted channels and threads of a member to `targets`.
 pub(crate) fn mute_only(cx: &mut Write<'_>, member: MemberId, targets: &[Uuid]) -> Result<()> {
     cx.execute_any(UNMUTE, &[&member])?;
     let sql = match cx.engine() {
@@ -213,7 +216,7 @@ const MUTE_SQLITE: &str =
 const MUTE_POSTGRES: &str = "
     insert into mutes (member_id, target_id) select cast($1 as uuid), unnest(cast($2 as uuid[]))";
 
-/// Removes the items of messages, whatever the reasons for them.
+/// Removes the items of the given messages, whatever their reasons.
 fn remove_of_messages(cx: &mut Write<'_>, _: &DestroyPermit<'_>, messages: &[MessageId]) -> Result<()> {
     messages.iter().try_for_each(|id| cx.execute_any(REMOVE_OF_MESSAGE, &[id]))
 }
@@ -236,7 +239,7 @@ mod tests {
         assert_eq!(strongest(&[InboxReason::ApprovalRequested]), InboxReason::ApprovalRequested);
         assert!(Reasons(0).strongest().is_err());
         assert_eq!(InboxReason::Reply.bit() | InboxReason::Refuted.bit(), 66, "what makes a read item new");
-        assert_eq!(Reasons::spoken_to(), 15);
+        assert_eq!(Reasons::addressing(), 15);
         assert_eq!(InboxReason::Mention.bit() | InboxReason::Dm.bit(), 5, "what comes from muted places");
         let unasked: Vec<&str> = InboxReason::ALL
             .iter()

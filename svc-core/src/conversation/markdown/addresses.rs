@@ -1,31 +1,31 @@
-//! Bare addresses in text: finding where they begin and end, by the rules of GFM's autolinks.
+//! Bare addresses in text: finding where each begins and ends, by the autolink rules of GFM.
 //!
 //! CommonMark has no bare addresses, and no crate finds them as GFM does. An address begins with `http://`,
 //! `https://`, `svc://` or `www.`, or is an email address. It ends at a space, a quotation mark or an HTML
-//! bracket, and before punctuation of other scripts, such as `，`. It does not include punctuation at its end,
-//! a closing bracket that was opened before it, or an entity at its end. Text after another scheme, as in
-//! `blob:http://x`, is not an address.
+//! bracket, and before punctuation of other scripts, such as `，`. Trailing punctuation, a trailing closing
+//! bracket that was opened before the address, and a trailing entity are not part of the address. Text after
+//! another scheme, as in `blob:http://x`, is not an address.
 
 use std::ops::Range;
 
 use super::parts::TextRun;
 
-/// Maximum bytes of an address, and of the host or the name before an `@` in it, so that a search is linear.
+/// Maximum bytes of an address, and of the host or name before an `@`, so that a search takes linear time.
 const ADDRESS_MAX: usize = 2000;
 const HOST_MAX: usize = 255;
 
-/// Prefixes of an address, and whether they have a scheme.
+/// Prefixes that begin an address, each with whether it contains a scheme.
 const BEGINS: [(&str, bool); 4] = [("http://", true), ("https://", true), ("svc://", true), ("www.", false)];
 
-/// An address in a run of text.
+/// A bare address in a run of text.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Address {
     pub place: Range<usize>,
-    /// The URL that it means.
+    /// URL to which the address links.
     pub target: String,
 }
 
-/// Returns the first address within a range of a run.
+/// Returns the first bare address within a range of a run.
 pub(super) fn first(run: &TextRun, within: Range<usize>) -> Option<Address> {
     let text = run.text.get(..within.end)?;
     let searched = text.get(within.start..)?;
@@ -37,7 +37,7 @@ pub(super) fn first(run: &TextRun, within: Range<usize>) -> Option<Address> {
     })
 }
 
-/// Returns the web or service address that begins at a position.
+/// Returns the web or service address that begins at a position, if there is one.
 fn site(run: &TextRun, text: &str, at: usize) -> Option<Address> {
     let rest = text.get(at..)?;
     let starts =
@@ -71,12 +71,12 @@ fn ends_address(c: char) -> bool {
     c.is_whitespace() || c.is_control() || matches!(c, '<' | '>' | '"' | '`') || ends_word(c)
 }
 
-/// Returns whether a character is not ASCII and not part of a word in any script, so that it ends an address.
+/// Returns whether a character is neither ASCII nor part of a word in any script, so that it ends an address.
 fn ends_word(c: char) -> bool {
     !c.is_ascii() && !c.is_alphanumeric()
 }
 
-/// Returns whether a text begins with a host name: its last two labels have no `_`.
+/// Returns whether a text begins with a host name, whose last two labels contain no `_`.
 fn begins_with_host(text: &str, needs_dot: bool) -> bool {
     let is_of_host = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
     let end = text.char_indices().take(HOST_MAX).find(|(_, c)| !is_of_host(*c));
@@ -90,7 +90,7 @@ fn begins_with_host(text: &str, needs_dot: bool) -> bool {
     are_plain && parts.all(|part| !part.is_empty()) && (!needs_dot || host.contains('.'))
 }
 
-/// Returns the length of an address without the punctuation at its end.
+/// Returns the length of an address without its trailing punctuation.
 fn trimmed(run: &TextRun, at: usize, address: &str) -> usize {
     let count = |bracket: char| address.matches(bracket).count();
     let mut round = count(')');
@@ -120,7 +120,7 @@ fn trimmed(run: &TextRun, at: usize, address: &str) -> usize {
     kept.len()
 }
 
-/// Returns where an entity-like ending of a text begins.
+/// Returns the start of the entity-like ending of a text, if it has one.
 fn entity_at_end(text: &str) -> Option<usize> {
     let name = text.strip_suffix(';')?;
     let begin = name.trim_end_matches(|c: char| c.is_ascii_alphanumeric());
@@ -128,7 +128,7 @@ fn entity_at_end(text: &str) -> Option<usize> {
     (begin.len() < name.len()).then_some(at)
 }
 
-/// Returns the email address whose `@` is at a position.
+/// Returns the email address whose `@` is at a position, if there is one.
 fn email(text: &str, from: usize, at: usize) -> Option<Address> {
     let is_of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | '+');
     let is_of_host = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');

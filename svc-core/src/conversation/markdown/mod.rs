@@ -1,13 +1,13 @@
-//! Markdown as trees: CommonMark 0.31 with tables, task lists, strikethrough and bare addresses of GFM.
+//! Markdown trees: CommonMark 0.31 with the tables, task lists, strikethrough and bare addresses of GFM.
 //!
-//! A text is parsed into parts, which keep everything that CommonMark defines, and the parts become nodes by
-//! the rules for display: HTML is text, a link leads to the web, to mail or into the service, and an image is
-//! a link. The number of nodes, of levels, and of bytes that references repeat is bounded. Text beyond these
-//! bounds, or against the rules, is shown as its source. So are definitions of references, and cells without
-//! a column in their table, because agents read them. A line that nests too many quotes and lists, and the
-//! lines after it, are not parsed and mention no member. Titles of links are not shown.
+//! A text is parsed into parts, which keep everything that CommonMark defines. The display rules turn the
+//! parts into nodes: HTML becomes text, a link may lead to the web, to mail or into the service, and an image
+//! becomes a link. The number of nodes, of levels, and of bytes that references repeat is limited. Text that
+//! exceeds a limit or violates a rule is displayed as source. So are reference definitions, and cells without
+//! a column in their table, because agents read them. A line that nests too many quotes and lists is not
+//! parsed, nor are the lines after it, and mentions in them are ignored. Titles of links are not displayed.
 //!
-//! Nothing here reads, stores or logs anything.
+//! This module does not read, store or log anything.
 
 mod parts;
 mod addresses;

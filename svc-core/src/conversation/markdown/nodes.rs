@@ -1,4 +1,4 @@
-//! The nodes of a text: the parts that a page shows, by the rules for display.
+//! The nodes of a Markdown tree: the parts of a text after the display rules.
 
 use std::iter::Peekable;
 use std::ops::Range;
@@ -13,7 +13,7 @@ use super::parts::{Kind, LinkTarget, MarkdownPart, TextRun, allowed, parts};
 use crate::id::MemberId;
 use crate::limits::{MARKDOWN_LEVELS_MAX, MARKDOWN_NODES_MAX, MARKDOWN_NODES_MIN};
 
-/// A node of a tree.
+/// A node of a Markdown tree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub(crate) enum Node {
@@ -29,19 +29,19 @@ pub(crate) enum Node {
     },
     Rule,
     List {
-        /// The number of its first item, if it is ordered.
+        /// Number of the first item, if the list is ordered.
         #[serde(skip_serializing_if = "Option::is_none")]
         start: Option<u64>,
         children: Vec<Node>,
     },
     Item {
-        /// The state of its checkbox, if it has one.
+        /// State of the item's checkbox, if it has one.
         #[serde(skip_serializing_if = "Option::is_none")]
         checked: Option<bool>,
         children: Vec<Node>,
     },
     CodeBlock {
-        /// The first word of the info string.
+        /// First word of the code block's info string.
         language: String,
         /// The whole info string, if it has more than one word.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -86,7 +86,7 @@ pub(crate) enum Node {
     },
 }
 
-/// Alignment of the cells of a column.
+/// Alignment of the cells in a table column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Align {
@@ -112,7 +112,7 @@ impl Node {
         Self::Text { text: text.into() }
     }
 
-    /// Returns the child nodes.
+    /// Returns the child nodes of this node.
     #[cfg(test)]
     pub(crate) fn children(&self) -> &[Self] {
         match self {
@@ -138,7 +138,8 @@ impl Node {
     }
 }
 
-/// The schema describes a node by its type alone: schemas here have no references, but nodes are recursive.
+/// The schema describes a node only by its type, because nodes are recursive and schemas here have no
+/// references.
 impl JsonSchema for Node {
     fn inline_schema() -> bool {
         true
@@ -164,16 +165,16 @@ impl JsonSchema for Node {
     }
 }
 
-/// A mention in a text.
+/// A mention of a member or a group in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mention {
-    /// Its range in the text.
+    /// Range of the mention in the text.
     pub place: Range<usize>,
     /// The mentioned member, or `None` for a group.
     pub member: Option<MemberId>,
 }
 
-/// A parsed text, before its mentions are known.
+/// A parsed text whose mentions are not resolved yet.
 #[derive(Debug)]
 pub(crate) struct ParsedTree {
     text: String,
@@ -181,12 +182,12 @@ pub(crate) struct ParsedTree {
 }
 
 impl ParsedTree {
-    /// Parses a text [with line feeds](super::with_line_feeds).
+    /// Parses a text whose lines end [with line feeds](super::with_line_feeds).
     pub fn of(text: &str) -> Self {
         Self { text: text.to_owned(), parts: parts(text) }
     }
 
-    /// Returns the tree of the text with these mentions, which are in order.
+    /// Returns the tree of the text with the given mentions, which must be in order.
     pub fn tree(&self, mentions: &[Mention]) -> Vec<Node> {
         let room = MARKDOWN_NODES_MAX.saturating_sub(MARKDOWN_NODES_MIN);
         let text = &*self.text;
@@ -200,24 +201,24 @@ impl ParsedTree {
     }
 }
 
-/// Builder of nodes.
+/// Builder of a tree of [`Node`]s.
 struct TreeBuilder<'t> {
     text: &'t str,
-    /// The mentions that come next.
+    /// The remaining mentions, in order.
     mentions: Peekable<slice::Iter<'t, Mention>>,
-    /// Range of the last mention. It may cover several parts, such as for a handle with `*`.
+    /// Range of the last mention. A mention may cover several parts, such as a handle that contains `*`.
     mentioned: Range<usize>,
     /// Number of nodes that may still be added.
     room: usize,
-    /// The position in the source at which the room for nodes was used up.
+    /// Position in the source at which the limit on nodes was reached.
     rest: Option<usize>,
 }
 
-/// Context of a node.
+/// Context in which a node is added.
 #[derive(Clone, Copy)]
 struct NodeContext {
     level: usize,
-    /// Whether it is in a link, which may contain no other link.
+    /// Whether the node is inside a link, which may not contain another link.
     is_link: bool,
 }
 
@@ -272,13 +273,13 @@ impl TreeBuilder<'_> {
                 if self.rest.is_some() && (made.is_empty() || kind.is_inline()) {
                     self.end(source);
                 } else if !is_in_mention {
-                    nodes.push(holding(kind, made));
+                    nodes.push(container_node(kind, made));
                 }
             }
         }
     }
 
-    /// Adds a link or an image, or its source if the target is not allowed.
+    /// Adds a link or an image, or its source as text if the target is not allowed.
     fn push_link(
         &mut self,
         part: &MarkdownPart,
@@ -316,19 +317,19 @@ impl TreeBuilder<'_> {
         }
     }
 
-    /// Ends the tree before a part, but after a mention that overlaps it.
+    /// Ends the tree before a part, or after a mention that overlaps the part.
     fn end(&mut self, source: &Range<usize>) {
         let is_in_mention = self.mentioned.start < source.start;
         self.rest = Some(if is_in_mention { source.start.max(self.mentioned.end) } else { source.start });
     }
 
-    /// Adds a range of the source as text, without the overlap with a mention.
+    /// Adds a range of the source as text, excluding the overlap with a mention.
     fn push_source(&self, source: Range<usize>, nodes: &mut Vec<Node>) {
         let begin = source.start.max(self.mentioned.end);
         push_text(self.text.get(begin..source.end).unwrap_or_default(), nodes);
     }
 
-    /// Adds text with the mentions and the addresses in it.
+    /// Adds text together with the mentions and addresses that it contains.
     fn push_run(&mut self, run: &TextRun, around: NodeContext, has_addresses: bool, nodes: &mut Vec<Node>) {
         let has_addresses = has_addresses && !around.is_link && around.level < MARKDOWN_LEVELS_MAX;
         let mut at = run.continues_at(self.mentioned.end);
@@ -351,7 +352,7 @@ impl TreeBuilder<'_> {
         self.push_plain(run, at..run.text.len(), has_addresses, nodes);
     }
 
-    /// Adds a range of a run that has no mention.
+    /// Adds a range of a run that contains no mention.
     fn push_plain(&mut self, run: &TextRun, place: Range<usize>, has_addresses: bool, nodes: &mut Vec<Node>) {
         let text = |place: Range<usize>| run.text.get(place).unwrap_or_default();
         let mut rest = place;
@@ -372,7 +373,7 @@ impl TreeBuilder<'_> {
         push_text(text(rest), nodes);
     }
 
-    /// Reserves room for a number of nodes, and returns whether there was enough.
+    /// Reserves room for a number of nodes, and returns whether there was enough room.
     fn take(&mut self, nodes: usize) -> bool {
         let left = self.room.checked_sub(nodes);
         self.room = left.unwrap_or(self.room);
@@ -390,8 +391,8 @@ fn code_block(info: &str, text: &str) -> Node {
     }
 }
 
-/// Returns the node of a part with these children.
-fn holding(kind: &Kind, children: Vec<Node>) -> Node {
+/// Returns the node of a part with the given children.
+fn container_node(kind: &Kind, children: Vec<Node>) -> Node {
     match kind {
         Kind::Heading(level) => Node::Heading { level: *level, children },
         Kind::Quote => Node::Quote { children },
@@ -409,7 +410,7 @@ fn holding(kind: &Kind, children: Vec<Node>) -> Node {
     }
 }
 
-/// Adds text, merging it with the text before it.
+/// Adds text, merging it with the last node if that node is text.
 fn push_text(added: &str, nodes: &mut Vec<Node>) {
     match nodes.last_mut() {
         _ if added.is_empty() => {}
@@ -418,7 +419,7 @@ fn push_text(added: &str, nodes: &mut Vec<Node>) {
     }
 }
 
-/// Adds nodes, merging the first with the last one if both are text.
+/// Adds nodes, merging the first added node with the last existing node if both are text.
 fn append(added: Vec<Node>, nodes: &mut Vec<Node>) {
     for node in added {
         match node {
@@ -428,7 +429,7 @@ fn append(added: Vec<Node>, nodes: &mut Vec<Node>) {
     }
 }
 
-/// Returns the lines of a block of HTML as they are written.
+/// Returns the lines of an HTML block as they are written.
 fn lines_of_html(parts: &[MarkdownPart]) -> Vec<Node> {
     let html: String = parts.iter().filter_map(MarkdownPart::html).collect();
     let mut nodes = Vec::new();

@@ -1,4 +1,4 @@
-//! The parts of a text by CommonMark and GFM, before the rules for display.
+//! Parsing a text into its Markdown parts by CommonMark and GFM, before the display rules apply.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -13,9 +13,9 @@ use crate::limits::{
     MARKDOWN_NODES_MIN,
 };
 
-/// Returns a text with a line feed at the end of each line.
+/// Returns a text in which every line ends with a line feed.
 ///
-/// CommonMark ends a line at a carriage return as well, but the parser does not do so everywhere.
+/// CommonMark also ends a line at a carriage return, but the parser does not do so everywhere.
 pub(crate) fn with_line_feeds(text: &str) -> Cow<'_, str> {
     match text.contains('\r') {
         true => text.replace("\r\n", "\n").replace('\r', "\n").into(),
@@ -23,9 +23,10 @@ pub(crate) fn with_line_feeds(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns the part of a text that is parsed: the lines before the first one that nests too many containers.
+/// Returns the part of a text that is parsed: all lines before the first line that nests too many containers.
 ///
-/// The parser takes time in proportion to the lines times the quotes and lists that they are in.
+/// The parser takes time in proportion to the number of lines times the depth of quotes and lists around
+/// them.
 pub(crate) fn parsed_part(text: &str) -> &str {
     let mut end = 0_usize;
     for line in text.split_inclusive('\n') {
@@ -37,10 +38,10 @@ pub(crate) fn parsed_part(text: &str) -> &str {
     text.get(..end).unwrap_or(text)
 }
 
-/// Maximum columns before the last marker of a container in a line: each container needs two or more.
+/// Maximum columns before the last container marker of a line; each container needs two or more columns.
 const MARKER_COLUMNS_MAX: usize = 256;
 
-/// Returns whether a line may open, or continue, more containers than there are levels to show.
+/// Returns whether a line may open or continue more containers than the tree has levels for.
 fn nests_too_much(line: &str) -> bool {
     let mut rest = line;
     let mut columns = 0_usize;
@@ -49,7 +50,7 @@ fn nests_too_much(line: &str) -> bool {
         let marker = rest.trim_start_matches([' ', '\t']);
         let indent = rest.get(..rest.len().saturating_sub(marker.len())).unwrap_or_default();
         columns = indent.chars().fold(columns, |sum, c| sum.saturating_add(if c == '\t' { 4 } else { 1 }));
-        let Some(after) = after_marker(marker).filter(|_| !is_rule(marker)) else { return false };
+        let Some(after) = after_marker(marker).filter(|_| !is_thematic_break(marker)) else { return false };
         columns = columns.saturating_add(marker.len().saturating_sub(after.len()));
         markers = markers.saturating_add(1);
         if markers > MARKDOWN_LEVELS_MAX || columns > MARKER_COLUMNS_MAX {
@@ -59,7 +60,7 @@ fn nests_too_much(line: &str) -> bool {
     }
 }
 
-/// Returns the rest of a line that begins with the marker of a quote or of a list item.
+/// Returns the rest of a line after the marker of a quote or list item, if the line begins with one.
 fn after_marker(line: &str) -> Option<&str> {
     if let Some(after) = line.strip_prefix('>') {
         return Some(after);
@@ -74,7 +75,7 @@ fn after_marker(line: &str) -> Option<&str> {
 }
 
 /// Returns whether a line is a thematic break, such as `- - -`.
-fn is_rule(line: &str) -> bool {
+fn is_thematic_break(line: &str) -> bool {
     let mark = line.chars().next();
     matches!(mark, Some('-' | '*'))
         && line.matches(['-', '*']).count() > 2
@@ -89,17 +90,17 @@ pub(crate) fn events(text: &str) -> OffsetIter<'_> {
     Parser::new_ext(text, options).into_offset_iter()
 }
 
-/// A part of a text.
+/// A Markdown part of a text: a block or inline element, with its children.
 #[derive(Debug)]
 pub(super) struct MarkdownPart {
     pub kind: Kind,
-    /// Its range in the source.
+    /// Range of the part in the source.
     pub source: Range<usize>,
     pub children: Vec<MarkdownPart>,
 }
 
 impl MarkdownPart {
-    /// Returns its HTML, if it is HTML.
+    /// Returns the HTML source, or `None` if this part is not HTML.
     pub fn html(&self) -> Option<&str> {
         match &self.kind {
             Kind::Html(html) => Some(html),
@@ -114,11 +115,11 @@ pub(super) enum Kind {
     Heading(u8),
     Quote,
     Rule,
-    /// A list, with its first number if it is ordered.
+    /// A list; contains the number of the first item if the list is ordered.
     List(Option<u64>),
-    /// A list item, with the state of its checkbox if it has one.
+    /// A list item; contains the state of its checkbox if it has one.
     Item(Option<bool>),
-    /// A code block, with its info string, and with its text including the last line break.
+    /// A code block; contains its info string, and its text including the last line break.
     CodeBlock(String, String),
     Table(Vec<Alignment>),
     Row,
@@ -126,9 +127,9 @@ pub(super) enum Kind {
     HtmlBlock,
     Html(String),
     Text(TextRun),
-    /// Source that exceeds a bound, or that CommonMark hides.
+    /// Source that exceeds a limit, or that CommonMark does not display.
     Source,
-    /// Source of definitions of references, which CommonMark hides.
+    /// Source of reference definitions, which CommonMark does not display.
     Definitions,
     Code(String),
     Strong,
@@ -140,10 +141,10 @@ pub(super) enum Kind {
     HardBreak,
 }
 
-/// The target of a link or an image.
+/// Target of a link or an image.
 #[derive(Debug)]
 pub(super) struct LinkTarget {
-    /// The address as browsers parse it, if a link may lead there.
+    /// The address as browsers parse it, or `None` if a link may not lead there.
     pub href: Option<String>,
     /// The address as written.
     #[cfg_attr(not(test), expect(dead_code, reason = "the examples of CommonMark have all addresses"))]
@@ -153,7 +154,8 @@ pub(super) struct LinkTarget {
 }
 
 impl Kind {
-    /// Returns how many levels it needs with children, if it can have any.
+    /// Returns the levels of the tree that this part takes up with children, or `None` if it cannot have
+    /// children.
     fn levels(&self) -> Option<usize> {
         match self {
             Self::Table(_) => Some(4),
@@ -171,10 +173,11 @@ impl Kind {
         }
     }
 
-    /// Returns the maximum number of nodes that it becomes, without its children.
+    /// Returns the maximum number of nodes that this part becomes, not counting its children.
     pub fn nodes(&self) -> usize {
         match self {
-            // The source before and after its text if its target is not allowed, or the node and its address.
+            // If the target is not allowed: the source before and after the link text. Otherwise: the node
+            // and its address.
             Self::Link(_) | Self::Image(_) => 2,
             // A line and its line break.
             Self::Html(_) => 2,
@@ -184,82 +187,85 @@ impl Kind {
         }
     }
 
-    /// Returns whether it is an inline element.
+    /// Returns whether this part is an inline element that can have children.
     pub fn is_inline(&self) -> bool {
         matches!(self, Self::Strong | Self::Emphasis | Self::Strike | Self::Link(_) | Self::Image(_))
     }
 }
 
-/// Text without a break, and the source ranges of its pieces.
+/// Continuous text, with the source range of each of its pieces.
 #[derive(Debug, Default)]
 pub(super) struct TextRun {
     pub text: String,
     pieces: Vec<RunPiece>,
 }
 
-/// A piece of a run.
+/// A piece of a [`TextRun`] that comes from one range of the source.
 #[derive(Debug)]
 struct RunPiece {
-    /// Its position in the text.
+    /// Position of the piece in the text.
     at: usize,
     source: Range<usize>,
-    /// Whether the text differs from its source, such as for an entity.
-    is_other: bool,
+    /// Whether the text differs from the source, as for an entity such as `&amp;`.
+    differs_from_source: bool,
 }
 
 impl TextRun {
-    /// Returns the run of a source that is text unchanged.
+    /// Creates a run whose text is a range of the source, unchanged.
     pub fn of_source(text: &str, source: Range<usize>) -> Self {
         let text = text.get(source.clone()).unwrap_or_default().to_owned();
-        Self { text, pieces: vec![RunPiece { at: 0, source, is_other: false }] }
+        Self { text, pieces: vec![RunPiece { at: 0, source, differs_from_source: false }] }
     }
 
-    fn push(&mut self, text: &str, source: Range<usize>, is_other: bool) {
+    fn push(&mut self, text: &str, source: Range<usize>, differs_from_source: bool) {
         let at = self.text.len();
         self.text.push_str(text);
         match self.pieces.last_mut() {
-            Some(last) if !last.is_other && !is_other && last.source.end == source.start => {
+            Some(last)
+                if !last.differs_from_source && !differs_from_source && last.source.end == source.start =>
+            {
                 last.source.end = source.end;
             }
-            _ => self.pieces.push(RunPiece { at, source, is_other }),
+            _ => self.pieces.push(RunPiece { at, source, differs_from_source }),
         }
     }
 
-    /// Returns the position in the text of a character of the source, if the text has it unchanged.
+    /// Maps a position in the source to the position in the text, or `None` if the text differs there.
     pub fn begins(&self, source: usize) -> Option<usize> {
         let index = self.pieces.partition_point(|piece| piece.source.end <= source);
-        let piece = self.pieces.get(index).filter(|piece| !piece.is_other)?;
+        let piece = self.pieces.get(index).filter(|piece| !piece.differs_from_source)?;
         Some(piece.at.saturating_add(source.checked_sub(piece.source.start)?))
     }
 
-    /// Returns where the text continues after a position in the source.
+    /// Returns the position in the text that follows a position in the source.
     pub fn continues_at(&self, source: usize) -> usize {
         let index = self.pieces.partition_point(|piece| piece.source.end <= source);
         match self.pieces.get(index) {
             None => self.text.len(),
-            Some(piece) if piece.is_other => piece.at,
+            Some(piece) if piece.differs_from_source => piece.at,
             Some(piece) => piece.at.saturating_add(source.saturating_sub(piece.source.start)),
         }
     }
 
-    /// Returns whether a position in the source is before the end of the text.
+    /// Returns whether a position in the source is before the end of the run.
     pub fn is_past(&self, source: usize) -> bool {
         self.pieces.last().is_some_and(|last| last.source.end > source)
     }
 
-    /// Returns where the entity begins that ends at a position in the text, if one does.
+    /// Returns the start of the entity that ends at a position in the text, or `None` if no entity ends
+    /// there.
     pub fn entity_before(&self, end: usize) -> Option<usize> {
         let index = self.pieces.partition_point(|piece| piece.at < end).checked_sub(1)?;
         let next = self.pieces.get(index.saturating_add(1)).map_or(self.text.len(), |piece| piece.at);
-        self.pieces.get(index).filter(|piece| piece.is_other && next == end).map(|piece| piece.at)
+        self.pieces.get(index).filter(|piece| piece.differs_from_source && next == end).map(|piece| piece.at)
     }
 }
 
-/// Returns the parts of a text with line feeds.
+/// Parses a text with normalised line feeds into its Markdown parts.
 ///
-/// Without mentions and bare addresses, they become no more nodes than a tree may have.
+/// Not counting mentions and bare addresses, the parts become no more nodes than a tree may have.
 pub(super) fn parts(text: &str) -> Vec<MarkdownPart> {
-    // The rest of the text becomes a paragraph.
+    // Nodes reserved for the paragraph that contains the rest of the text.
     let nodes = MARKDOWN_NODES_MAX.saturating_sub(MARKDOWN_NODES_MIN);
     let hrefs =
         text.len().saturating_mul(MARKDOWN_HREF_BYTES_PER_BYTE).saturating_add(MARKDOWN_HREF_BYTES_MIN);
@@ -269,23 +275,25 @@ pub(super) fn parts(text: &str) -> Vec<MarkdownPart> {
     builder.roots
 }
 
-/// Builder of parts.
+/// Builder of the [`MarkdownPart`] tree.
 struct PartsBuilder<'t> {
     text: &'t str,
-    /// Open parts, each contained in the one before.
+    /// Parts that are still open, each contained in the one before.
     open: Vec<MarkdownPart>,
     roots: Vec<MarkdownPart>,
-    /// Remaining nodes and bytes of addresses.
+    /// Number of nodes that may still be added.
     nodes: usize,
+    /// Number of bytes of addresses that may still be added.
     hrefs: usize,
-    /// The position in the source at which the last part ends, or its container begins.
+    /// Position in the source where the last part ends, or where its container begins.
     covered: usize,
 }
 
 impl PartsBuilder<'_> {
-    /// Adds parts until the room is used up, and returns where the rest of the source begins.
+    /// Adds parts until the limits are reached, and returns the position at which the rest of the source
+    /// begins.
     fn build(&mut self) -> Option<usize> {
-        // Number of open containers that are shown as source.
+        // Number of open containers that are displayed as source.
         let mut skipped = 0_usize;
         for (event, source) in events(self.text) {
             match event {
@@ -336,16 +344,17 @@ impl PartsBuilder<'_> {
         AddOutcome::Yes
     }
 
-    /// Adds the definitions of references before a position, if the open part may contain any.
+    /// Adds the reference definitions before a position, if the open part may contain any.
     ///
-    /// The parser has no events for them. Fails with their position if there is not enough room.
+    /// The parser has no events for reference definitions. Fails with their position if the limits leave no
+    /// room.
     fn add_definitions(&mut self, until: usize) -> Result<(), usize> {
         let holds_blocks =
             |part: &MarkdownPart| matches!(part.kind, Kind::Quote | Kind::List(_) | Kind::Item(_));
         if !self.open.last().is_none_or(holds_blocks) {
             return Ok(());
         }
-        // The markers of quotes and items come first.
+        // The markers of quotes and items precede the definitions.
         let between = self.text.get(self.covered..until).unwrap_or_default();
         let begins = |(at, _): &(usize, &str)| !begins_with_box(between.get(*at..).unwrap_or_default());
         let Some((begin, _)) = between.match_indices('[').find(begins) else { return Ok(()) };
@@ -356,7 +365,7 @@ impl PartsBuilder<'_> {
         self.add_source(kind, start..start.saturating_add(shown.len()))
     }
 
-    /// Adds the cells of a row that have no column in its table to the last cell.
+    /// Adds the excess cells of a table row, which have no column, to the last cell.
     fn add_cells(&mut self, until: usize) -> Result<(), usize> {
         let beyond = self.text.get(self.covered..until).unwrap_or_default();
         let is_mark = |c: char| c.is_whitespace() || c == '|';
@@ -382,7 +391,7 @@ impl PartsBuilder<'_> {
         Ok(())
     }
 
-    /// Returns the level of the next part.
+    /// Returns the level of the tree at which the next part is added.
     fn level(&self) -> usize {
         self.open.len().saturating_add(1)
     }
@@ -420,28 +429,29 @@ impl PartsBuilder<'_> {
         if is_source { AddOutcome::AsSource } else { AddOutcome::Yes }
     }
 
-    /// Adds text to the text before it, or to the code block that contains it.
+    /// Appends text to the preceding text, or to the open code block. Returns whether the limits left room
+    /// for it.
     fn add_text(&mut self, text: &str, source: Range<usize>) -> bool {
         if let Some(MarkdownPart { kind: Kind::CodeBlock(_, code), .. }) = self.open.last_mut() {
             code.push_str(text);
             return true;
         }
-        let is_other = self.text.get(source.clone()) != Some(text);
+        let differs_from_source = self.text.get(source.clone()) != Some(text);
         if let Some(MarkdownPart { kind: Kind::Text(run), source: whole, .. }) = self.siblings().last_mut() {
             whole.end = source.end;
-            run.push(text, source, is_other);
+            run.push(text, source, differs_from_source);
             return true;
         }
         if !self.has_room(1) {
             return false;
         }
         let mut run = TextRun::default();
-        run.push(text, source.clone(), is_other);
+        run.push(text, source.clone(), differs_from_source);
         self.siblings().push(MarkdownPart { kind: Kind::Text(run), source, children: Vec::new() });
         true
     }
 
-    /// Sets the state of the checkbox of the item that was opened last.
+    /// Sets the checkbox state of the list item that was opened last.
     fn check(&mut self, is_checked: bool) {
         let item = self.open.iter_mut().rev().find_map(|part| match &mut part.kind {
             Kind::Item(checked) => Some(checked),
@@ -461,7 +471,7 @@ impl PartsBuilder<'_> {
     /// Closes all open parts, and adds the rest of the source unchanged.
     fn end(&mut self, rest: Option<usize>) {
         let Some(mut rest) = rest else { return };
-        // An incomplete inline part belongs to the rest, and so does an empty one.
+        // An incomplete inline part, or an empty part, becomes part of the rest.
         let is_of_rest = |part: &mut MarkdownPart| part.kind.is_inline() || part.children.is_empty();
         while let Some(part) = self.open.pop_if(is_of_rest) {
             rest = part.source.start;
@@ -474,7 +484,8 @@ impl PartsBuilder<'_> {
         self.roots.push(MarkdownPart { kind: Kind::Paragraph, source, children: vec![shown] });
     }
 
-    /// Returns the kind of part that an event begins. Returns `None` for an event that these options exclude.
+    /// Returns the kind of part that an event begins. Returns `None` for an event that the parser options
+    /// exclude.
     fn kind_of(&mut self, event: Event<'_>) -> Option<Kind> {
         let tag = match event {
             Event::Start(tag) => tag,
@@ -510,12 +521,13 @@ impl PartsBuilder<'_> {
         })
     }
 
-    /// Returns the target of a link. Returns `None` if the addresses of the tree have too many bytes.
+    /// Returns the target of a link. Returns `None` if the addresses of the tree would exceed their byte
+    /// limit.
     fn target(&mut self, url: &str, title: &str, is_email: bool) -> Option<LinkTarget> {
         self.hrefs = self.hrefs.checked_sub(url.len())?;
         let url = if is_email { format!("mailto:{url}") } else { url.to_owned() };
         let href = allowed(&url);
-        // The text may contain it as well.
+        // The link text may contain the address as well.
         let bytes = href.as_ref().map_or(0, String::len).saturating_mul(2);
         self.hrefs = self.hrefs.checked_sub(bytes.saturating_sub(url.len()))?;
         Some(LinkTarget { href, url, title: title.to_owned() })
@@ -524,13 +536,13 @@ impl PartsBuilder<'_> {
 
 enum AddOutcome {
     Yes,
-    /// It would be too deep or too long, so its source is shown.
+    /// The part would be too deep or too long, so its source is displayed.
     AsSource,
-    /// There is not enough room for it, or for the source before it: the rest begins at this position.
+    /// The limits leave no room for the part or for the source before it; the rest begins at this position.
     No(usize),
 }
 
-/// Returns whether a text begins with the checkbox of a task, unlike the label of a definition.
+/// Returns whether a text begins with a task checkbox, as opposed to the label of a reference definition.
 fn begins_with_box(text: &str) -> bool {
     let mut chars = text.chars().skip(1);
     let has_state = chars.next().is_some_and(|c| c.is_whitespace() || matches!(c, 'x' | 'X'));
@@ -548,7 +560,7 @@ fn number(level: HeadingLevel) -> u8 {
     }
 }
 
-/// Returns an address as browsers parse it, if a link may lead there.
+/// Returns an address as browsers parse it, or `None` if a link may not lead there.
 pub(super) fn allowed(address: &str) -> Option<String> {
     let url = Url::parse(address).ok()?;
     let is_allowed = matches!(url.scheme(), "http" | "https" | "mailto" | "svc");

@@ -1,4 +1,4 @@
-//! The examples of CommonMark's specification, compared before the rules for display.
+//! Tests with the examples of the CommonMark specification, before the display rules apply.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -8,16 +8,16 @@ use pulldown_cmark::{Event, Parser};
 
 use super::parts::{Kind, LinkTarget, MarkdownPart, events, parsed_part, parts};
 
-/// Name of the variable with the folder of the packages of tests/ui.
+/// Environment variable with the folder of the packages of tests/ui.
 const PACKAGES: &str = "SVC_TEST_UI";
 
-/// An example: Markdown, and the expected HTML.
+/// Example of the specification: Markdown, and the expected HTML.
 struct Example {
     markdown: String,
     html: String,
 }
 
-/// Parses the examples of the specification, in which an arrow is a tab.
+/// Parses the examples of the specification, in which an arrow stands for a tab.
 fn examples(spec: &str) -> Vec<Example> {
     let fence = "`".repeat(32);
     let begin = format!("{fence} example");
@@ -33,12 +33,12 @@ fn examples(spec: &str) -> Vec<Example> {
     found
 }
 
-/// Writer of parts as HTML, in the form of the specification.
+/// Writer of Markdown parts as HTML, in the layout of the specification.
 #[derive(Default)]
 struct Html(String);
 
 impl Html {
-    /// Begins a line.
+    /// Begins a new line of the HTML.
     fn line(&mut self) {
         if !self.0.is_empty() && !self.0.ends_with('\n') {
             self.0.push('\n');
@@ -49,7 +49,7 @@ impl Html {
         parts.iter().for_each(|part| self.part(part));
     }
 
-    /// Writes an element, with its children on separate lines if it contains blocks.
+    /// Writes an element, with its children on separate lines if the element contains blocks.
     fn block(&mut self, tag: &str, end: &str, has_blocks: bool, children: &[MarkdownPart]) {
         self.line();
         self.0.push_str(tag);
@@ -120,7 +120,7 @@ impl Html {
     }
 }
 
-/// Returns the text of an image.
+/// Returns the alternative text of an image.
 fn said(parts: &[MarkdownPart]) -> String {
     let says = |part: &MarkdownPart| match &part.kind {
         Kind::Text(run) => run.text.clone(),
@@ -134,7 +134,7 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// Returns the address and the title of a link.
+/// Returns the address and title attributes of a link.
 fn attributes(LinkTarget { url, title, .. }: &LinkTarget) -> (String, String) {
     let mut href = String::new();
     for byte in url.bytes() {
@@ -172,7 +172,7 @@ fn the_examples_of_commonmark_are_what_the_specification_makes_of_them() {
     assert!(findings.is_empty(), "\n{findings}");
 }
 
-/// Returns how many containers and other elements are open at once.
+/// Returns the maximum number of containers and other elements that are open at once.
 fn depth<'t>(events: impl Iterator<Item = (Event<'t>, Range<usize>)>) -> i32 {
     let mut depth = 0;
     events
@@ -188,7 +188,7 @@ fn depth<'t>(events: impl Iterator<Item = (Event<'t>, Range<usize>)>) -> i32 {
         .unwrap_or(0)
 }
 
-/// The parser takes time in proportion to the lines times the containers that they are in.
+/// The parser takes time in proportion to the number of lines times the depth of the containers around them.
 #[test]
 fn no_text_nests_containers_without_end() {
     for marker in ["- ", "> ", ">", "+ ", "1. ", "12) ", "* > ", "-\t"] {

@@ -1,4 +1,4 @@
-//! The memory blocks of a thread, for the members who work on it.
+//! The memory blocks attached to a thread, for the members who work on it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -53,7 +53,7 @@ pub(super) struct Attachment {
     thread_id: ThreadId,
     /// The block.
     block_id: BlockId,
-    /// The position at which it was attached in the workspace's log.
+    /// Position in the workspace's log at which the block was attached.
     lsn: i64,
 }
 
@@ -61,7 +61,7 @@ columns! { attachment_columns: Attachment as a { thread_id, block_id, lsn } }
 
 /// Attaches a memory block to a thread, for the members who work on it, and returns the attachment.
 ///
-/// Attaching it again changes nothing.
+/// Attaching the block again changes nothing.
 ///
 /// Fails with 409 `wrong-state` if the channel is archived, if the thread has 20 other blocks, or if the
 /// block is attached to 10,000 other threads.
@@ -88,7 +88,7 @@ pub(super) fn attach_memory_block(cx: &mut Write<'_>, input: &AttachMemoryBlock)
     Ok(Attachment { thread_id, block_id, lsn })
 }
 
-/// A repeat does not find a removed attachment, even if the block is attached again.
+/// A repeated request does not find a removed attachment, even if the block was attached again.
 impl<I> Answer<I> for Attachment {
     type Kept = (ThreadId, BlockId, i64);
 
@@ -131,7 +131,7 @@ fn subject(place: &ThreadPlace) -> Subject {
     Subject::thread(place.channel_id, place.thread_id)
 }
 
-/// Detaches a memory block from a thread, and returns the removed attachment. The block stays.
+/// Detaches a memory block from a thread, and returns the removed attachment. The block is not deleted.
 ///
 /// Fails with 404 `not-found` if the thread does not have the block; 409 `wrong-state` if the channel is
 /// archived.
@@ -156,12 +156,12 @@ pub(super) fn detach_memory_block(cx: &mut Write<'_>, input: &DetachMemoryBlock)
 
 const DETACH: &str = "delete from thread_memory_blocks where thread_id = $1 and block_id = $2";
 
-/// A memory block of a thread.
+/// A memory block that is attached to a thread.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct AttachedBlock {
     #[serde(flatten)]
     pub block: MemoryBlock,
-    /// The position at which it was attached in the workspace's log.
+    /// Position in the workspace's log at which the block was attached.
     attached_lsn: i64,
 }
 
@@ -183,7 +183,7 @@ pub(super) fn list_thread_memory_blocks(
     page(cx, place.thread_id, input.cursor, input.limit)
 }
 
-/// Returns the memory blocks of a thread that the caller may see, up to a page of them.
+/// Returns the memory blocks of a thread that the caller may see, up to one page.
 pub(crate) fn of_thread(cx: &Read<'_>, thread: ThreadId) -> Result<Vec<AttachedBlock>> {
     page(cx, thread, None, None)?.into_items()
 }

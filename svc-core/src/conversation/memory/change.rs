@@ -1,6 +1,6 @@
 //! Creating, changing and deleting memory blocks.
 //!
-//! While the workspace is under a legal hold, replaced texts are kept and no block is deleted.
+//! While the workspace is under a legal hold, replaced texts are kept and no block can be deleted.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ type Description = Prose<1, MEMORY_DESCRIPTION_MAX>;
 type Value = Prose<0, MEMORY_MAX>;
 type CharLimit = Count<1, MEMORY_MAX_CHARS>;
 
-/// Name of replaced descriptions among the texts that a legal hold keeps.
+/// Name under which a legal hold preserves the replaced descriptions of blocks.
 const DESCRIPTIONS: &str = "memory_blocks.description";
 
 /// A memory block was created.
@@ -32,17 +32,17 @@ const DESCRIPTIONS: &str = "memory_blocks.description";
 pub(super) struct MemoryBlockCreated {
     /// The block.
     block_id: BlockId,
-    /// Its label.
+    /// Label of the block.
     label: String,
-    /// Its version: 1.
+    /// Version of the block: 1.
     version: i64,
-    /// The length of its value, in characters.
+    /// Length of the block's value, in characters.
     size: i64,
-    /// Maximum characters of its value.
+    /// Maximum characters of the block's value.
     limit: i64,
     /// Whether the block has a description.
     described: bool,
-    /// Whether only its creator and members with `channel:admin` may change it.
+    /// Whether only the block's creator and members with `channel:admin` may change it.
     read_only: bool,
 }
 
@@ -55,7 +55,7 @@ impl Event for MemoryBlockCreated {
     }
 }
 
-/// Sets the columns of a block from an event.
+/// Sets the columns of a block from an event, while a log is replayed.
 fn written(event: &Replayed<'_>, block: RowChange<'_>) -> Result<()> {
     let block = block.copy("label version read_only").set_to("char_limit", "limit");
     let block = block.set_to("value", "size").set_to("description", "described");
@@ -68,17 +68,17 @@ fn written(event: &Replayed<'_>, block: RowChange<'_>) -> Result<()> {
 pub(super) struct MemoryBlockUpdated {
     /// The block.
     block_id: BlockId,
-    /// Its label.
+    /// Label of the block.
     label: String,
-    /// Its version, which rises with each change.
+    /// Version of the block, which rises with each change.
     version: i64,
-    /// The length of its value, in characters.
+    /// Length of the block's value, in characters.
     size: i64,
-    /// Maximum characters of its value.
+    /// Maximum characters of the block's value.
     limit: i64,
     /// Whether the block has a description.
     described: bool,
-    /// Whether only its creator and members with `channel:admin` may change it.
+    /// Whether only the block's creator and members with `channel:admin` may change it.
     read_only: bool,
 }
 
@@ -112,7 +112,8 @@ impl Event for MemoryBlockDeleted {
 
 /// Creates a memory block and returns it.
 ///
-/// Every member of the workspace may read it, even where it is attached to threads of private channels.
+/// Every member of the workspace may read the block, even where it is attached to threads of private
+/// channels.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CreateMemoryBlock {
@@ -122,13 +123,13 @@ pub(super) struct CreateMemoryBlock {
     label: Label,
     /// The purpose of the block.
     description: Option<Description>,
-    /// Maximum characters of its value, up to 100,000. Default: 5000.
+    /// Maximum characters of the value, up to 100,000. Default: 5000.
     limit: Option<CharLimit>,
     /// Whether only you and members with `channel:admin` may change it.
     #[schemars(transform = default_is("false"))]
     #[serde(default)]
     read_only: bool,
-    /// Its text.
+    /// Text of the block.
     #[schemars(transform = default_is("nothing"))]
     value: Option<Value>,
 }
@@ -164,7 +165,7 @@ pub(super) fn create_memory_block(cx: &mut Write<'_>, input: &CreateMemoryBlock)
     Ok(block)
 }
 
-/// Returns the length of a block's value, in characters. Fails if that is more than its limit.
+/// Returns the length of a block's value in characters, or fails if it exceeds the block's limit.
 fn checked_size(block: &MemoryBlock) -> Result<i64> {
     let size = characters(&block.value);
     let limit = block.limit;
@@ -195,16 +196,16 @@ pub(super) struct SetMemoryBlock {
     /// The purpose of the block; null removes it.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     description: Patch<Description>,
-    /// Maximum characters of its value, up to 100,000: not fewer than the value has.
+    /// Maximum characters of the value, up to 100,000, but not fewer than the value has.
     #[serde(default, skip_serializing_if = "Change::is_keep")]
     limit: Change<CharLimit>,
-    /// Whether only its creator and members with `channel:admin` may change it.
+    /// Whether only the block's creator and members with `channel:admin` may change it.
     #[serde(default, skip_serializing_if = "Change::is_keep")]
     read_only: Change<bool>,
     /// The new text.
     #[serde(default, skip_serializing_if = "Change::is_keep")]
     value: Change<Value>,
-    /// The version that you have read. Default: any.
+    /// The version that you have read. Default: any version.
     expected_version: Option<Count<1, { i64::MAX }>>,
 }
 
@@ -212,7 +213,7 @@ pub(super) fn set_memory_block(cx: &mut Write<'_>, input: &SetMemoryBlock) -> Re
     let before = load_in(cx, input.workspace_id, input.block_id)?;
     let mut block = wanted(&before, input);
     if before.read_only || block.read_only != before.read_only {
-        check_decides(cx.caller(), &before)?;
+        check_may_administer(cx.caller(), &before)?;
     }
     if input.expected_version.is_some_and(|expected| expected.get() != before.version) {
         let detail = format!("the version of the block is {}", before.version);
@@ -264,7 +265,7 @@ fn wanted(before: &MemoryBlock, input: &SetMemoryBlock) -> MemoryBlock {
 }
 
 /// Fails unless the caller created the block or has `channel:admin`.
-fn check_decides(caller: &Caller, block: &MemoryBlock) -> Result<()> {
+fn check_may_administer(caller: &Caller, block: &MemoryBlock) -> Result<()> {
     let created = block.created_by.is_some() && block.created_by == caller.member;
     if created || caller.capabilities.has(ChannelAdmin) {
         return Ok(());
@@ -324,7 +325,7 @@ pub(super) struct DeleteMemoryBlock {
 pub(super) fn delete_memory_block(cx: &mut Write<'_>, input: &DeleteMemoryBlock) -> Result<MemoryBlock> {
     let block = load_in(cx, input.workspace_id, input.block_id)?;
     if block.read_only {
-        check_decides(cx.caller(), &block)?;
+        check_may_administer(cx.caller(), &block)?;
     }
     let permit = cx.permit()?;
     remove(cx, &permit, block.id)?;
@@ -341,7 +342,7 @@ const REMOVE_FROM_THREADS: &str = "delete from thread_memory_blocks where block_
 
 const REMOVE: &str = "delete from memory_blocks where id = $1";
 
-/// Purges the texts of blocks. The blocks stay, with their labels, so that no version number is used twice.
+/// Purges the texts of blocks. The blocks remain, with their labels, so that no version number is used twice.
 pub(super) fn purge_some(
     cx: &mut Write<'_>,
     _: &DestroyPermit<'_>,
@@ -358,7 +359,7 @@ const PURGE: &str = "
         select id from memory_blocks
         where workspace_id = $1 and lsn <= $2 and (value <> '' or description is not null) limit $3)";
 
-/// Empties the blocks that were purged up to a position while a log is replayed.
+/// Empties the blocks purged up to a log position, while a log is replayed.
 pub(crate) fn replay_purged(event: &Replayed<'_>, up_to: i64) -> Result<()> {
     event.rows(TABLE, &[], |block| {
         let int = |column| block.value(column).and_then(Json::as_i64);
@@ -369,7 +370,7 @@ pub(crate) fn replay_purged(event: &Replayed<'_>, up_to: i64) -> Result<()> {
         let block = match (int("value"), is_described) {
             (Some(0), Some(false)) => return Ok(()),
             (Some(1..), _) | (_, Some(true)) => block.add("version", 1),
-            // Events of older versions do not say whether there was something to purge.
+            // Events of older versions do not contain whether there was something to purge.
             _ => block.set_known("version", None),
         };
         block.set("value", 0).set("description", false).keep()

@@ -1,9 +1,9 @@
 //! Memory blocks: texts that members share, and attach to the threads where they are needed.
 //!
-//! A block is replaced as a whole and the last writer wins, unless a writer names the version that it has
-//! read. Events have the version and the length of a block, not its text. This file defines and reads blocks;
-//! `change` creates, changes and deletes them, `attached` has the threads that use them, and `wait` waits for
-//! the next version.
+//! A block is replaced as a whole and the last writer wins, unless a writer sends the version that it has
+//! read. Events contain the version and the length of a block, not its text. This file defines and reads
+//! blocks; `change` creates, changes and deletes them, `attached` manages the threads to which they are
+//! attached, and `wait` waits for the next version.
 
 mod change;
 mod attached;
@@ -30,7 +30,7 @@ pub(crate) use attached::{AttachedBlock, of_thread};
 pub(crate) use change::replay_purged;
 use change::{MemoryBlockCreated, MemoryBlockDeleted, MemoryBlockUpdated};
 
-/// Name of the table among the texts that a legal hold keeps.
+/// Name of the table in the list of texts that a legal hold preserves.
 const TABLE: &str = "memory_blocks";
 
 pub(crate) fn feature() -> Feature {
@@ -63,7 +63,7 @@ pub(crate) fn feature() -> Feature {
                 .times("at")
                 .words("description value", change::purge_some)
                 .proven("id", "label read_only char_limit version created_by updated_by at lsn")
-                // Events have the length of texts that may be destroyed.
+                // Events contain the length of the text only, because the text may be destroyed.
                 .proven_as("value", Class::Int, "t.value")
                 .proven_as("description", Class::Bool, "t.description"),
             Records::table("thread_memory_blocks", "thread_id block_id")
@@ -80,8 +80,8 @@ fn operations() -> Vec<Operation> {
         write("create_memory_block", change::create_memory_block)
             .title("Create a memory block")
             .when(
-                "Use to keep a text for all members of the workspace; `attach_memory_block` puts it before \
-                 the workers of a thread.",
+                "Create a memory block: a text for all members of the workspace. Use `attach_memory_block` \
+                 to show it to the workers of a thread.",
             )
             .post("/workspaces/{workspace_id}/memory-blocks")
             .needs(&[WorkspaceWrite])
@@ -93,7 +93,10 @@ fn operations() -> Vec<Operation> {
             }),
         read("list_memory_blocks", list_memory_blocks)
             .title("List the memory blocks of a workspace")
-            .when("Use to find a memory block; `list_thread_memory_blocks` has those of one thread.")
+            .when(
+                "List the workspace's memory blocks. Use `list_thread_memory_blocks` for those of one \
+                 thread.",
+            )
             .detailed()
             .get("/workspaces/{workspace_id}/memory-blocks")
             .needs(&[WorkspaceRead])
@@ -102,13 +105,13 @@ fn operations() -> Vec<Operation> {
             .quick()
             .reads_on("value")
             .title("Read a memory block")
-            .when("Use to read one memory block; `list_memory_blocks` finds it.")
+            .when("Return a memory block by its id. `list_memory_blocks` finds it.")
             .get("/workspaces/{workspace_id}/memory-blocks/{block_id}")
             .needs(&[WorkspaceRead])
             .example(|w| json!({"workspace_id": w.id("workspace"), "block_id": w.id("memory_block")})),
         idempotent("set_memory_block", change::set_memory_block)
             .title("Rewrite a memory block")
-            .when("Use to change a memory block; `create_memory_block` makes one.")
+            .when("Change a memory block. Use `create_memory_block` to add one.")
             .put("/workspaces/{workspace_id}/memory-blocks/{block_id}")
             .needs(&[WorkspaceWrite])
             .refuses(&[Code::Forbidden, Code::VersionConflict])
@@ -119,8 +122,8 @@ fn operations() -> Vec<Operation> {
         destructive("delete_memory_block", change::delete_memory_block)
             .title("Delete a memory block")
             .when(
-                "Use to remove a memory block for good, from every thread; `detach_memory_block` takes it \
-                 from one.",
+                "Delete a memory block, and detach it from every thread. Use `detach_memory_block` to keep \
+                 the block.",
             )
             .delete("/workspaces/{workspace_id}/memory-blocks/{block_id}")
             .needs(&[WorkspaceWrite])
@@ -128,14 +131,14 @@ fn operations() -> Vec<Operation> {
             .example(|w| json!({"workspace_id": w.id("workspace"), "block_id": w.id("memory_block")})),
         idempotent("attach_memory_block", attached::attach_memory_block)
             .title("Attach a memory block to a thread")
-            .when("Use to put a memory block before whoever works on a thread.")
+            .when("Attach a memory block to a thread, to show it to its workers.")
             .put("/threads/{thread_id}/memory-blocks/{block_id}")
             .needs(&[WorkspaceWrite])
             .refuses(&[Code::WrongState])
             .example(|w| json!({"thread_id": w.id("thread"), "block_id": w.id("memory_block")})),
         destructive("detach_memory_block", attached::detach_memory_block)
             .title("Detach a memory block from a thread")
-            .when("Use to take a memory block off one thread. The block stays.")
+            .when("Detach a memory block from one thread. The block is not deleted.")
             .reversible()
             .delete("/threads/{thread_id}/memory-blocks/{block_id}")
             .needs(&[WorkspaceWrite])
@@ -143,14 +146,14 @@ fn operations() -> Vec<Operation> {
             .example(|w| json!({"thread_id": w.id("thread"), "block_id": w.id("memory_block")})),
         read("list_thread_memory_blocks", attached::list_thread_memory_blocks)
             .title("List the memory blocks of a thread")
-            .when("Use to read the memory blocks of a thread; `get_thread_context` includes them.")
+            .when("List the memory blocks of a thread. `get_thread_context` includes them.")
             .detailed()
             .get("/threads/{thread_id}/memory-blocks")
             .needs(&[WorkspaceRead])
             .example(|w| json!({"thread_id": w.id("thread"), "limit": 10})),
         wait_for("wait_for_memory_block", wait::wait_for_memory_block)
             .title("Wait for another version of a memory block")
-            .when("Use to wait until a memory block is newer than the version that you have.")
+            .when("Wait until a memory block is newer than the version that you have.")
             .get("/workspaces/{workspace_id}/memory-blocks/{block_id}/wait")
             .needs(&[WorkspaceRead])
             .example(|w| {
@@ -165,27 +168,27 @@ fn operations() -> Vec<Operation> {
 pub(crate) struct MemoryBlock {
     /// The block's id.
     id: BlockId,
-    /// The workspace, whose members may all read it.
+    /// The workspace of the block; all its members may read the block.
     workspace_id: WorkspaceId,
-    /// Its label. Labels need not be unique.
+    /// Label of the block. Labels need not be unique.
     label: String,
-    /// Its purpose; null if not set.
+    /// Purpose of the block; null if not set.
     description: Option<String>,
-    /// Maximum characters of its value.
+    /// Maximum characters of the block's value.
     limit: i64,
-    /// Whether only its creator and members with `channel:admin` may change it.
+    /// Whether only the block's creator and members with `channel:admin` may change it.
     read_only: bool,
-    /// Its text.
+    /// Text of the block.
     pub value: String,
-    /// Its version, from 1, which rises with each change.
+    /// Version of the block, which starts at 1 and rises with each change.
     version: i64,
-    /// The member who created it; null for the service itself.
+    /// The member who created the block; null for the service itself.
     created_by: Option<MemberId>,
-    /// The member who changed it last; null for the service itself.
+    /// The member who last changed the block; null for the service itself.
     updated_by: Option<MemberId>,
-    /// When it was last changed.
+    /// When the block was last changed.
     updated_at: Time,
-    /// The position of the last change in the workspace's log.
+    /// Position in the workspace's log of the last change.
     lsn: i64,
 }
 
@@ -257,13 +260,13 @@ fn get_memory_block(cx: &Read<'_>, input: &GetMemoryBlock) -> Result<MemoryBlock
     load_in(cx, input.workspace_id, input.block_id)
 }
 
-/// Loads a block of the workspace in a path, which must be the caller's.
+/// Loads a memory block of the workspace in the path, which must be the caller's.
 fn load_in(cx: &Read<'_>, workspace: OwnWorkspaceId, id: BlockId) -> Result<MemoryBlock> {
     workspace.of(cx)?;
     load(cx, id)
 }
 
-/// Loads a block of the caller's workspace.
+/// Loads a memory block of the caller's workspace.
 fn load(cx: &Read<'_>, id: BlockId) -> Result<MemoryBlock> {
     let found = cx.one(BY_ID, &[&id, &cx.caller().workspace_id])?;
     found.ok_or_else(|| Error::not_found("memory block"))

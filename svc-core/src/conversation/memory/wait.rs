@@ -17,7 +17,7 @@ use crate::text::Count;
 
 /// Waits until a memory block has a newer version than the given one, and returns the block.
 ///
-/// If it has one, the call returns at once. A block deleted during the wait is not found. Returns
+/// If it already has one, the call returns at once. A block deleted during the wait is not found. Returns
 /// `{"timed_out": true}` on timeout.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -26,7 +26,7 @@ pub(super) struct WaitForMemoryBlock {
     workspace_id: OwnWorkspaceId,
     /// The block.
     block_id: BlockId,
-    /// The version that you have read; 0 for none. Default: the current one.
+    /// The version that you have read; 0 for none. Default: the current version.
     after_version: Option<Count<0, { i64::MAX }>>,
     timeout_secs: Option<WaitSecs>,
 }

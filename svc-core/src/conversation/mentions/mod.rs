@@ -1,8 +1,8 @@
-//! Mentions: the members that a message addresses by handle.
+//! Mentions: resolving the `@` handles in a message to members.
 //!
-//! A text's candidates are found before the request is queued. The transaction that posts the text decides
-//! which members they reach, and returns these to the author. A mention is part of the content: no event
-//! names it, and it is destroyed with the content.
+//! Possible mentions are found in a text before the request is queued. The transaction that posts the text
+//! decides which members the mentions reach, and returns those members to the author. A mention is part of
+//! the content: no event contains it, and destroying the content destroys it.
 
 mod parse;
 
@@ -26,17 +26,17 @@ use crate::store::{Engine, columns, named_enum};
 use parse::PossibleName;
 pub(crate) use parse::{NameBudget, PossibleMentions};
 
-/// A member that a message mentions by its handle.
+/// A member that a message mentions by handle.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct Mentioned {
     /// The member.
     member_id: MemberId,
-    /// Whether it is online now.
+    /// Whether the member is online now.
     online: bool,
 }
 
 named_enum! {
-    /// The reason why a mention reaches no one.
+    /// Reason why a mention reaches no member.
     pub(crate) enum WhyNot {
         Unknown = "unknown",
         CannotSee = "cannot_see",
@@ -46,18 +46,19 @@ named_enum! {
     }
 }
 
-/// A mention that reaches no one.
+/// A mention that reaches no member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct NotReached {
     /// The mention as written.
     text: String,
     /// `unknown` if no member has the handle, `cannot_see` if the member may not see the channel, `inactive`
-    /// if it is deactivated, `not_allowed` if a group of more than 15 needs `channel:admin`, `too_many` if
-    /// the group has more than 1000 others, or if it comes after the first 50 mentions.
+    /// if the member is deactivated, `not_allowed` if a group of more than 15 needs `channel:admin`,
+    /// `too_many` if the group has more than 1000 others, or if the mention comes after the first 50
+    /// mentions.
     why: WhyNot,
 }
 
-/// A group of a channel's members with a name.
+/// A named group of a channel's members that can be mentioned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Group {
     /// All members of the channel.
@@ -83,16 +84,17 @@ impl Group {
     }
 }
 
-/// The members that a text reaches, and the mentions that reach no one.
+/// Result of resolving the mentions of a text: the members that the text reaches, and the mentions that reach
+/// no member.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReachedMembers {
-    /// The members mentioned by handle, in the order of the text, without its author.
+    /// The members mentioned by handle, in the order of the text, without the author.
     pub mentioned: Vec<Mentioned>,
     pub not_reached: Vec<NotReached>,
-    /// The mentions of the author, of other members that the text reaches, and of groups.
+    /// Ranges of all mentions that are displayed: of the author, of other reached members, and of groups.
     pub mentions: Vec<Mention>,
     groups: BTreeSet<Group>,
-    /// All members that it names, reached or not.
+    /// All members that the text mentions by handle, reached or not.
     named: BTreeSet<MemberId>,
     named_groups: BTreeSet<Group>,
 }
@@ -122,9 +124,9 @@ columns! {
     }
 }
 
-/// Returns the members that a text reaches in a channel of the caller's workspace.
+/// Resolves the mentions of a text that is posted in a channel of the caller's workspace.
 ///
-/// It reads nothing for a text without mentions.
+/// A text without mentions causes no database reads.
 pub(crate) fn reached(
     cx: &Read<'_>,
     channel: ChannelId,
@@ -134,10 +136,9 @@ pub(crate) fn reached(
     Ok(MentionTargets::by(cx, Some(channel), [mentioning])?.reached(author, mentioning))
 }
 
-/// Returns the members that each of these texts reaches, in a channel or in the whole workspace, for any
-/// author.
+/// Resolves the mentions of each given text, in a channel or in the whole workspace, for any author.
 ///
-/// Groups exist only in channels.
+/// Groups can be mentioned only in a channel.
 pub(crate) fn reached_by_each(
     cx: &Read<'_>,
     channel: Option<ChannelId>,
@@ -147,14 +148,14 @@ pub(crate) fn reached_by_each(
     Ok(texts.iter().map(|mentioning| meant.reached(None, mentioning)).collect())
 }
 
-/// The members and groups that the names in some texts refer to.
+/// The members and groups that the possible names in some texts refer to.
 struct MentionTargets {
     members: BTreeMap<String, HandleMatch>,
-    /// The groups that occur, and the reason why the caller does not reach them, if there is one.
+    /// The groups that occur in the texts, each with the reason why the caller cannot reach it, or `None`.
     groups: BTreeMap<Group, Option<WhyNot>>,
 }
 
-/// The meaning of a mention: its longest name that exists, and the member or group of that name.
+/// Meaning of a mention: its longest existing name, and the member or group with that name.
 #[derive(Clone, Copy)]
 enum MentionTarget<'m> {
     Member(MentionText<'m>, &'m HandleMatch),
@@ -162,10 +163,10 @@ enum MentionTarget<'m> {
     Unknown(&'m str),
 }
 
-/// A mention as written, with its sign.
+/// A mention as written, including the `@`.
 type MentionText<'m> = &'m str;
 
-/// Number of names that one statement looks up.
+/// Maximum number of names in one lookup statement.
 const NAMES_AT_ONCE: usize = 1000;
 
 impl MentionTargets {
@@ -204,13 +205,13 @@ impl MentionTargets {
         mention.names.iter().find_map(meaning).unwrap_or(MentionTarget::Unknown(&mention.text))
     }
 
-    /// Returns the members that one of these texts reaches.
+    /// Resolves the mentions of one of the texts.
     fn reached(&self, author: Option<MemberId>, mentioning: &PossibleMentions) -> ReachedMembers {
         let mut reached = ReachBuilder { author, ..ReachBuilder::default() };
         let mut outcomes: Vec<Option<ResolvedMention>> = vec![None; mentioning.found.len()];
         let mut covered = 0;
         for place in &mentioning.places {
-            // Part of a preceding handle, as in an email address.
+            // Part of the preceding handle, as in an email address.
             if place.at < covered {
                 continue;
             }
@@ -231,12 +232,12 @@ impl MentionTargets {
     }
 }
 
-/// The result of resolving a mention, which is the same everywhere in a text.
+/// Result of resolving a mention, which is the same everywhere in a text.
 #[derive(Clone, Copy, Default)]
 struct ResolvedMention {
-    /// Its length in bytes; 0 if it is not a mention.
+    /// Length of the mention in bytes; 0 if the text is not a mention.
     length: usize,
-    /// `Some` if it is shown as a mention: with its member, or `None` for a group.
+    /// `None` if the text is not shown as a mention; `Some(None)` for a group, `Some(Some(id))` for a member.
     shown: Option<Option<MemberId>>,
 }
 
@@ -245,16 +246,16 @@ struct ResolvedMention {
 struct ReachBuilder {
     author: Option<MemberId>,
     reached: ReachedMembers,
-    /// The mentions that reach no one, in lower case.
+    /// The mentions that reach no member, in lower case.
     unreached: BTreeSet<String>,
 }
 
 impl ReachBuilder {
-    /// Adds a mention at its first place.
+    /// Adds a mention where it first occurs in the text.
     fn add(&mut self, meaning: MentionTarget<'_>) -> ResolvedMention {
         let (written, shown) = match meaning {
             MentionTarget::Unknown(text) => {
-                // A sign that is not followed by anything like a handle is not a mention.
+                // An `@` that is not followed by a handle-like text is not a mention.
                 if !text.is_empty() {
                     self.not_reached(text, WhyNot::Unknown);
                 }
@@ -294,7 +295,7 @@ impl ReachBuilder {
     }
 }
 
-/// Returns the members who have one of these handles.
+/// Loads the members who have one of the given handles.
 fn members_with_handles(
     cx: &Read<'_>,
     channel: Option<ChannelId>,
@@ -326,7 +327,7 @@ const CALLED_SQLITE: &str = select_called!("select value from json_each($2)");
 const CALLED_POSTGRES: &str =
     select_called!("select jsonb_array_elements_text(cast(cast($2 as text) as jsonb))");
 
-/// Returns the reason why the caller reaches no one by the name of a group of a channel, if there is one.
+/// Returns why the caller cannot mention a group of a channel, or `None` if the caller can.
 fn unreached_reason(cx: &Read<'_>, channel: ChannelId, group: Group) -> Result<Option<WhyNot>> {
     let (most, why) = match cx.caller().capabilities.has(Capability::ChannelAdmin) {
         true => (GROUP_MENTION_MAX, WhyNot::TooMany),
@@ -350,8 +351,8 @@ const COUNT_GROUP: &str = concat!(
     ")) limit $5) others"
 );
 
-/// Notifies the members that a new message reaches, and in a direct message all its other members.
-pub(crate) fn tell(
+/// Notifies the members that a new message mentions and, in a direct message, all its other members.
+pub(crate) fn notify_reached(
     cx: &mut Write<'_>,
     because: &Recorded,
     message: MessageId,
@@ -371,7 +372,8 @@ pub(crate) fn tell(
     Ok(())
 }
 
-/// Updates the notifications of an edited message: adds those of new mentions, takes back those of removed.
+/// Updates the notifications of an edited message: adds those of new mentions and deletes those of removed
+/// mentions.
 pub(crate) fn update_notifications(
     cx: &mut Write<'_>,
     because: &Recorded,
@@ -384,13 +386,13 @@ pub(crate) fn update_notifications(
     if !gone.is_empty() {
         inbox::remove_reason(cx, message, InboxReason::Mention, Some(&gone))?;
     }
-    // If a larger group is no longer named, the members of a group that still is are notified again.
+    // If the edit removes a mention of a larger group, members of a remaining group are notified again.
     let mut still = before.named_groups.clone();
     if before.named_groups.difference(&after.named_groups).next().is_some() {
         inbox::remove_reason(cx, message, InboxReason::GroupMention, None)?;
         still.clear();
     }
-    // A member that both texts name was perhaps not reached by the first. If it was, its item stays as it is.
+    // A member in both texts may not have been reached by the first. If it was, its item is not changed.
     let members = after.members();
     if !members.is_empty() {
         inbox::notify(cx, because, InboxReason::Mention, Some(message), Recipients::Members(&members))?;
@@ -401,7 +403,7 @@ pub(crate) fn update_notifications(
     Ok(())
 }
 
-/// Returns the members that a text reaches, given all members, where groups can be mentioned.
+/// Resolves the mentions of a text among the given members, in a place where groups can be mentioned.
 #[cfg(test)]
 pub(crate) fn reached_among(members: &[(&str, MemberId)], text: &str) -> ReachedMembers {
     let called = |(handle, member_id): &(&str, MemberId)| HandleMatch {

@@ -1,23 +1,24 @@
-//! Finding the possible mentions of a text: an `@` and the names that can follow it.
+//! Finding the possible mentions in a text: each `@` and the names that may follow it.
 //!
-//! The rules (the board has those that it needs to complete a handle, in `svc-http/ui/pure/handles.js`):
+//! The rules (the board implements those needed to complete a handle in `svc-http/ui/pure/handles.js`):
 //!
-//! - A mention is an `@` and the longest handle of a member after it, in any case. A handle may have every
+//! - A mention is an `@` and the longest member handle after it, in any case. A handle may contain every
 //!   character that a directory may give it: letters of any script, digits, and all ASCII punctuation.
 //! - A handle ends where its word ends: `@adam` is not `@ada`, and neither are `@ada-b` and `@ada@b.example`.
-//!   Punctuation that no manually chosen handle has does not continue a word, nor do `.`, `:`, `-` and `_` at
-//!   its end: `@ada's`, `@ada/@bob`, `@ada.` and `(@ada)` are `@ada`, unless a longer handle fits.
+//!   Punctuation that manually chosen handles cannot contain does not continue a word, nor do `.`, `:`, `-`
+//!   and `_` at the end of a word: `@ada's`, `@ada/@bob`, `@ada.` and `(@ada)` are `@ada`, unless a longer
+//!   handle fits.
 //! - An `@` within a word is not a mention: after a letter, a digit, `_`, `.`, `-`, `+` or another `@`, as in
 //!   an email address. Letters of scripts without spaces do not count as part of the word.
-//! - After a `/` it is a mention if one plain word or another mention comes before that, as in `cc/@ada` and
-//!   `@ada/@bob`. It is not in a path or in an address, which has a dot, a scheme or another `/`.
+//! - An `@` after a `/` is a mention if one plain word or another mention precedes the `/`, as in `cc/@ada`
+//!   and `@ada/@bob`, but not in a path or an address, which contains a dot, a scheme or another `/`.
 //! - Code, quotes, HTML, the targets of links, bare addresses such as `https://x.example/@ada`, and an `@`
-//!   after a backslash are not mentions. Markdown punctuation in a handle may have a backslash before it.
+//!   after a backslash are not mentions. Markdown punctuation in a handle may follow a backslash.
 //! - A handle that no member has is reported as written: letters, digits and `@+:._-`, or a whole email
 //!   address.
 //!
-//! This file does not know the handles of members, so each mention has all names that it can be, the longest
-//! first.
+//! This file does not know the handles of members, so each possible mention carries every name that it could
+//! mean, the longest first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -31,53 +32,53 @@ use crate::limits::{MARKDOWN_NODES_MAX, MENTION_NAME_BYTES_MAX, MENTIONS_MAX, US
 /// The possible mentions of a text, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PossibleMentions {
-    /// The first mentions, each text once.
+    /// The first mentions, without duplicates.
     pub(super) found: Vec<PossibleMention>,
-    /// All places of these mentions, with repetitions.
+    /// All places where the mentions in `found` occur, including repetitions.
     pub(super) places: Vec<MentionPlace>,
-    /// Further mentions beyond the limit, as written, up to the same number.
+    /// Mentions beyond the limit of `found`, as written, up to the same number.
     pub(super) beyond: Vec<String>,
 }
 
-/// A place of a mention.
+/// A place in the text where a mention occurs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct MentionPlace {
-    /// The position of its sign in the joined texts.
+    /// Position of the mention's `@` in the joined texts.
     pub at: usize,
-    /// Its index in `found`.
+    /// Index of the mention in `PossibleMentions::found`.
     pub mention: usize,
 }
 
-/// A possible mention.
+/// An `@` in a text with the names that it could mention.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PossibleMention {
-    /// The sign and the text after it, up to the end of its longest name.
+    /// The `@` and the text after it, up to the end of the longest name.
     pub written: String,
-    /// The text to report if no member has such a handle: with its sign, without the punctuation at its end.
-    /// Empty if nothing like a handle follows the sign.
+    /// The text to report if no member has such a handle: the `@` and the text after it, without trailing
+    /// punctuation. Empty if no handle-like text follows the `@`.
     pub text: String,
-    /// The names that it can be, in the form of stored handles, the longest first.
+    /// The names that the mention could mean, in the form of stored handles, the longest first.
     pub names: Vec<PossibleName>,
 }
 
-/// A name that a mention can be.
+/// A name that a mention could mean.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PossibleName {
     pub name: String,
-    /// Its length in bytes as written, with the sign.
+    /// Length of the name in bytes as written, including the `@`.
     pub length: usize,
 }
 
 impl PossibleMention {
-    /// Returns a name as written, with the sign before it.
+    /// Returns a name as written, including the `@`.
     pub fn written_as(&self, name: &PossibleName) -> &str {
         self.written.get(..name.length).unwrap_or(&self.written)
     }
 }
 
-/// Budget for the names that texts can mention.
+/// Budget that limits the cost of the names considered in a request's texts.
 pub(crate) struct NameBudget {
-    /// Remaining bytes.
+    /// Remaining bytes of the budget.
     left: usize,
 }
 
@@ -87,13 +88,13 @@ impl Default for NameBudget {
     }
 }
 
-/// Bytes that a name costs in addition to its length.
+/// Cost of a name in addition to its length, in bytes.
 const NAME_OVERHEAD: usize = 200;
-/// Factor for the cost of a name that takes long to map.
+/// Cost factor for a name that is slow to map to a handle.
 const SLOW_FACTOR: usize = 4;
 
 impl NameBudget {
-    /// Takes the cost of a name, and returns whether the budget allowed it.
+    /// Deducts the cost of a name, and returns whether the budget was sufficient.
     fn take(&mut self, bytes: usize, is_slow: bool) -> bool {
         let factor = if is_slow { SLOW_FACTOR } else { 1 };
         let left = self.left.checked_sub(bytes.saturating_add(NAME_OVERHEAD).saturating_mul(factor));
@@ -106,22 +107,24 @@ impl NameBudget {
     }
 }
 
-/// Maximum names of one mention, the shortest and the longest: without spaces, each character ends a name.
+/// Maximum number of names for one mention, of which the shortest and the longest are kept.
+///
+/// The limit matters in text without spaces, where a name can end at each character.
 const NAMES_MAX: usize = 64;
-/// Number of longest names among them.
+/// Number of names in `NAMES_MAX` that are the longest ones.
 const LAST_NAMES: usize = 16;
 
 impl PossibleMentions {
-    /// Finds the possible mentions of texts in Markdown.
+    /// Finds the possible mentions in Markdown texts.
     pub fn of(texts: &[&str]) -> Self {
         let texts: Vec<_> = texts.iter().map(|text| markdown::with_line_feeds(text)).collect();
         let texts: Vec<&str> = texts.iter().map(|text| &**text).collect();
         Self::within(&texts, &mut NameBudget::default())
     }
 
-    /// Finds the possible mentions of texts with line feeds, as far as the budget allows.
+    /// Finds the possible mentions in texts with normalised line feeds, within a budget.
     ///
-    /// Mentions beyond the budget do not count.
+    /// Mentions beyond the budget are ignored.
     pub fn within(texts: &[&str], room: &mut NameBudget) -> Self {
         let mut finder = MentionFinder::new(room);
         let mut base = 0_usize;
@@ -139,19 +142,19 @@ impl PossibleMentions {
 struct MentionFinder<'r> {
     room: &'r mut NameBudget,
     mentioning: PossibleMentions,
-    /// Number of signs examined.
+    /// Number of `@` signs examined so far.
     signs: usize,
-    /// The texts after signs so far, each with the index of its mention.
+    /// The texts after each `@` examined so far, each with the index of its mention, if any.
     seen: BTreeMap<String, Option<usize>>,
-    /// The longest names, without the punctuation at their ends; their number is limited.
+    /// The longest names so far, without trailing punctuation; their number is limited.
     counted: BTreeSet<String>,
 }
 
-/// Maximum number of different texts after a sign that are examined, which bounds the cost of a long text.
+/// Maximum number of distinct texts after an `@` that are examined, which bounds the cost of a long text.
 const SEEN_MAX: usize = 6 * MENTIONS_MAX;
-/// Maximum places of mentions.
+/// Maximum number of places of mentions.
 const PLACES_MAX: usize = MARKDOWN_NODES_MAX;
-/// Maximum signs that are examined.
+/// Maximum number of `@` signs that are examined.
 const SIGNS_MAX: usize = 2 * PLACES_MAX;
 
 impl<'r> MentionFinder<'r> {
@@ -165,12 +168,12 @@ impl<'r> MentionFinder<'r> {
         self.mentioning.beyond.len() >= MENTIONS_MAX || self.seen.len() >= SEEN_MAX || self.signs >= SIGNS_MAX
     }
 
-    /// Searches a text that begins at `base` of the joined texts.
+    /// Searches a text that begins at position `base` of the joined texts.
     fn search(&mut self, text: &str, base: usize) {
         let mut word = CurrentWord::default();
-        for said in speech(text) {
-            let SpokenPiece::Words(range) = said else {
-                if said == SpokenPiece::Gap {
+        for said in mentionable_segments(text) {
+            let TextSegment::Words(range) = said else {
+                if said == TextSegment::Gap {
                     word = CurrentWord::default();
                 }
                 continue;
@@ -190,7 +193,7 @@ impl<'r> MentionFinder<'r> {
         }
     }
 
-    /// Adds the mention whose sign is at `at` of the joined texts and at the start of `rest`.
+    /// Adds the mention whose `@` is at position `at` of the joined texts and at the start of `rest`.
     fn search_mention(&mut self, rest: &str, at: usize) {
         self.signs = self.signs.saturating_add(1);
         let run = TextAfterSign::of(rest, false);
@@ -217,7 +220,7 @@ impl<'r> MentionFinder<'r> {
         }
     }
 
-    /// Adds a mention and returns its index, if it counts.
+    /// Adds a mention and returns its index, or `None` if the mention is beyond the limit.
     fn add(&mut self, mention: PossibleMention) -> Option<usize> {
         let longest = mention.names.first().map_or("", |longest| &longest.name);
         let counted = longest.trim_end_matches(|c: char| !c.is_alphanumeric()).to_owned();
@@ -237,30 +240,30 @@ impl<'r> MentionFinder<'r> {
     }
 }
 
-/// The current word: the text after the last space.
+/// State of the word before the current character: the text after the last space.
 #[derive(Default)]
 struct CurrentWord {
     before: Option<char>,
-    /// Whether it is an address, such as `https://x.example`.
+    /// Whether the word is an address, such as `https://x.example`.
     is_address: bool,
-    /// Whether it is a path: nothing after a `/` in it is a mention.
+    /// Whether the word is a path, in which nothing after a `/` is a mention.
     is_path: bool,
-    /// Number of its sections between slashes that are not mentions.
+    /// Number of slash-separated sections of the word that are not mentions.
     plain: usize,
     part: WordSection,
 }
 
-/// The section of a word after its last slash.
+/// State of the section of a word after its last slash.
 #[derive(Default)]
 struct WordSection {
     is_begun: bool,
     has_mention: bool,
-    /// Whether it has characters of an address or a path that a plain word does not have.
-    is_odd: bool,
+    /// Whether the section has characters of an address or a path that a plain word does not have.
+    has_address_chars: bool,
 }
 
 impl CurrentWord {
-    /// Returns whether a sign that comes next can begin a mention.
+    /// Returns whether an `@` at this point can begin a mention.
     fn may_mention(&self) -> bool {
         match self.before {
             _ if self.is_address => false,
@@ -270,7 +273,7 @@ impl CurrentWord {
         }
     }
 
-    /// Adds a character, with which `rest` begins.
+    /// Adds the character `c`, the first character of `rest`.
     fn push(&mut self, c: char, rest: &str, is_mention: bool) {
         // An address ends at a space, an HTML bracket, a quotation mark or punctuation of other scripts.
         let ends = |c: char| matches!(c, '<' | '>' | '"') || (!c.is_ascii() && !c.is_alphanumeric());
@@ -281,14 +284,14 @@ impl CurrentWord {
         let scheme = c == ':' && rest.starts_with("://") && self.before.is_some_and(char::is_alphanumeric);
         self.is_address |= scheme || (!self.part.is_begun && begins_like_a_site(rest));
         if c == '/' {
-            let WordSection { is_begun, has_mention, is_odd } = std::mem::take(&mut self.part);
+            let WordSection { is_begun, has_mention, has_address_chars } = std::mem::take(&mut self.part);
             self.plain = self.plain.saturating_add(usize::from(!has_mention));
-            self.is_path |= !is_begun || (!has_mention && (is_odd || self.plain > 1));
+            self.is_path |= !is_begun || (!has_mention && (has_address_chars || self.plain > 1));
         } else {
             let is_sign_within = is_sign(c) && !is_mention;
             self.part.is_begun = true;
             self.part.has_mention |= is_mention;
-            self.part.is_odd |= is_sign_within
+            self.part.has_address_chars |= is_sign_within
                 || matches!(c, '.' | '~' | '\\' | '=' | '?' | '#' | '&' | '%')
                 || rest.starts_with(":/");
         }
@@ -310,25 +313,25 @@ fn is_escaped(text: &str, at: usize) -> bool {
     before.len().saturating_sub(before.trim_end_matches('\\').len()) % 2 == 1
 }
 
-/// Returns whether an `@` after this character is part of a word, such as of an email address.
+/// Returns whether an `@` after the character `before` is inside a word, such as an email address.
 fn continues_a_word(before: char) -> bool {
-    let is_of_word = before.is_alphanumeric() || is_mark(before);
-    (is_of_word && !is_unspaced(before)) || is_sign(before) || matches!(before, '_' | '.' | '-' | '+')
+    let is_of_word = before.is_alphanumeric() || is_combining_mark(before);
+    (is_of_word && !is_unspaced_script(before)) || is_sign(before) || matches!(before, '_' | '.' | '-' | '+')
 }
 
-/// Returns whether a manually chosen handle, or an email address, may have this character.
-fn is_of_handle(c: char) -> bool {
-    c.is_alphanumeric() || matches!(c, '@' | '+' | ':' | '.' | '_' | '-') || is_mark(c)
+/// Returns whether a manually chosen handle or an email address may contain a character.
+fn is_handle_char(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '@' | '+' | ':' | '.' | '_' | '-') || is_combining_mark(c)
 }
 
-/// Returns whether the local part of an email address may have this punctuation character.
-fn is_of_email(c: char) -> bool {
+/// Returns whether the local part of an email address may contain a punctuation character.
+fn is_email_punctuation(c: char) -> bool {
     matches!(c, '!' | '#' | '$' | '%' | '&' | '\'' | '*' | '+' | '-' | '.' | '=' | '?' | '^' | '_' | '`')
         || matches!(c, '{' | '|' | '}' | '~')
 }
 
-/// Returns whether a character combines with the one before it.
-fn is_mark(c: char) -> bool {
+/// Returns whether a character combines with the character before it.
+fn is_combining_mark(c: char) -> bool {
     matches!(c, '\u{300}'..='\u{36f}')
         || matches!(
             c,
@@ -349,8 +352,9 @@ fn is_mark(c: char) -> bool {
         )
 }
 
-/// Returns whether a character is of a script that has no spaces between words, or joins endings to names.
-fn is_unspaced(c: char) -> bool {
+/// Returns whether a character belongs to a script that has no spaces between words, or joins endings to
+/// names.
+fn is_unspaced_script(c: char) -> bool {
     matches!(c,
         '\u{e00}'..='\u{edf}' | '\u{1000}'..='\u{109f}' | '\u{1100}'..='\u{11ff}' | '\u{1780}'..='\u{17ff}'
         | '\u{3005}'..='\u{3007}' | '\u{3040}'..='\u{31ff}' | '\u{3400}'..='\u{4dbf}'
@@ -362,21 +366,21 @@ fn is_trailing(c: char) -> bool {
     matches!(c, '.' | ':' | '-' | '_')
 }
 
-/// Returns whether a name can end between two characters of a word.
+/// Returns whether a name can end between two adjacent characters.
 ///
-/// It cannot where a word continues: `@adam` is not `@ada`, and neither is `@ada-lovelace`.
+/// A name cannot end inside a word: `@adam` is not a mention of `ada`, and neither is `@ada-lovelace`.
 fn can_end_between(before: char, after: char) -> bool {
-    if after == ':' || is_unspaced(before) || is_unspaced(after) {
+    if after == ':' || is_unspaced_script(before) || is_unspaced_script(after) {
         return true;
     }
     before.is_alphanumeric() && after.is_alphanumeric() && before.is_ascii() != after.is_ascii()
 }
 
-/// The text after a sign, up to a space: its characters, and their end positions.
+/// The text after an `@`, up to a space: its characters with the end position of each.
 struct TextAfterSign(Vec<(char, usize)>);
 
 impl TextAfterSign {
-    /// Reads the text after the sign with which `rest` begins, as written or without its backslashes.
+    /// Reads the text after the `@` at the start of `rest`, as written or with backslash escapes removed.
     fn of(rest: &str, unescaped: bool) -> Self {
         let mut run = Vec::new();
         let mut chars = rest.char_indices().skip(1).peekable();
@@ -395,17 +399,17 @@ impl TextAfterSign {
         self.0.get(index).map(|(c, _)| *c)
     }
 
-    /// Returns the lengths in characters of the names with which the run can begin, the shortest first.
+    /// Returns the possible name lengths at the start of the text, in characters, the shortest first.
     fn ends(&self) -> Vec<usize> {
         let mut ends = Vec::new();
-        // Whether a name can end before the last examined character, if that can follow a name.
+        // Whether a name can end before the last examined character, if that character can follow a name.
         let mut behind_trails = true;
         for index in (0..self.0.len()).rev() {
             let Some(before) = self.char(index) else { continue };
             let after = self.char(index.saturating_add(1));
             let trails = match after {
                 None => true,
-                Some(after) if !is_of_handle(after) => true,
+                Some(after) if !is_handle_char(after) => true,
                 Some(after) if is_trailing(after) => behind_trails,
                 Some(_) => false,
             };
@@ -421,15 +425,19 @@ impl TextAfterSign {
         ends
     }
 
-    /// Returns the end of a handle-like text: an email address, or the characters of a chosen handle.
-    fn looks_like_until(&self) -> Option<usize> {
+    /// Returns the end of the handle-like text: an email address, or characters that a chosen handle may
+    /// contain.
+    fn handle_like_end(&self) -> Option<usize> {
         let chars = || self.0.iter().map(|(c, _)| *c);
-        let plain = chars().take_while(|c| is_of_handle(*c)).count();
-        let local = chars().take_while(|c| !is_sign(*c) && (is_of_handle(*c) || is_of_email(*c))).count();
+        let plain = chars().take_while(|c| is_handle_char(*c)).count();
+        let local =
+            chars().take_while(|c| !is_sign(*c) && (is_handle_char(*c) || is_email_punctuation(*c))).count();
         let host = chars().skip(local.saturating_add(1));
-        let host = host.take_while(|c| c.is_alphanumeric() || is_mark(*c) || matches!(c, '.' | '-')).count();
+        let host = host
+            .take_while(|c| c.is_alphanumeric() || is_combining_mark(*c) || matches!(c, '.' | '-'))
+            .count();
         let ends_like_a_word =
-            local.checked_sub(1).and_then(|last| self.char(last)).is_some_and(is_of_handle);
+            local.checked_sub(1).and_then(|last| self.char(last)).is_some_and(is_handle_char);
         let is_email = ends_like_a_word && host > 0 && self.char(local).is_some_and(is_sign);
         let spoken = |length: usize| -> Option<usize> {
             let last = self.0.get(..length)?.iter().rposition(|(c, _)| !is_trailing(*c))?;
@@ -442,9 +450,9 @@ impl TextAfterSign {
     }
 }
 
-/// Returns the mention whose sign is at the start of `rest`, if a name can follow.
+/// Returns the mention whose `@` is at the start of `rest`, or `None` if no name can follow.
 ///
-/// It may lack names if the budget is used up.
+/// The mention lacks names if the budget is used up.
 fn mention_at(rest: &str, run: &TextAfterSign, room: &mut NameBudget) -> Option<PossibleMention> {
     let mut names = names_of(run, room);
     let until = run.0.last().map_or(0, |(_, end)| *end);
@@ -455,15 +463,15 @@ fn mention_at(rest: &str, run: &TextAfterSign, room: &mut NameBudget) -> Option<
     if names.is_empty() && !room.is_used_up() {
         return None;
     }
-    let text = run.looks_like_until().and_then(|end| rest.get(..end)).unwrap_or_default().to_owned();
+    let text = run.handle_like_end().and_then(|end| rest.get(..end)).unwrap_or_default().to_owned();
     let end = names.iter().map(|name| name.length).max().unwrap_or(0);
     Some(PossibleMention { written: rest.get(..end)?.to_owned(), text, names })
 }
 
-/// Returns the names with which a run can begin, the longest first.
+/// Returns the possible names at the start of the text after an `@`, the longest first.
 fn names_of(run: &TextAfterSign, room: &mut NameBudget) -> Vec<PossibleName> {
     let chars = || run.0.iter().map(|(c, _)| *c);
-    // Every beginning of a plainly mapped name is plainly mapped too.
+    // Every prefix of a plainly mapped name is plainly mapped too.
     let plain: String = chars().map_while(plainly_mapped).collect();
     let plain_chars = plain.chars().count();
     let mut names = Vec::new();
@@ -485,10 +493,11 @@ fn names_of(run: &TextAfterSign, room: &mut NameBudget) -> Vec<PossibleName> {
     names
 }
 
-/// Returns the character that replaces `c` in a handle, if that does not depend on the characters around it.
+/// Returns the character that replaces `c` in a handle, if the replacement does not depend on adjacent
+/// characters.
 ///
-/// This applies to letters without marks of scripts that are written from left to right, and to ASCII. All
-/// others are mapped as part of a whole name.
+/// This applies to ASCII, and to letters without marks in scripts that are written from left to right. All
+/// other characters are mapped as part of a whole name.
 fn plainly_mapped(c: char) -> Option<char> {
     match c {
         '!'..='~' => Some(c.to_ascii_lowercase()),
@@ -500,19 +509,19 @@ fn plainly_mapped(c: char) -> Option<char> {
     }
 }
 
-/// A piece of the spoken text of a Markdown document.
+/// A segment of a Markdown document: either text that can contain mentions, or a gap.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum SpokenPiece {
-    /// A range of spoken text.
+enum TextSegment {
+    /// Range of text that can contain mentions.
     Words(Range<usize>),
     /// Code, a quote, HTML or another interruption.
     Gap,
 }
 
-/// Returns the spoken text of a Markdown document, without code, quotes and HTML.
+/// Returns the segments of a Markdown document that can contain mentions, without code, quotes and HTML.
 ///
-/// Emphasis markers and backslashes are omitted as well: the text on both sides of them is one word.
-fn speech(text: &str) -> Vec<SpokenPiece> {
+/// Emphasis markers and backslashes are omitted too: text on both sides of a marker is one word.
+fn mentionable_segments(text: &str) -> Vec<TextSegment> {
     let mut said = Vec::new();
     let mut silent = 0_usize;
     let mut end = 0;
@@ -523,10 +532,10 @@ fn speech(text: &str) -> Vec<SpokenPiece> {
             Event::Text(_) if silent == 0 => {
                 let between = text.get(end..range.start).unwrap_or_default();
                 if !between.chars().all(|c| matches!(c, '*' | '_' | '~' | '\\')) {
-                    said.push(SpokenPiece::Gap);
+                    said.push(TextSegment::Gap);
                 }
                 end = range.end;
-                said.push(SpokenPiece::Words(range));
+                said.push(TextSegment::Words(range));
             }
             _ => {}
         }
@@ -540,7 +549,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the mentions of these handles in a text, in order, and the other names.
+    /// Returns the mentions of the given handles in a text, in order, and the other names that it mentions.
     fn read<'h>(text: &str, handles: &[&'h str]) -> (Vec<&'h str>, Vec<String>) {
         let (mut found, mut unknown): (Vec<&str>, Vec<String>) = Default::default();
         let mut covered = 0;
@@ -568,7 +577,7 @@ mod tests {
         read(text, handles).0
     }
 
-    /// A form of mentions.
+    /// Test case: a text with its expected mentions.
     #[derive(serde::Deserialize)]
     struct MentionForm {
         text: String,
@@ -612,7 +621,7 @@ mod tests {
         }
     }
 
-    /// Every name that a directory may give is found after a sign, whatever comes before and after it.
+    /// Every name that a directory may assign is found after an `@`, whatever the surrounding text.
     #[test]
     fn every_handle_of_a_directory_can_be_mentioned() {
         let long = "木".repeat(USER_NAME_MAX);
@@ -668,7 +677,7 @@ mod tests {
         assert!(found[0].names.len() == NAMES_MAX && found[0].text.chars().count() == 1 + USER_NAME_MAX);
     }
 
-    /// Plainly mapped characters are mapped as the profile of user names does, alone and together.
+    /// Plainly mapped characters are mapped like the user-name profile maps them, alone and together.
     #[test]
     fn plain_characters_are_mapped_as_in_any_name() {
         let plain: Vec<char> = ('!'..='\u{ffff}').filter(|c| plainly_mapped(*c).is_some()).collect();
@@ -695,8 +704,8 @@ mod tests {
         assert!(names.map(|name| name.name.len()).sum::<usize>() < MENTION_NAME_BYTES_MAX);
     }
 
-    /// The names in any text have a bounded length. A search that took more than linear time would not end
-    /// within the timeout of a test.
+    /// Names found in any text have a bounded total length. A search slower than linear would exceed the
+    /// timeout of the test.
     #[test]
     fn a_hostile_text_costs_no_more_than_its_length() {
         for form in ["@", "@木", "木@", "@a/", "a/@", "\\@", "@\\", "@'", "https://@", "é@é", "@*a*"] {
@@ -708,7 +717,7 @@ mod tests {
         }
     }
 
-    /// Tries every handle at every sign, and knows which parts are spoken because it has built the text.
+    /// Compares every handle at every `@`; the caller states which parts of the text can contain mentions.
     fn naive<'h>(parts: &[(String, bool)], handles: &[&'h str]) -> Vec<&'h str> {
         let mut found: Vec<&str> = Vec::new();
         for part in parts.iter().filter(|(_, is_speech)| *is_speech).map(|(part, _)| part) {
@@ -764,7 +773,7 @@ mod tests {
             let mut text = String::new();
             let mut spoken: Vec<(String, bool)> = Vec::new();
             for (part, kind) in parts {
-                // The markers of lists and headings would not be part of the spoken text.
+                // List and heading markers would not be part of the text that can contain mentions.
                 let part = format!("x {part}");
                 let shown = match kind {
                     0 => part.clone(),

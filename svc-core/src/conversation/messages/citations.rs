@@ -1,8 +1,9 @@
 //! Citations: the messages that a message cites, and whether a cited text is still current.
 //!
-//! A message's metadata lists its citations, by address and hash. Citations of messages that its author sees
-//! are relations of the kind `cites`, which follow the content: they have no events but are part of the
-//! events with the content, an edit replaces them, and they are removed with the message.
+//! A message's metadata lists its citations, by address and hash. A citation of a message that the author may
+//! see creates a relation of the kind `cites`. Such relations follow the content: they have no events of
+//! their own but are part of the events with the content, an edit replaces them, and withdrawing the message
+//! removes them.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +24,7 @@ use crate::op::{Read, Write};
 use crate::store::{Engine, columns, new_row};
 use crate::time::Time;
 
-/// A message at the place that an address names.
+/// A cited message, at the place that the citing address contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct CitedMessage {
     id: MessageId,
@@ -33,7 +34,7 @@ struct CitedMessage {
 
 columns! { cited_columns: CitedMessage as m { id, channel_id, thread_id } }
 
-/// Returns the messages of a workspace that metadata cites.
+/// Returns the messages of a workspace that the given metadata cites.
 fn cited_in(metadata: &Metadata, workspace: WorkspaceId) -> BTreeSet<CitedMessage> {
     let citations = metadata.get("citations").and_then(Value::as_array).into_iter().flatten();
     let uris = citations.filter_map(|citation| citation.get("uri")?.as_str());
@@ -46,16 +47,16 @@ fn cited_in(metadata: &Metadata, workspace: WorkspaceId) -> BTreeSet<CitedMessag
     named.collect()
 }
 
-/// A relation that follows from a citation, in the event with the content.
+/// A relation that a citation creates, as part of the event with the content.
 #[derive(Clone, Copy, Serialize, JsonSchema)]
 pub(super) struct Cites {
-    /// The relation.
+    /// Id of the relation.
     relation_id: RelationId,
-    /// The cited message; null if not everyone who sees the event may see that message.
+    /// The cited message; null if not every member who sees the event may see that message.
     to_id: Option<MessageId>,
 }
 
-/// The changes of a message's relations that follow from its new content.
+/// Changes of a message's relations because of its new content.
 #[derive(Default)]
 pub(super) struct CitationChange {
     made: Vec<(Cites, CitedMessage)>,
@@ -63,13 +64,13 @@ pub(super) struct CitationChange {
 }
 
 impl CitationChange {
-    /// Finds the citations of a new message. A message without citations costs nothing.
+    /// Finds the citations of a new message. A message without citations causes no database reads.
     pub fn of_new(cx: &Write<'_>, from: &MessagePlace, metadata: &Metadata) -> Result<Self> {
         let cited = cited_in(metadata, cx.caller().workspace_id);
-        Ok(Self { made: to_make(cx, from, cited)?, ended: Vec::new() })
+        Ok(Self { made: relations_to_add(cx, from, cited)?, ended: Vec::new() })
     }
 
-    /// Finds the changes that an edit of a message makes.
+    /// Finds the changes of relations that an edit of a message causes.
     pub fn of_edit(cx: &Write<'_>, from: &MessagePlace, [before, after]: [&Metadata; 2]) -> Result<Self> {
         let workspace = cx.caller().workspace_id;
         let [before, mut cited] = [before, after].map(|metadata| cited_in(metadata, workspace));
@@ -85,20 +86,20 @@ impl CitationChange {
                 ended.push(id);
             }
         }
-        Ok(Self { made: to_make(cx, from, cited)?, ended })
+        Ok(Self { made: relations_to_add(cx, from, cited)?, ended })
     }
 
-    /// Returns the added relations, for the event.
+    /// Returns the added relations, as the event contains them.
     pub fn made(&self) -> Vec<Cites> {
         self.made.iter().map(|(cites, _)| *cites).collect()
     }
 
-    /// Returns the removed relations, for the event.
+    /// Returns the removed relations, as the event contains them.
     pub fn ended(&self) -> Vec<RelationId> {
         self.ended.clone()
     }
 
-    /// Writes the rows, for the event at `lsn`.
+    /// Writes the rows of the relations, for the event at `lsn`.
     pub fn write(self, cx: &mut Write<'_>, from: &MessagePlace, (lsn, made_at): (i64, Time)) -> Result<()> {
         self.ended.iter().try_for_each(|id| cx.execute(1, REMOVE, &[id]))?;
         let workspace_id = cx.caller().workspace_id;
@@ -114,15 +115,15 @@ impl CitationChange {
     }
 }
 
-/// The kind of these relations.
+/// Kind of the relations that citations create.
 const KIND: &str = "cites";
 
 const RECORDED: &str = "select id, to_id, derived from relations where from_id = $1 and kind = 'cites'";
 
 const REMOVE: &str = "delete from relations where id = $1 and derived";
 
-/// Returns the relations to add, to those cited messages that the author sees.
-fn to_make(
+/// Returns the relations to add, for the cited messages that the author may see.
+fn relations_to_add(
     cx: &Write<'_>,
     from: &MessagePlace,
     mut cited: BTreeSet<CitedMessage>,
@@ -167,11 +168,12 @@ const VISIBLE_SQLITE: &str = select_visible!("in (select unhex(value) from json_
 
 const VISIBLE_POSTGRES: &str = select_visible!("= any($6)");
 
-/// The relations that lead to each message, while a log is replayed.
-const LEADING_TO: &str = "relations to messages";
+/// Index of the relations by the message to which they lead, while a log is replayed.
+const RELATIONS_BY_TARGET: &str = "relations to messages";
 
-/// Returns the row of a relation between two messages that an event has added. The second message is null if
-/// the event does not show it.
+/// Returns the row of a relation between two messages that an event has added.
+///
+/// The second message is null if the event does not show it.
 pub(crate) fn replay_made<'e>(
     event: &'e Replayed<'_>,
     id: &Value,
@@ -184,11 +186,11 @@ pub(crate) fn replay_made<'e>(
     if to.is_null() {
         return Ok(relation);
     }
-    event.row(LEADING_TO, [to.clone(), from.clone(), id.clone()])?.keep()?;
+    event.row(RELATIONS_BY_TARGET, [to.clone(), from.clone(), id.clone()])?.keep()?;
     at_end(event, relation.set("to_id", to.clone()), to, ["to_thread_id", "to_channel_id"])
 }
 
-/// Sets the place of a message at one end of a relation. A message never moves.
+/// Sets the place of a message at one end of a relation. A message never moves to another thread.
 fn at_end<'e>(
     event: &Replayed<'_>,
     relation: RowChange<'e>,
@@ -200,7 +202,7 @@ fn at_end<'e>(
     Ok(relation.set_known(thread, place("thread_id")).set_known(channel, place("channel_id")))
 }
 
-/// Applies the changes of relations that follow from the content of an event.
+/// Applies the changes of relations that follow from the content of an event, while a log is replayed.
 pub(super) fn replay(event: &Replayed<'_>) -> Result<()> {
     let Some(from) = event.field("message_id") else { return Ok(()) };
     if event.field("cites").is_none() {
@@ -217,41 +219,41 @@ pub(super) fn replay(event: &Replayed<'_>) -> Result<()> {
     ended.try_for_each(|id| event.row("relations", [from.clone(), id.clone()])?.remove())
 }
 
-/// Removes the relations that lead to a message whose row is removed.
-pub(super) fn replay_gone(event: &Replayed<'_>, message: &Value) -> Result<()> {
-    event.rows(LEADING_TO, std::slice::from_ref(message), |leading| {
+/// Removes the relations that lead to a message whose row is removed, while a log is replayed.
+pub(super) fn replay_removed(event: &Replayed<'_>, message: &Value) -> Result<()> {
+    event.rows(RELATIONS_BY_TARGET, std::slice::from_ref(message), |leading| {
         let relation = leading.key().get(1..).unwrap_or_default().to_vec();
         leading.forget()?;
         event.row("relations", relation)?.remove()
     })
 }
 
-/// Current state of a cited text.
+/// Whether the text that an address cites is still current.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Cited {
-    /// The address cites no text.
+    /// The address does not cite a text.
     None,
-    /// The text is current.
+    /// The cited text is current.
     Current,
-    /// The message has been edited since.
+    /// The message has been edited since the cited text.
     Superseded,
     /// The message is withdrawn.
     Withdrawn,
-    /// The message never had this text, or so long ago that it is no longer known.
+    /// The message never had the cited text, or had it so long ago that it is no longer known.
     Mismatch,
 }
 
-/// A message that an address names.
+/// A message that an address refers to, with the state of the cited text.
 pub(crate) struct CitableMessage {
     pub place: MessagePlace,
     pub content_hash: Option<[u8; 32]>,
     pub cited: Cited,
-    /// The number of the cited text, if a later text superseded it.
+    /// Number of the cited text, if a later text superseded it.
     pub edit: Option<i64>,
 }
 
-/// Returns a message that the caller may see, and the state of its text with this hash.
+/// Returns a message that the caller may see, and the state of its text with the given hash.
 pub(crate) fn find_cited(cx: &Read<'_>, id: MessageId, hash: Option<[u8; 32]>) -> Result<CitableMessage> {
     let stored = visible_message(cx, id)?;
     let place = MessagePlace::of(&stored);
@@ -268,14 +270,16 @@ pub(crate) fn find_cited(cx: &Read<'_>, id: MessageId, hash: Option<[u8; 32]>) -
     }
 }
 
-/// Returns the number of the message's text whose event has this hash, among the last 2000.
+/// Returns the number of the message's text whose event has the given hash, among the last 2000 texts.
 fn number_of(cx: &Read<'_>, stored: &StoredMessage, hash: [u8; 32]) -> Result<Option<i64>> {
     let found: Option<(Option<i64>,)> =
         cx.one(NUMBER, &[&stored.id, &stored.workspace_id, &hash, &stored.lsn, &PAGE_SCAN_MAX])?;
     Ok(found.and_then(|(number,)| number))
 }
 
-/// The event of an edit replaced the text before it; the event of the posting wrote the first one.
+/// SQL query for the number of the text whose event has the hash `$3`.
+///
+/// A row of `message_edits` has the number of an earlier text and the position of the edit that replaced it.
 const NUMBER: &str = "
     select max(t.number) from (
         select cast(0 as bigint) as number, cast($4 as bigint) as lsn

@@ -1,7 +1,8 @@
-//! Content: the blocks of a message beside its body.
+//! Content blocks of a message, beside its body.
 //!
-//! Their types are the contract: a block of any other type is rejected when a message is posted. Blocks are
-//! sealed with the body, and destroyed with it. Only the service makes the block of a vote.
+//! The block types are a fixed contract: a message with a block of any other type is rejected when it is
+//! posted. Blocks are sealed together with the body, and destroyed with it. Only the service can create the
+//! block of a vote.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,10 +16,10 @@ use crate::text::{Items, Prose, Text};
 /// Any JSON object.
 pub(crate) type Metadata = Map<String, Value>;
 
-/// Blocks from an author.
+/// Content blocks supplied by an author.
 pub(super) type GivenContent = Items<GivenBlock, CONTENT_BLOCKS_MAX>;
 
-/// A block from an author.
+/// A content block supplied by an author.
 #[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 #[schemars(inline)]
@@ -32,7 +33,7 @@ pub(crate) enum GivenBlock {
     Code {
         /// The code.
         text: Prose<1, MESSAGE_MAX>,
-        /// Its language, such as `rust`.
+        /// Language of the code, such as `rust`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         language: Option<Text<1, LANGUAGE_MAX>>,
     },
@@ -40,7 +41,7 @@ pub(crate) enum GivenBlock {
     ResourceLink {
         /// The address.
         uri: Text<1, URI_MAX>,
-        /// Its name.
+        /// Name of the resource.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<Text<1, TITLE_MAX>>,
     },
@@ -51,41 +52,41 @@ pub(crate) enum GivenBlock {
     },
     /// An artifact.
     Artifact {
-        /// The SHA-256 of its bytes, as 64 hex digits in lower case.
+        /// SHA-256 of the artifact's bytes, as 64 hex digits in lower case.
         sha: ArtifactSha,
-        /// Its title.
+        /// Title of the artifact.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         title: Option<Text<1, TITLE_MAX>>,
     },
 }
 
-/// A block that the service makes.
+/// A content block that only the service creates.
 #[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 #[schemars(inline)]
 pub(crate) enum OwnBlock {
     /// The question of a vote.
     Vote {
-        /// The vote.
+        /// The id of the vote.
         vote_id: VoteId,
-        /// The question.
+        /// The question of the vote.
         question: String,
-        /// The options, in the order of their indexes from 0.
+        /// The options, in the order of their indexes, from 0.
         options: Vec<String>,
     },
 }
 
-/// A block of a message's content.
+/// A content block of a message.
 #[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub(crate) enum Block {
-    /// A block from the author.
+    /// A block supplied by the author.
     Given(GivenBlock),
-    /// A block from the service.
+    /// A block created by the service.
     Own(OwnBlock),
 }
 
-/// Returns the blocks from an author as blocks of a message.
+/// Converts the blocks supplied by an author into blocks of a message.
 pub(super) fn to_blocks(content: Option<&GivenContent>) -> Vec<Block> {
     content.into_iter().flat_map(|blocks| blocks.iter()).cloned().map(Block::Given).collect()
 }

@@ -1,8 +1,8 @@
-//! Editing, and the earlier texts of a message.
+//! Editing messages, and listing the earlier texts of a message.
 //!
-//! Every edit is sealed under the message's own key, with a fresh nonce and bound to its number, so that
-//! withdrawing the message destroys the earlier texts too. An edit is drafted before it is queued, because
-//! its cost grows with the length of the text and would delay all others in the queue.
+//! Every edit is sealed under the message's own key, with a fresh nonce and bound to the number of the edit,
+//! so that withdrawing the message destroys the earlier texts too. An edit is drafted before it is queued,
+//! because the cost grows with the length of the text and would delay other requests in the queue.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -32,11 +32,11 @@ use crate::time::Time;
 pub(super) struct EarlierText {
     /// The message.
     message_id: MessageId,
-    /// The number of the text: 0 as posted, then counting up.
+    /// Number of the text: 0 for the text as posted, then counting up with each edit.
     edit: i64,
-    /// When it was written.
+    /// When the text was written.
     written_at: Time,
-    /// Whether it is live but cannot be opened, because the database or a key was damaged.
+    /// Whether the message is live but this text cannot be opened, because the database or a key was damaged.
     unreadable: bool,
     /// The body; blank once the message is withdrawn, or if unreadable.
     body: String,
@@ -44,7 +44,7 @@ pub(super) struct EarlierText {
     metadata: Metadata,
     /// The blocks beside the body; empty once the message is withdrawn, or if unreadable.
     content: Vec<Block>,
-    /// The position, in the workspace's log, of the edit that replaced it.
+    /// Position in the workspace's log of the edit that replaced this text.
     lsn: i64,
 }
 
@@ -53,9 +53,9 @@ pub(super) struct EarlierText {
 pub(super) struct EditedMessage {
     #[serde(flatten)]
     message: Message,
-    /// The members that it mentions by their handles, without yourself.
+    /// The members that the message mentions by their handles, without yourself.
     mentioned: Vec<Mentioned>,
-    /// The mentions that reach no one.
+    /// The mentions that reach no member.
     not_reached: Vec<NotReached>,
 }
 
@@ -75,18 +75,18 @@ impl Answer<EditMessage> for EditedMessage {
 
 /// A message was edited by its author.
 ///
-/// The payload holds its new content, sealed under the message's key.
+/// The payload contains the new content, sealed under the message's key.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct MessageEdited {
     /// The message.
     message_id: MessageId,
-    /// The number of the edit, from 1.
+    /// Number of the edit, counted from 1.
     edit: i64,
-    /// The sealed content after the edit, base64.
+    /// The sealed content after the edit, as base64.
     sealed: String,
-    /// The relations to other messages that follow from new citations.
+    /// Relations to other messages that the new citations create.
     cites: Vec<Cites>,
-    /// The relations that ended because the message no longer cites their targets.
+    /// Relations that ended because the message no longer cites their targets.
     cites_no_more: Vec<RelationId>,
 }
 
@@ -112,9 +112,9 @@ impl Event for MessageEdited {
 /// Absent fields keep their value; an edit that changes nothing is not recorded. The earlier text stays
 /// readable with `list_message_edits`.
 ///
-/// Members that only the new text mentions are notified, and notifications of members that only the old one
-/// mentions are taken back. If another edit of a text of more than 16 KiB comes first, this one may have to
-/// be sent again (503 `overloaded`).
+/// Members whom only the new text mentions are notified; notifications of members whom only the old text
+/// mentions are removed. If another edit of a text of more than 16 KiB comes first, this edit may have to be
+/// sent again (503 `overloaded`).
 ///
 /// Fails with 403 `forbidden` if you are not the author; 409 `wrong-state` if the message is withdrawn or
 /// unreadable, if it has the text of a review, of an approval gate or of a vote, or if its channel is
@@ -135,11 +135,12 @@ pub(super) struct EditMessage {
     content: Patch<GivenContent>,
 }
 
-/// An edit that is ready to be written: the content before and after it, with all mentions, and sealed.
+/// An edit that is ready to be written: the content before and after the edit with all mentions, and the
+/// sealed result.
 ///
-/// It is valid as long as nothing else has edited the message.
+/// The draft is valid as long as no other edit of the message is committed.
 pub(super) struct EditDraft {
-    /// The number of the text that it changes.
+    /// Number of the text that the edit changes.
     edits: i64,
     before: Plaintext,
     after: Plaintext,
@@ -156,7 +157,7 @@ impl PreflightResult for EditDraft {
     }
 }
 
-/// Drafts an edit. Returns `None` if it is rejected; the edit itself then finds the reason again.
+/// Drafts an edit. Returns `None` if the edit is rejected; the operation itself then finds the reason again.
 pub(super) fn draft(cx: &Read<'_>, input: &EditMessage) -> Result<Option<EditDraft>> {
     let drafted = visible_message(cx, input.message_id).and_then(|stored| {
         check_author(cx.caller(), stored.author_id)?;
@@ -168,17 +169,17 @@ pub(super) fn draft(cx: &Read<'_>, input: &EditMessage) -> Result<Option<EditDra
     }
 }
 
-/// Maximum bytes of text in which mentions are searched while the queue waits.
-const WAITED_FOR_MAX: usize = 16 * 1024;
+/// Maximum bytes of text in which mentions are searched inside the transaction, while the queue waits.
+const QUEUED_SEARCH_BYTES_MAX: usize = 16 * 1024;
 
 impl EditDraft {
-    /// Drafts the edit of a message that has up to `most` bytes of text, before and after it together.
+    /// Drafts an edit of a message, if its texts before and after the edit have up to `most` bytes together.
     fn of(cx: &Read<'_>, stored: &StoredMessage, input: &EditMessage, most: usize) -> Result<Self> {
         let (MessageContent::Plaintext(before), Ok(key)) = (stored.content(cx)?, stored.key(cx)?) else {
             let what = "the message is unreadable and cannot be edited; post a new one";
             return Err(Error::wrong_state(what));
         };
-        if before.is_of_record() {
+        if before.belongs_to_record() {
             let what = "the words of a review, of an approval gate or of a vote cannot be edited";
             return Err(Error::wrong_state(what));
         }
@@ -193,7 +194,7 @@ impl EditDraft {
         }
         let mentioned_before = PossibleMentions::of(&before.texts());
         let mentioned = PossibleMentions::of(&after.texts());
-        // Sealed bytes are about as many as those of the text; the event has them as base64 as well.
+        // Sealed content has about as many bytes as the text; the event contains it as base64 as well.
         let bytes_after = sealed.as_ref().map_or(0, |sealed| sealed.base64.len().saturating_mul(3));
         let bytes = stored.sealed.as_ref().map_or(0, Vec::len).saturating_add(bytes_after);
         Ok(Self { edits: stored.edits, before, after, sealed, mentioned_before, mentioned, bytes })
@@ -215,7 +216,7 @@ pub(super) fn edit_message(
     let draft = match draft.as_ref().filter(|draft| draft.edits == stored.edits) {
         Some(draft) => draft,
         None => {
-            redrafted = EditDraft::of(cx, &stored, input, WAITED_FOR_MAX)?;
+            redrafted = EditDraft::of(cx, &stored, input, QUEUED_SEARCH_BYTES_MAX)?;
             &redrafted
         }
     };
@@ -262,14 +263,14 @@ const KEEP_EARLIER: &str = "
 const UPDATE_MESSAGE: &str =
     "update messages set edits = $2, edited_at = $3, sealed = $4, content_hash = $5 where id = $1";
 
-/// Removes the earlier texts of messages.
+/// Removes the earlier texts of the given messages.
 pub(super) fn remove_edits(cx: &mut Write<'_>, _: &DestroyPermit<'_>, messages: &[MessageId]) -> Result<()> {
     messages.iter().try_for_each(|id| cx.execute_any(DELETE_EDITS, &[id]))
 }
 
 const DELETE_EDITS: &str = "delete from message_edits where message_id = $1";
 
-/// Fails unless the caller is the author, whatever its capabilities.
+/// Fails unless the caller is the author of the message; capabilities do not matter.
 fn check_author(caller: &Caller, author: Option<MemberId>) -> Result<()> {
     if caller.is_member() && author == caller.member {
         return Ok(());
@@ -277,7 +278,7 @@ fn check_author(caller: &Caller, author: Option<MemberId>) -> Result<()> {
     Err(Error::forbidden("only the author can edit a message"))
 }
 
-/// Applies the edit, with the metadata in the form in which it is read.
+/// Applies the edit to the plaintext, with the metadata in the form in which members read it.
 fn applied(mut plaintext: Plaintext, wanted: &EditMessage) -> Result<Plaintext> {
     if let Some(body) = wanted.body.get() {
         plaintext.body = body.to_string();
@@ -299,7 +300,7 @@ fn applied(mut plaintext: Plaintext, wanted: &EditMessage) -> Result<Plaintext> 
 
 /// Returns the earlier texts of a message, oldest first.
 ///
-/// `get_message` returns the current text; a message that was never edited has no earlier ones. Once the
+/// A message that was never edited has no earlier texts; `get_message` returns the current text. Once the
 /// message is withdrawn, the earlier texts are blank too.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

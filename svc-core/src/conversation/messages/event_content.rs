@@ -1,9 +1,9 @@
-//! The plaintext of messages beside their events.
+//! Plaintext of messages, added to their events for readers.
 //!
-//! The payload of a message's event has the sealed content of that moment, as it was hashed. Members who may
-//! see the event read the plaintext beside it, whatever the current text is; once the message is withdrawn,
-//! the event stays and its text is blank. Payloads are returned unchanged, and other events cost nothing
-//! here.
+//! The payload of a message's event contains the sealed content as of that event, because the payload was
+//! hashed. Members who may see the event read that plaintext beside the payload, even if the message was
+//! edited later; once the message is withdrawn, the event remains but its plaintext is blank. Payloads are
+//! returned unchanged, and other events cause no work here.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -34,32 +34,32 @@ use crate::op::Read;
 use crate::page::{Page, filling};
 use crate::store::{Engine, columns};
 
-/// One event of a workspace's log, as members read it.
+/// An event of a workspace's log, as members read it.
 #[derive(Serialize, JsonSchema)]
 pub struct OpenedEvent {
     #[serde(flatten)]
     stored: StoredEvent,
-    /// The message's content as of this event, whatever the current one is.
+    /// The message's content as of this event, even if the message was edited later.
     ///
-    /// Only events of the kinds MessagePosted and MessageEdited have it.
+    /// Present only for events of the kinds MessagePosted and MessageEdited.
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<EventMessage>,
 }
 
 impl OpenedEvent {
-    /// Returns the attribution of the payload: who did it.
+    /// Returns the attribution in the payload: the member who caused the event.
     pub fn attribution(&self) -> Option<Value> {
         let payload: Value = serde_json::from_str(self.stored.payload.get()).ok()?;
         payload.get("attribution").cloned()
     }
 }
 
-/// The content of a message from one of its events on.
+/// The content of a message as of one of its events.
 #[derive(Serialize, JsonSchema)]
 struct EventMessage {
-    /// Whether the message has been withdrawn since.
+    /// Whether the message has been withdrawn since the event.
     withdrawn: bool,
-    /// Whether it is live but cannot be opened, because the database or a key was damaged.
+    /// Whether the message is live but cannot be opened, because the database or a key was damaged.
     unreadable: bool,
     /// The body; blank once the message is withdrawn, or if unreadable.
     body: String,
@@ -71,9 +71,9 @@ struct EventMessage {
 
 /// Adds the plaintext of messages to a page of events that the caller may see.
 ///
-/// The page ends earlier if the texts would make it too long.
+/// The page ends earlier if the plaintext would make the page too long.
 pub(crate) fn open_content(cx: &Read<'_>, mut page: Page<StoredEvent>) -> Result<Page<OpenedEvent>> {
-    page.keep(fitting(page.items()), |event| event.lsn);
+    page.keep(count_that_fit(page.items()), |event| event.lsn);
     let parsed = parsed_payloads(page.items())?;
     let spoken =
         || page.items().iter().zip(&parsed).map(|(event, payload)| SealedPayload::of(&event.kind, payload));
@@ -83,14 +83,14 @@ pub(crate) fn open_content(cx: &Read<'_>, mut page: Page<StoredEvent>) -> Result
     page.try_map(|stored| Ok(OpenedEvent { stored, message: messages.next().flatten() }))
 }
 
-/// Returns whether the event has the content of a message.
-pub(crate) fn is_spoken(event: &FeedEvent) -> bool {
+/// Returns whether the event contains the content of a message.
+pub(crate) fn is_content_event(event: &FeedEvent) -> bool {
     has_content(&event.kind)
 }
 
-/// Returns the frames of events with the plaintext of those that have one, in their order.
+/// Returns the frames of the given events in order, with plaintext for events that contain message content.
 pub(crate) fn frames_with_content(cx: &Read<'_>, events: &[Arc<FeedEvent>]) -> Result<Vec<FrameBytes>> {
-    let parsed = events.iter().map(|event| parsed_if_spoken(&event.kind, &event.payload));
+    let parsed = events.iter().map(|event| parse_content_payload(&event.kind, &event.payload));
     let payloads = parsed.collect::<Result<Vec<Value>>>()?;
     let spoken =
         || events.iter().zip(&payloads).map(|(event, payload)| SealedPayload::of(&event.kind, payload));
@@ -102,15 +102,15 @@ pub(crate) fn frames_with_content(cx: &Read<'_>, events: &[Arc<FeedEvent>]) -> R
     events.iter().zip(spoken()).map(framed).collect()
 }
 
-/// Returns the keys that open the content of these events, by position: those of live messages that are not
-/// in a direct message of other members.
+/// Returns the keys that open the content of the given events, by position.
 ///
-/// The keys open the content, so they are only for callers who may read the whole log.
+/// Only live messages have an entry, and those in direct messages that the caller may not see have none. The
+/// keys open the content, so they are only for callers who may read the whole log.
 pub(crate) fn live_keys(cx: &Read<'_>, events: &[StoredEvent]) -> Result<HashMap<i64, String>> {
     let parsed = parsed_payloads(events)?;
     let spoken =
         || events.iter().zip(&parsed).map(|(event, payload)| SealedPayload::of(&event.kind, payload));
-    let keys = keys_to_give(cx, spoken().flatten())?;
+    let keys = readable_keys(cx, spoken().flatten())?;
     let mut found = HashMap::new();
     for (event, spoken) in events.iter().zip(spoken()) {
         let message = spoken.and_then(|spoken| spoken.message_id);
@@ -122,55 +122,55 @@ pub(crate) fn live_keys(cx: &Read<'_>, events: &[StoredEvent]) -> Result<HashMap
     Ok(found)
 }
 
-/// Returns the direct messages whose content the caller may not read, although it reads the whole log.
-pub(crate) fn kept_from_caller(cx: &Read<'_>) -> Result<HashSet<ChannelId>> {
+/// Returns the direct messages that the caller may not read although the caller may read the whole log.
+pub(crate) fn unreadable_dms(cx: &Read<'_>) -> Result<HashSet<ChannelId>> {
     let visibility = cx.caller().visibility.params();
     let workspace = cx.caller().workspace_id;
-    let found: Vec<(ChannelId,)> = cx.query(KEPT_FROM, &visibility.and(&[&workspace]))?;
+    let found: Vec<(ChannelId,)> = cx.query(UNREADABLE_DMS, &visibility.and(&[&workspace]))?;
     Ok(found.into_iter().map(|(id,)| id).collect())
 }
 
-// The condition `visible!` may be null.
-const KEPT_FROM: &str = concat!(
+// The condition `visible!` may evaluate to null.
+const UNREADABLE_DMS: &str = concat!(
     "select c.id from channels c where c.workspace_id = $5 and c.dm and ",
     visible!(c),
     " is not true"
 );
 
-/// Returns which of these messages of the caller's workspace no longer have a row.
+/// Returns the given messages of the caller's workspace that no longer have a row.
 pub(crate) fn are_purged(cx: &Read<'_>, messages: &[MessageId]) -> Result<HashSet<MessageId>> {
     let named = messages.iter().map(|id| SealedPayload { message_id: Some(*id), edit: 0, sealed: "" });
     let kept = keys_of(cx, named)?;
     Ok(messages.iter().copied().filter(|id| !kept.contains_key(id)).collect())
 }
 
-/// Returns how many of the events fit on a page with their texts, including the one that fills it.
-fn fitting(events: &[StoredEvent]) -> usize {
-    filling(events, weight)
+/// Returns how many events fit on a page with their plaintext, including the event that fills it.
+fn count_that_fit(events: &[StoredEvent]) -> usize {
+    filling(events, approximate_size)
 }
 
-/// Returns the approximate size of an event and its text in a response.
+/// Returns the approximate size of an event with its plaintext in a response.
 ///
-/// Plaintext is as long as sealed content, which is JSON too, and nearly all of such a payload.
-fn weight(event: &StoredEvent) -> usize {
+/// Plaintext is about as long as the sealed content before base64, which is nearly all of such a payload.
+fn approximate_size(event: &StoredEvent) -> usize {
     let payload = event.payload.get().len();
     let plaintext = if has_content(&event.kind) { payload / 4 * 3 } else { 0 };
     ROW_BYTES.saturating_add(payload).saturating_add(plaintext)
 }
 
 fn parsed_payloads(events: &[StoredEvent]) -> Result<Vec<Value>> {
-    events.iter().map(|event| parsed_if_spoken(&event.kind, event.payload.get())).collect()
+    events.iter().map(|event| parse_content_payload(&event.kind, event.payload.get())).collect()
 }
 
-/// Parses the payload of an event with content; returns null for other events.
-fn parsed_if_spoken(kind: &str, payload: &str) -> Result<Value> {
+/// Parses the payload of an event with message content; returns null for other events.
+fn parse_content_payload(kind: &str, payload: &str) -> Result<Value> {
     if !has_content(kind) {
         return Ok(Value::Null);
     }
     serde_json::from_str(payload).map_err(Error::internal)
 }
 
-/// The sealed content in a payload.
+/// Sealed content in the payload of an event.
 struct SealedPayload<'a> {
     message_id: Option<MessageId>,
     edit: i64,
@@ -178,7 +178,7 @@ struct SealedPayload<'a> {
 }
 
 impl<'a> SealedPayload<'a> {
-    /// Returns the content in the payload of an event, if its kind has content.
+    /// Returns the sealed content in the payload of an event, or `None` for kinds without content.
     fn of(kind: &str, payload: &'a Value) -> Option<Self> {
         has_content(kind).then(|| Self {
             message_id: payload.get("message_id").and_then(|id| id.as_str()?.parse().ok()),
@@ -188,12 +188,12 @@ impl<'a> SealedPayload<'a> {
     }
 }
 
-/// Returns whether the events of a kind have content.
+/// Returns whether events of a kind contain message content.
 pub(crate) fn has_content(kind: &str) -> bool {
     [MessagePosted::KIND, MessageEdited::KIND].contains(&kind)
 }
 
-/// Returns the content of an event's message, if it can still be read.
+/// Returns the content of an event's message, or the reason why it cannot be read.
 fn content_of_event(
     cx: &Read<'_>,
     spoken: &SealedPayload<'_>,
@@ -202,7 +202,7 @@ fn content_of_event(
     let saying = match spoken.message_id {
         Some(id) => match keys.get(&id) {
             Some(key) if !key.withdrawn => MessageContent::of(id, open(cx, spoken, key)?),
-            // A message without a row is purged or pruned, so its key is destroyed.
+            // A message without a row was purged or pruned, so its key is destroyed.
             _ => MessageContent::Withdrawn,
         },
         None => MessageContent::Unreadable,
@@ -225,7 +225,7 @@ fn open(
     }))
 }
 
-/// A message's key as stored, if it still has one.
+/// A message's key as stored, unless it was destroyed.
 struct KeyRow {
     bound: Binding,
     lsn: i64,
@@ -234,7 +234,7 @@ struct KeyRow {
 }
 
 impl KeyRow {
-    /// Returns the key. The inner error means that it does not open.
+    /// Returns the decrypted key. The inner error means that the key cannot be decrypted.
     fn key(&self, cx: &Read<'_>) -> Result<Result<MessageKey, DecryptionFailed>> {
         keys::open(cx, &self.bound, self.lsn, self.wrapped.as_deref())
     }
@@ -246,7 +246,7 @@ columns! {
     make { bound: Binding { workspace_id, thread_id, author_id, message_id } }
 }
 
-/// Loads the keys of the messages with one statement.
+/// Loads the keys of the given messages with one statement.
 fn keys_of<'a>(
     cx: &Read<'_>,
     spoken: impl Iterator<Item = SealedPayload<'a>>,
@@ -259,9 +259,10 @@ fn keys_of<'a>(
     if ids.is_empty() { Ok(HashMap::new()) } else { Ok(by_message(cx.query(sql, &[&ids])?)) }
 }
 
-/// Loads the keys of those messages that a caller who reads whole logs may open: all but those in direct
-/// messages that it does not see.
-fn keys_to_give<'a>(
+/// Loads the keys of those given messages that a caller who may read whole logs may open.
+///
+/// These are all messages except those in direct messages that the caller does not see.
+fn readable_keys<'a>(
     cx: &Read<'_>,
     spoken: impl Iterator<Item = SealedPayload<'a>>,
 ) -> Result<HashMap<MessageId, KeyRow>> {
@@ -340,14 +341,14 @@ mod tests {
         let of = |kind: &str| event(kind, 1, json!({"sealed": half}));
         let silent = || of("SomethingElse");
         let spoken = || of(MessagePosted::KIND);
-        assert_eq!(fitting(&[silent(), silent(), silent()]), 2);
-        assert_eq!(fitting(&[spoken(), silent(), silent()]), 2, "the first with its words is not all");
-        assert_eq!(fitting(&[silent(), spoken(), silent()]), 2);
+        assert_eq!(count_that_fit(&[silent(), silent(), silent()]), 2);
+        assert_eq!(count_that_fit(&[spoken(), silent(), silent()]), 2, "the first with its words is not all");
+        assert_eq!(count_that_fit(&[silent(), spoken(), silent()]), 2);
         let whole = "A".repeat(PAGE_BYTES);
         let long = || event(MessageEdited::KIND, 1, json!({"sealed": whole}));
-        assert_eq!(fitting(&[long(), long()]), 1, "one there is always");
+        assert_eq!(count_that_fit(&[long(), long()]), 1, "one there is always");
         let small = || event(MessagePosted::KIND, 1, json!({"sealed": "AAAA"}));
-        assert_eq!(fitting(&[small(), small()]), 2);
+        assert_eq!(count_that_fit(&[small(), small()]), 2);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The keys of stored messages.
 //!
-//! The row of a message has its key, wrapped by the leaf of the message's position.
+//! The row of a message contains its key, wrapped by the leaf of the message's position.
 
 use crate::Result;
 use crate::conversation::key_segments;
@@ -9,7 +9,7 @@ use crate::log::key_tree::Binding;
 use crate::log::seal::{DecryptionFailed, MessageKey};
 use crate::op::{Read, Write};
 
-/// Wraps the key of a message that is posted at `lsn` of the caller's workspace.
+/// Wraps the key of a message that is being posted at `lsn` of the caller's workspace.
 pub(super) fn wrap_new(cx: &mut Write<'_>, bound: &Binding, lsn: i64, key: &MessageKey) -> Result<Vec<u8>> {
     key_segments::leaf_for_new(cx, lsn)?.wrap(bound, key, cx.entropy())
 }
@@ -27,9 +27,9 @@ pub(crate) fn wrap_imported(
     wrap_new(cx, &bound, lsn, &MessageKey::from_bytes(key))
 }
 
-/// Returns the key of a message that was posted at `lsn`; `wrapped` is the key in its row.
+/// Decrypts the key of a message that was posted at `lsn`; `wrapped` is the key in its row.
 ///
-/// The inner error means that the row has no key, or that it does not open.
+/// The inner error means that the row has no key, or that the key cannot be decrypted.
 pub(super) fn open(
     cx: &Read<'_>,
     bound: &Binding,
@@ -40,9 +40,10 @@ pub(super) fn open(
     key_segments::open_with_leaf(cx, lsn, |leaf| leaf.unwrap(bound, wrapped))
 }
 
-/// Returns the key of a live message that was posted at `lsn`, as base64. Returns `None` if it does not open.
+/// Returns the key of a live message that was posted at `lsn`, as base64. Returns `None` if it cannot be
+/// decrypted.
 ///
-/// The key opens the content, so it is only for callers who may read all of it.
+/// The key opens the message's content, so only callers who may read all content may receive it.
 pub(crate) fn content_key(
     cx: &Read<'_>,
     bound: &Binding,

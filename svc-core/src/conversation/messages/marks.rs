@@ -1,4 +1,4 @@
-//! The marks of messages, as readers see them: the number of reactions by emoji, and whether one is pinned.
+//! Marks of messages as readers see them: the number of reactions per emoji, and whether a message is pinned.
 
 use std::collections::HashMap;
 
@@ -12,19 +12,19 @@ use crate::limits::{REACTION_KINDS_MAX, REACTIONS_COUNTED_MAX};
 use crate::op::Read;
 use crate::store::{Engine, columns};
 
-/// Number of reactions to a message with one emoji.
+/// Number of reactions to a message with the same emoji.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(super) struct ReactionCount {
     /// The emoji, or a custom name of the workspace, such as `shipit`.
     emoji: String,
-    /// Number of members who react with it.
+    /// Number of members who reacted with the emoji.
     count: i64,
-    /// True if there may be more, because the message has too many reactions to count.
+    /// True if `count` may be too low, because the message has too many reactions to count.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     at_least: bool,
 }
 
-/// The marks of a message.
+/// Marks of a message: its reactions and its pin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct MessageMarks {
     /// The reactions, in the order in which each emoji was first used.
@@ -32,7 +32,7 @@ pub(super) struct MessageMarks {
     pub pinned: bool,
 }
 
-/// The reactions to a message with one emoji, or its pin, which has none.
+/// One mark of a message: the reactions with one emoji, or the pin, which has no emoji.
 struct MessageMark {
     message_id: MessageId,
     emoji: Option<String>,
@@ -41,9 +41,9 @@ struct MessageMark {
 
 columns! { mark_columns: MessageMark as r { message_id, emoji, count = "count(*)" } }
 
-/// Returns the marks of messages.
+/// Returns the marks of the given messages.
 ///
-/// It takes one statement, or two if the messages have too many reactions to count.
+/// Takes one statement, or two if the messages have too many reactions to count.
 pub(super) fn of(
     cx: &Read<'_>,
     messages: impl Iterator<Item = MessageId>,
@@ -78,7 +78,7 @@ pub(super) fn of(
     Ok(marks)
 }
 
-/// The pins among the marks of the messages.
+/// SQL that adds the pins to the marks of the messages.
 macro_rules! and_pins {
     ($which:literal) => {
         concat!(
@@ -107,7 +107,8 @@ const MARKS_SQLITE: &str = select_marks!("in (select unhex(value) from json_each
 
 const MARKS_POSTGRES: &str = select_marks!("= any($1)");
 
-/// Steps from one emoji of a message to the next, and counts a few reactions with each.
+/// SQL query that steps from one emoji of a message to the next, and counts a limited number of reactions
+/// with each.
 macro_rules! select_of_each {
     ($messages:literal, $which:literal) => {
         concat!(

@@ -1,4 +1,4 @@
-//! The row of a message: loading it, opening its content, and the form in which members read it.
+//! The row of a message: loading it, opening its content, and building the message that members read.
 
 use std::collections::HashMap;
 
@@ -22,7 +22,7 @@ use crate::page::Page;
 use crate::store::columns;
 use crate::time::Time;
 
-/// A message's row with its key.
+/// The row of a message, including its wrapped key.
 pub(super) struct StoredMessage {
     pub id: MessageId,
     pub workspace_id: WorkspaceId,
@@ -34,12 +34,12 @@ pub(super) struct StoredMessage {
     pub edits: i64,
     pub withdrawn: bool,
     pub sealed: Option<Vec<u8>>,
-    /// Whether it has, or once had, marks: reactions or a pin.
+    /// Whether the message has, or once had, marks: reactions or a pin.
     pub marked: bool,
-    /// The hash of the event with its current content.
+    /// Hash of the event with the message's current content.
     pub content_hash: Option<[u8; 32]>,
     pub lsn: i64,
-    /// Its key, wrapped by the leaf of its position.
+    /// The message's key, wrapped by the leaf of the message's position.
     pub wrapped: Option<Vec<u8>>,
 }
 
@@ -62,16 +62,16 @@ columns! {
     }
 }
 
-/// The content of a message, if it can be read.
+/// The content of a message, or the reason why it cannot be read.
 pub(super) enum MessageContent {
     Plaintext(Plaintext),
     Withdrawn,
-    /// The sealed content does not open.
+    /// The sealed content cannot be decrypted.
     Unreadable,
 }
 
 impl MessageContent {
-    /// Returns the result of opening message `id`; a failure goes to the server's log.
+    /// Returns the result of opening message `id`; a failure is written to the server's log.
     pub fn of(id: MessageId, opened: Result<Plaintext, DecryptionFailed>) -> Self {
         match opened {
             Ok(plaintext) => Self::Plaintext(plaintext),
@@ -86,7 +86,7 @@ impl MessageContent {
         matches!(self, Self::Unreadable)
     }
 
-    /// Returns the plaintext; blank if there is none.
+    /// Returns the plaintext, which is blank if the content cannot be read.
     pub fn plaintext(self) -> Plaintext {
         match self {
             Self::Plaintext(plaintext) => plaintext,
@@ -95,9 +95,9 @@ impl MessageContent {
     }
 }
 
-/// Loads the message, if the caller may see its channel.
+/// Loads a message, or fails with *not found* if the caller may not see its channel.
 ///
-/// Visibility is cached per member, so a repeated read costs one statement.
+/// Visibility is cached per member, so a repeated read takes only one statement.
 pub(super) fn visible_message(cx: &Read<'_>, id: MessageId) -> Result<StoredMessage> {
     let found: Option<StoredMessage> = cx.one(BY_ID, &[&id, &cx.caller().workspace_id])?;
     let stored = found.ok_or_else(|| Error::not_found("message"))?;
@@ -109,7 +109,7 @@ pub(super) fn visible_message(cx: &Read<'_>, id: MessageId) -> Result<StoredMess
     Ok(stored)
 }
 
-/// The place of a message, its author, and whether it is withdrawn.
+/// Place and author of a message, and whether the message is withdrawn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MessagePlace {
     pub id: MessageId,
@@ -131,7 +131,7 @@ pub(crate) fn located(cx: &Read<'_>, id: MessageId) -> Result<MessagePlace> {
     visible_message(cx, id).map(|stored| MessagePlace::of(&stored))
 }
 
-/// Selects messages that were not pruned. Pruned ones may still have rows.
+/// SQL that selects messages except for pruned ones, which may still have rows.
 macro_rules! select_messages {
     ($($rest:tt)*) => {
         concat!(
@@ -147,7 +147,7 @@ macro_rules! select_messages {
 
 pub(super) use select_messages;
 
-/// The condition that message `m` was not pruned.
+/// SQL condition that the message `m` was not pruned.
 macro_rules! not_pruned {
     () => {
         "m.lsn > (select h.words_floor from heads h where h.workspace_id = m.workspace_id)"
@@ -158,12 +158,12 @@ pub(crate) use not_pruned;
 pub(super) const BY_ID: &str = select_messages!("m.id = $1 and m.workspace_id = $2");
 
 impl StoredMessage {
-    /// Returns the place of the message's events, about its author.
+    /// Returns the place of the message's events, which are attributed to its author.
     pub fn place(&self) -> Subject {
         Subject { member_id: self.author_id, ..Subject::thread(self.channel_id, self.thread_id) }
     }
 
-    /// Returns the binding of the message's key.
+    /// Returns the data to which the message's key is bound.
     fn bound(&self) -> Binding {
         Binding {
             workspace_id: self.workspace_id,
@@ -173,12 +173,12 @@ impl StoredMessage {
         }
     }
 
-    /// Returns the key of a live message. The inner error means that it does not open.
+    /// Returns the key of a live message. The inner error means that the key cannot be decrypted.
     pub fn key(&self, cx: &Read<'_>) -> Result<Result<MessageKey, DecryptionFailed>> {
         keys::open(cx, &self.bound(), self.lsn, self.wrapped.as_deref())
     }
 
-    /// Returns the current content.
+    /// Returns the current content of the message.
     pub fn content(&self, cx: &Read<'_>) -> Result<MessageContent> {
         if self.withdrawn {
             return Ok(MessageContent::Withdrawn);
@@ -195,18 +195,18 @@ impl StoredMessage {
         Ok(MessageContent::of(self.id, opened))
     }
 
-    /// Returns the members that it reaches now.
+    /// Returns the members that the message reaches now.
     pub fn reaches(&self, cx: &Read<'_>) -> Result<ReachedMembers> {
         let says = self.content(cx)?.plaintext();
         mentions::reached(cx, self.channel_id, self.author_id, &PossibleMentions::of(&says.texts()))
     }
 
-    /// Returns its marks.
+    /// Returns the reactions and the pin of the message.
     pub fn marks(&self, cx: &Read<'_>) -> Result<MessageMarks> {
         Ok(marks_of(cx, [self])?.remove(&self.id).unwrap_or_default())
     }
 
-    /// Records in its row that it has marks.
+    /// Records in the message's row that the message has marks.
     pub fn mark(&self, cx: &mut Write<'_>) -> Result<()> {
         if self.marked {
             return Ok(());
@@ -214,7 +214,7 @@ impl StoredMessage {
         cx.execute(1, MARK, &[&self.id])
     }
 
-    /// Fails if it accepts no marks: it is withdrawn, or its channel is archived.
+    /// Fails if the message accepts no marks, because it is withdrawn or its channel is archived.
     pub fn check_takes_marks(&self, cx: &Read<'_>) -> Result<()> {
         if self.withdrawn {
             return Err(Error::wrong_state("the message is withdrawn: nothing can be put on it"));
@@ -263,7 +263,7 @@ impl StoredMessage {
 
 const MARK: &str = "update messages set marked = true where id = $1";
 
-/// Returns the marks of messages, with one statement if any has some.
+/// Returns the marks of the given messages, with one statement if any of them has marks.
 pub(super) fn marks_of<'m>(
     cx: &Read<'_>,
     messages: impl IntoIterator<Item = &'m StoredMessage>,
@@ -277,7 +277,7 @@ pub(super) fn open_page(cx: &Read<'_>, page: Page<StoredMessage>) -> Result<Page
     page.try_map(|stored| stored.open_with(cx, &mut marks))
 }
 
-/// Length of a message's address.
+/// Length of a message's address in bytes.
 const URI_BYTES: usize = 180;
 
 /// Returns a message's address. The authority is always the workspace's id, never its handle.

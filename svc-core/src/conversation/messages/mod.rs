@@ -1,10 +1,10 @@
 //! Messages: the posts of members in a thread.
 //!
-//! The content of each message is sealed under its own key; rows and events hold sealed bytes. Withdrawing a
-//! message destroys its key, after which the content is unreadable wherever its bytes were copied. A message
-//! that does not open reads as unreadable and does not hide others. Reading is in this file; posting,
-//! editing, withdrawing, the plaintext of events, citations, reactions and pins have a file each. Mentions
-//! and inboxes are other features.
+//! The content of each message is sealed under its own key; rows and events contain sealed bytes. Withdrawing
+//! a message destroys its key, which makes the content unreadable wherever the sealed bytes were copied. A
+//! message that cannot be opened is returned as unreadable and does not affect other messages. This file
+//! reads messages; posting, editing, withdrawing, the plaintext of events, citations, reactions and pins have
+//! a file each. Mentions and inboxes are other features.
 
 mod keys;
 mod content;
@@ -45,7 +45,7 @@ use content::Block;
 pub(crate) use content::{Metadata, OwnBlock};
 pub use event_content::OpenedEvent;
 pub(crate) use event_content::{
-    are_purged, frames_with_content, has_content, is_spoken, kept_from_caller, live_keys, open_content,
+    are_purged, frames_with_content, has_content, is_content_event, live_keys, open_content, unreadable_dms,
 };
 pub(crate) use keys::{content_key, wrap_imported};
 use marks::ReactionCount;
@@ -59,47 +59,47 @@ pub(crate) use prune::{DueMessages, PruneReason, due, has_pruned_to_remove, prun
 pub(crate) use withdraw::MessageTombstoned;
 pub(crate) use withdraw::VOTES_OF_MESSAGES;
 
-/// A message.
+/// A message in a thread.
 ///
-/// A withdrawn one keeps its row, with a blank body and no metadata.
+/// A withdrawn message keeps its row, with a blank body and no metadata.
 #[derive(Serialize, JsonSchema)]
 struct Message {
     /// The message's id.
     id: MessageId,
-    /// The workspace it belongs to.
+    /// The workspace that the message belongs to.
     workspace_id: WorkspaceId,
-    /// The channel of its thread.
+    /// The channel of the message's thread.
     channel_id: ChannelId,
-    /// The thread it was posted in.
+    /// The thread of the message.
     thread_id: ThreadId,
-    /// The member who posted it; null for the service itself.
+    /// The member who posted the message; null for the service itself.
     author_id: Option<MemberId>,
-    /// When it was posted.
+    /// When the message was posted.
     posted_at: Time,
-    /// When it was last edited; null if never.
+    /// When the message was last edited; null if never.
     edited_at: Option<Time>,
-    /// Number of edits.
+    /// Number of edits of the message.
     edits: i64,
-    /// Whether it was withdrawn.
+    /// Whether the message was withdrawn.
     withdrawn: bool,
-    /// Whether it is live but cannot be opened, because the database or a key was damaged.
+    /// Whether the message is live but cannot be opened, because the database or a key was damaged.
     unreadable: bool,
-    /// The body; blank once withdrawn, or if unreadable.
+    /// The body; blank once the message is withdrawn, or if unreadable.
     body: String,
-    /// The metadata from the author; empty once withdrawn, or if unreadable.
+    /// The metadata supplied by the author; empty once the message is withdrawn, or if unreadable.
     metadata: Metadata,
-    /// The blocks beside the body; empty once withdrawn, or if unreadable.
+    /// The blocks beside the body; empty once the message is withdrawn, or if unreadable.
     content: Vec<Block>,
-    /// The reactions, in the order in which each emoji was first used; empty once withdrawn.
+    /// The reactions, in the order in which each emoji was first used; empty once the message is withdrawn.
     reactions: Vec<ReactionCount>,
-    /// Whether it is pinned in its channel.
+    /// Whether the message is pinned in its channel.
     pinned: bool,
-    /// Its address for citations, which never changes.
+    /// Address with which the message can be cited; it never changes.
     uri: String,
-    /// The content hash of the event with its current or last content, as `sha256:<hex>`; null if that event
-    /// was pruned before hashes were kept.
+    /// Content hash of the event with the message's current or last content, as `sha256:<hex>`; null if that
+    /// event was pruned before hashes were kept.
     content_hash: Option<String>,
-    /// The position of its posting in the workspace's log.
+    /// Position in the workspace's log at which the message was posted.
     lsn: i64,
 }
 
@@ -115,20 +115,20 @@ impl<I> Answer<I> for Message {
     }
 }
 
-/// A message of a thread's context.
+/// A message in the context of a thread.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct ContextMessage {
     /// The message's id.
     pub id: MessageId,
-    /// The member who posted it; null for the service itself.
+    /// The member who posted the message; null for the service itself.
     pub author_id: Option<MemberId>,
-    /// When it was posted.
+    /// When the message was posted.
     pub posted_at: Time,
-    /// Whether the service cannot open it because the database or a key was damaged.
+    /// Whether the service cannot open the message because the database or a key was damaged.
     pub unreadable: bool,
-    /// The body; blank if unreadable.
+    /// The body; blank if the message is unreadable.
     pub body: String,
-    /// The blocks beside the body; empty if unreadable.
+    /// The blocks beside the body; empty if the message is unreadable.
     content: Vec<Block>,
 }
 
@@ -143,7 +143,7 @@ pub(crate) fn feature() -> Feature {
             EventKind::of::<MessagesPruned>(),
         ])
         .cleaner("message_edits", edit::remove_edits)
-        // Declared here because this is the first feature that needs one.
+        // Declared here because messages are the first feature that needs the sample.
         .sample(Sample::new(
             "thread",
             "create_thread",
@@ -203,8 +203,8 @@ fn operations() -> Vec<Operation> {
             .run(post::post_message)
             .title("Post a message")
             .when(
-                "Use to say something in a thread, such as what you are doing or have found; the outcome \
-                 goes in `set_thread_result`.",
+                "Post a message in a thread, such as what you are doing or have found. Use \
+                 `set_thread_result` for the outcome.",
             )
             .post("/threads/{thread_id}/messages")
             .needs(&[MessagePost])
@@ -217,7 +217,7 @@ fn operations() -> Vec<Operation> {
             }),
         read("list_messages", list_messages)
             .title("List a thread's messages")
-            .when("Use to read all of a thread; `get_thread_context` has the last messages.")
+            .when("List all messages of a thread. Use `get_thread_context` for the last ones.")
             .detailed()
             .get("/threads/{thread_id}/messages")
             .needs(&[WorkspaceRead])
@@ -226,7 +226,7 @@ fn operations() -> Vec<Operation> {
             .quick()
             .reads_on("body")
             .title("Read a message")
-            .when("Use to read one message by its id; `list_messages` has those of a thread.")
+            .when("Return one message by its id. Use `list_messages` for all messages of a thread.")
             .get("/messages/{message_id}")
             .needs(&[WorkspaceRead])
             .example(|w| json!({"message_id": w.id("message")})),
@@ -234,7 +234,7 @@ fn operations() -> Vec<Operation> {
             .preflight(edit::draft)
             .run(edit::edit_message)
             .title("Edit a message")
-            .when("Use to correct a message of your own; `delete_message` withdraws it.")
+            .when("Edit a message of your own. Use `delete_message` to withdraw it.")
             .patch("/messages/{message_id}")
             .needs(&[MessagePost])
             .refuses(&[Code::Forbidden, Code::WrongState])
@@ -244,14 +244,14 @@ fn operations() -> Vec<Operation> {
             }),
         destructive("delete_message", withdraw::delete_message)
             .title("Withdraw a message")
-            .when("Use to withdraw a message for good; to correct your own use `edit_message`.")
+            .when("Withdraw a message for good. Use `edit_message` to correct your own message.")
             .delete("/messages/{message_id}")
             .needs(&[MessagePost, ChannelAdmin])
             .refuses(&[Code::Forbidden, Code::LegalHold])
             .example(|w| json!({"message_id": w.id("message")})),
         destructive("purge_message", withdraw::purge_message)
             .title("Purge a withdrawn message")
-            .when("Use to remove the row of a message that `delete_message` has withdrawn.")
+            .when("Purge a message that `delete_message` has withdrawn.")
             .post("/messages/{message_id}/purge")
             .needs(&[TokenAdmin])
             .refuses(&[Code::WrongState, Code::LegalHold])
@@ -259,7 +259,7 @@ fn operations() -> Vec<Operation> {
         read("list_message_edits", edit::list_message_edits)
             .reads_on("body")
             .title("List a message's earlier texts")
-            .when("Use to read the earlier texts of an edited message, oldest first.")
+            .when("List the earlier texts of an edited message, oldest first.")
             .detailed()
             .get("/messages/{message_id}/edits")
             .needs(&[WorkspaceRead])
@@ -269,7 +269,7 @@ fn operations() -> Vec<Operation> {
 
 /// Returns a message.
 ///
-/// A withdrawn message has a blank body, and so has one that the service cannot open (`unreadable`). A purged
+/// The body is blank if the message is withdrawn, or if the service cannot open it (`unreadable`). A purged
 /// message is not found.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -284,13 +284,13 @@ fn get_message(cx: &Read<'_>, input: &GetMessage) -> Result<Message> {
 
 /// Returns a thread's messages, oldest first.
 ///
-/// Withdrawn messages, and those that the service cannot open (`unreadable`), have a blank body.
+/// Withdrawn messages, and messages that the service cannot open (`unreadable`), have a blank body.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListMessages {
     /// The thread.
     thread_id: ThreadId,
-    /// Newest first.
+    /// Whether to return the newest message first.
     #[serde(default)]
     newest_first: bool,
     #[serde(default)]
@@ -307,20 +307,21 @@ fn list_messages(cx: &Read<'_>, input: &ListMessages) -> Result<Page<Message>> {
     open_page(cx, Page::of(rows, input.limit, |row: &StoredMessage| row.lsn))
 }
 
-/// A live message, for readers outside of the workspace.
+/// A live message, for readers outside the workspace.
 pub(crate) struct LiveMessage {
     pub id: MessageId,
     pub author_id: Option<MemberId>,
     pub posted_at: Time,
     pub edited_at: Option<Time>,
-    /// Whether the service cannot open it because the database or a key was damaged.
+    /// Whether the service cannot open the message because the database or a key was damaged.
     pub unreadable: bool,
     pub body: String,
     pub metadata: Metadata,
 }
 
-/// Returns the live messages of a thread that the caller may see, oldest first, without notices: these reveal
-/// who works on the thread, and what it waits for.
+/// Returns the live messages of a thread that the caller may see, oldest first, without notices.
+///
+/// Notices are omitted because they reveal who works on the thread, and what it waits for.
 pub(crate) fn live_messages(
     cx: &Read<'_>,
     thread: ThreadId,
@@ -342,7 +343,7 @@ pub(crate) fn live_messages(
 
 /// Returns the last live messages of a thread that the caller may see, and the number of older ones.
 ///
-/// They were posted after the position `since`, and are limited to `limit` and to the bytes of a page.
+/// Only messages after the position `since` are returned, up to `limit` messages and the bytes of a page.
 /// Messages before the last 2000, withdrawn ones included, are neither read nor counted.
 pub(crate) fn context_messages(
     cx: &Read<'_>,
@@ -371,7 +372,7 @@ pub(crate) fn context_messages(
     Ok((newest_first.rev().collect::<Result<_>>()?, older.map_or(0, |(count,)| count)))
 }
 
-/// Returns the members that a message reaches now. Returns `None` if the message no longer exists.
+/// Returns the members that a message reaches now, or `None` if the message no longer exists.
 pub(crate) fn reaches(cx: &Read<'_>, id: MessageId) -> Result<Option<ReachedMembers>> {
     match visible_message(cx, id) {
         Ok(stored) => stored.reaches(cx).map(Some),
@@ -382,8 +383,8 @@ pub(crate) fn reaches(cx: &Read<'_>, id: MessageId) -> Result<Option<ReachedMemb
 
 /// Returns the body and the metadata of a message that belongs to a record, such as a review.
 ///
-/// Returns `None` once it is withdrawn, or if it cannot be opened. The caller of this function must have
-/// loaded the record.
+/// Returns `None` once the message is withdrawn, or if it cannot be opened. The caller of this function must
+/// have loaded the record.
 pub(crate) fn words(cx: &Read<'_>, id: MessageId) -> Result<Option<(String, Metadata)>> {
     let found: Option<StoredMessage> = cx.one(BY_ID, &[&id, &cx.caller().workspace_id])?;
     let Some(stored) = found else { return Ok(None) };
@@ -393,7 +394,7 @@ pub(crate) fn words(cx: &Read<'_>, id: MessageId) -> Result<Option<(String, Meta
     })
 }
 
-/// Returns the size in bytes of the sealed content of each of these messages that has some.
+/// Returns the bytes of the sealed content of each given message; messages without content are omitted.
 pub(crate) fn sealed_bytes(cx: &Read<'_>, messages: &[MessageId]) -> Result<HashMap<MessageId, usize>> {
     let sql = match cx.engine() {
         Engine::Sqlite => BYTES_SQLITE,
@@ -418,9 +419,9 @@ const BYTES_SQLITE: &str = select_bytes!("in (select unhex(value) from json_each
 
 const BYTES_POSTGRES: &str = select_bytes!("= any($1)");
 
-/// Returns the first `most` characters of each live message among these of the caller's workspace.
+/// Returns the first `most` characters of each given message of the caller's workspace that is live.
 ///
-/// The caller of this function must have checked that the reader may see them.
+/// The caller of this function must have checked that the reader may see the messages.
 pub(crate) fn beginnings(
     cx: &Read<'_>,
     messages: &[MessageId],
@@ -434,7 +435,7 @@ pub(crate) fn beginnings(
     left.sort_unstable();
     left.dedup();
     let mut found = HashMap::new();
-    // A page of rows may end before the last message.
+    // A page of rows may end before the last message, so further pages are read.
     while !left.is_empty() {
         let rows: Vec<StoredMessage> = cx.first_rows(sql, &[&left, &cx.caller().workspace_id])?;
         let Some(last) = rows.last().map(|row| row.id.uuid()) else { break };
@@ -455,10 +456,10 @@ const SOME_SQLITE: &str = select_messages!(
 
 const SOME_POSTGRES: &str = select_messages!("m.id = any($1) and m.workspace_id = $2 order by m.id");
 
-/// Returns the block from the service in a message that belongs to a record, such as a vote.
+/// Returns the service-made block of a message that belongs to a record, such as a vote.
 ///
-/// Returns `None` once it is withdrawn, or if it cannot be opened. The caller of this function must have
-/// loaded the record.
+/// Returns `None` once the message is withdrawn, or if it cannot be opened. The caller of this function must
+/// have loaded the record.
 pub(crate) fn own_block(cx: &Read<'_>, id: MessageId) -> Result<Option<OwnBlock>> {
     let found: Option<StoredMessage> = cx.one(BY_ID, &[&id, &cx.caller().workspace_id])?;
     let Some(stored) = found else { return Ok(None) };
@@ -473,7 +474,7 @@ const LIST: &str = select_messages!("m.thread_id = $1 and m.lsn > $2 order by m.
 
 const NEWEST: &str = select_messages!("m.thread_id = $1 and m.lsn < $2 order by m.lsn desc limit $3");
 
-/// The condition that message `m` is one of the last live ones of a thread.
+/// SQL condition that the message `m` is one of the last live messages of a thread.
 macro_rules! of_the_last {
     () => {
         "m.thread_id = $1 and m.withdrawn_at is null and m.lsn > $3

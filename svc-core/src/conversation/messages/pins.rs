@@ -1,7 +1,7 @@
-//! Pins: the messages that the members of a channel keep at hand.
+//! Pins: messages that the members of a channel keep at hand.
 //!
-//! A pin belongs to the channel: every member who may post there can remove it, not only its author. It is
-//! removed when the message is withdrawn.
+//! A pin belongs to the channel: every member who may post there can remove it, not only the member who
+//! pinned the message. Withdrawing the message removes its pin.
 
 use std::collections::HashMap;
 
@@ -56,14 +56,14 @@ fn operations() -> Vec<Operation> {
     vec![
         idempotent("pin_message", pin_message)
             .title("Pin a message")
-            .when("Use to keep a message at hand in its channel, where `list_pins` returns it.")
+            .when("Pin a message in its channel, so that `list_pins` returns it.")
             .put("/messages/{message_id}/pin")
             .needs(&[MessagePost])
             .refuses(&[Code::WrongState])
             .example(|w| json!({"message_id": w.id("message")})),
         destructive("unpin_message", unpin_message)
             .title("Unpin a message")
-            .when("Use to take a message off the pins of its channel, whoever pinned it.")
+            .when("Unpin a message, even if another member pinned it.")
             .reversible()
             .delete("/messages/{message_id}/pin")
             .needs(&[MessagePost])
@@ -71,7 +71,7 @@ fn operations() -> Vec<Operation> {
             .example(|w| json!({"message_id": w.id("pinned_message")})),
         read("list_pins", list_pins)
             .title("List a channel's pinned messages")
-            .when("Use to read the messages that a channel keeps at hand.")
+            .when("List the messages that are pinned in a channel.")
             .detailed()
             .get("/channels/{channel_id}/pins")
             .needs(&[WorkspaceRead])
@@ -84,15 +84,15 @@ fn operations() -> Vec<Operation> {
 struct ChannelPin {
     /// The message.
     message_id: MessageId,
-    /// The thread it was posted in.
+    /// The thread of the message.
     thread_id: ThreadId,
-    /// The channel of its thread.
+    /// The channel of the message's thread.
     channel_id: ChannelId,
-    /// The member who pinned it; null for the service itself.
+    /// The member who pinned the message; null for the service itself.
     pinned_by: Option<MemberId>,
-    /// When it was pinned.
+    /// When the message was pinned.
     pinned_at: Time,
-    /// The position of its pinning in the workspace's log.
+    /// Position in the workspace's log at which the message was pinned.
     lsn: i64,
 }
 
@@ -122,7 +122,7 @@ impl<I> Answer<I> for ChannelPin {
 struct Unpinned {
     /// The message.
     message_id: MessageId,
-    /// The channel of its thread.
+    /// The channel of the message's thread.
     channel_id: ChannelId,
 }
 
@@ -144,7 +144,7 @@ impl<I> Answer<I> for Unpinned {
 struct MessagePinned {
     /// The message.
     message_id: MessageId,
-    /// The member who pinned it; null for the service itself.
+    /// The member who pinned the message; null for the service itself.
     member_id: Option<MemberId>,
 }
 
@@ -164,7 +164,7 @@ impl Event for MessagePinned {
 struct MessageUnpinned {
     /// The message.
     message_id: MessageId,
-    /// The member who unpinned it; null for the service itself.
+    /// The member who unpinned the message; null for the service itself.
     member_id: Option<MemberId>,
 }
 
@@ -178,7 +178,7 @@ impl Event for MessageUnpinned {
 
 /// Pins a message in its channel, where `list_pins` returns it, and returns the pin.
 ///
-/// A pinned message stays pinned. The pin is removed when the message is withdrawn.
+/// Pinning a pinned message changes nothing. The pin is removed when the message is withdrawn.
 ///
 /// Fails with 409 `wrong-state` if the message is withdrawn, if its channel is archived, or if 100 messages
 /// are pinned there.
@@ -241,19 +241,19 @@ fn unpin_message(cx: &mut Write<'_>, input: &UnpinMessage) -> Result<Unpinned> {
 
 const DELETE: &str = "delete from pins where message_id = $1";
 
-/// Removes the pins of messages.
+/// Removes the pins of the given messages.
 fn remove_of_messages(cx: &mut Write<'_>, _: &DestroyPermit<'_>, messages: &[MessageId]) -> Result<()> {
     messages.iter().try_for_each(|id| cx.execute_any(DELETE, &[id]))
 }
 
-/// A message that is pinned in its channel.
+/// A pinned message, with its pin.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct PinnedMessage {
-    /// The member who pinned it; null for the service itself.
+    /// The member who pinned the message; null for the service itself.
     pinned_by: Option<MemberId>,
-    /// When it was pinned.
+    /// When the message was pinned.
     pinned_at: Time,
-    /// The position of its pinning in the workspace's log.
+    /// Position in the workspace's log at which the message was pinned.
     lsn: i64,
     /// The message.
     message: Message,
@@ -279,9 +279,9 @@ fn list_pins(cx: &Read<'_>, input: &ListPins) -> Result<Page<PinnedMessage>> {
     page.try_map(|pin| pin.open(cx, &mut marks))
 }
 
-/// Returns the last messages that were pinned in a channel that the caller may see, newest first.
+/// Returns the messages pinned last in a channel that the caller may see, newest first.
 ///
-/// It returns up to [`CONTEXT_PINS`], and fewer if they are long.
+/// At most [`CONTEXT_PINS`] messages are returned, and fewer if they are long.
 pub(crate) fn context_pins(cx: &Read<'_>, channel: ChannelId) -> Result<Vec<PinnedMessage>> {
     let channel = visible_channel(cx, channel)?;
     let pins: Vec<StoredPin> = cx.first_rows(LAST, &[&channel.id, &CONTEXT_PINS])?;
@@ -290,10 +290,10 @@ pub(crate) fn context_pins(cx: &Read<'_>, channel: ChannelId) -> Result<Vec<Pinn
     within(opened?, CONTEXT_BYTES)
 }
 
-/// Maximum bytes of the pins in a thread's context, exceeded by less than one item.
+/// Maximum bytes of the pins in a thread's context, exceeded by less than one pinned message.
 const CONTEXT_BYTES: usize = PAGE_BYTES / 4;
 
-/// The row of a pin with that of its message.
+/// Row of a pin together with the row of its message.
 struct StoredPin {
     message: StoredMessage,
     pinned_by: Option<MemberId>,
@@ -315,7 +315,7 @@ impl StoredPin {
     }
 }
 
-/// Selects pins with their messages, if these were not pruned.
+/// SQL that selects pins with their messages, except for pruned messages.
 macro_rules! select_pins {
     ($rest:literal) => {
         concat!(

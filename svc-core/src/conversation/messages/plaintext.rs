@@ -1,7 +1,7 @@
-//! The plaintext of a message: one canonical JSON text of body, content and metadata.
+//! Plaintext of a message: one canonical JSON text that contains body, content and metadata.
 //!
-//! This file defines the form and the limits of the text, the members that are reserved for the service, and
-//! how it is sealed and opened. It does not use the database.
+//! This file defines the form and the size limits of that text, the metadata members that are reserved for
+//! the service, and how the text is sealed and opened. It does not use the database.
 
 use std::borrow::Cow;
 use std::ops::Deref;
@@ -22,26 +22,26 @@ use crate::limits::{CITATIONS_MAX, JSON_MAX_BYTES};
 use crate::log::canonical;
 use crate::log::seal::{DecryptionFailed, MessageKey, Sealer};
 
-/// The field under which the content is sealed; part of the associated data.
+/// Field name in the associated data with which the content is sealed.
 const FIELD: &str = "words";
 
-/// The member of metadata that marks a message as a notice of the service. Callers cannot set or remove it.
+/// Metadata member that marks a message as a notice of the service. Callers cannot set or remove it.
 const NOTICE: &str = "notice";
 
-/// The notices of messages that belong to a record: judgements and questions must not change.
-const OF_RECORD: [&str; 2] = ["approval", "review"];
+/// Kinds of notices whose messages belong to a record: judgements and questions must not change.
+const RECORD_NOTICES: [&str; 2] = ["approval", "review"];
 
-/// Returns whether a message with this metadata is a notice of the service.
+/// Returns whether a message with the given metadata is a notice of the service.
 pub(super) fn is_notice(metadata: &Metadata) -> bool {
     metadata.contains_key(NOTICE)
 }
 
-/// Metadata from a caller, without the members that are reserved for the service.
+/// Metadata supplied by a caller, without the members that are reserved for the service.
 #[derive(Clone, Default, Serialize)]
 pub(super) struct GivenMetadata(Metadata);
 
 impl GivenMetadata {
-    /// Returns the metadata that replaces `before`: everything given, and the service's members of `before`.
+    /// Returns the new metadata: everything that the caller supplied, and the reserved members of `before`.
     pub fn replacing(&self, mut before: Metadata) -> Metadata {
         let mut metadata = self.0.clone();
         metadata.extend(before.remove_entry(NOTICE));
@@ -94,21 +94,21 @@ impl JsonSchema for GivenMetadata {
     }
 }
 
-/// The content of a message.
+/// Plaintext of a message's content.
 ///
-/// It has no `Debug` on purpose: content must not be logged. A sealed text may have further members, which
-/// are ignored.
+/// There is deliberately no `Debug`, because content must not be logged. A sealed text may contain unknown
+/// JSON members, which are ignored.
 #[derive(Clone, Default, PartialEq, Deserialize)]
 pub(super) struct Plaintext {
     pub body: String,
     pub metadata: Metadata,
-    /// Empty for texts that were sealed before content existed.
+    /// Content blocks; empty for texts that were sealed before content blocks existed.
     #[serde(default)]
     pub content: Vec<Block>,
 }
 
 impl Plaintext {
-    /// Returns the texts for people, in Markdown: the body and the blocks of text.
+    /// Returns the Markdown texts of the message: the body and the text blocks.
     pub fn texts(&self) -> Vec<&str> {
         let blocks = self.content.iter().filter_map(|block| match block {
             Block::Given(GivenBlock::Text { text }) => Some(&**text),
@@ -123,14 +123,14 @@ impl Plaintext {
     }
 
     /// Returns whether the message belongs to a record, so that its author cannot edit it.
-    pub fn is_of_record(&self) -> bool {
+    pub fn belongs_to_record(&self) -> bool {
         let notice = self.metadata.get(NOTICE).and_then(Value::as_str);
         let asks = self.content.iter().any(|block| matches!(block, Block::Own(_)));
-        asks || notice.is_some_and(|notice| OF_RECORD.contains(&notice))
+        asks || notice.is_some_and(|notice| RECORD_NOTICES.contains(&notice))
     }
 }
 
-/// Sealed content, as stored in the row and in the event.
+/// Sealed content of a message, as stored in the row and in the event.
 pub(super) struct SealedContent {
     pub bytes: Vec<u8>,
     pub base64: String,
@@ -138,7 +138,7 @@ pub(super) struct SealedContent {
 
 /// Seals the plaintext as edit number `edit` of a message.
 ///
-/// Fails if the metadata is malformed, or too large with the content.
+/// Fails if the metadata is malformed, or if metadata and content together are too large.
 pub(super) fn seal(
     sealer: &Sealer,
     key: &MessageKey,
@@ -152,7 +152,7 @@ pub(super) fn seal(
     Ok(SealedContent { bytes, base64 })
 }
 
-/// Opens a text that [`seal`] sealed.
+/// Decrypts a text that [`seal`] sealed.
 pub(super) fn open(
     sealer: &Sealer,
     key: &MessageKey,
@@ -164,9 +164,9 @@ pub(super) fn open(
     serde_json::from_slice(&text).map_err(|_| DecryptionFailed)
 }
 
-/// Opens a text that [`seal`] sealed, applies `change`, and seals the result for another message.
+/// Decrypts a text that [`seal`] sealed, applies `change`, and seals the result for another message.
 ///
-/// The inner error means that it does not open.
+/// The inner error means that the text cannot be decrypted.
 pub(crate) fn reseal(
     sealer: &Sealer,
     from: (MessageId, [u8; 32]),
@@ -184,7 +184,7 @@ pub(crate) fn reseal(
     sealer.seal(&key, message, FIELD, edit, changed.as_bytes()).map(Ok)
 }
 
-/// Returns the canonical text of the plaintext, after checking its limits.
+/// Returns the canonical JSON text of the plaintext, after checking the size limits.
 fn canonical_text(words: &Plaintext) -> Result<String> {
     let Plaintext { body, metadata, content } = words;
     check_known_members(metadata)?;
@@ -210,7 +210,7 @@ fn check_size(field: &str, bytes: usize) -> Result<()> {
     ))
 }
 
-/// Checks the members of metadata that the service itself reads; callers are free in all others.
+/// Checks the metadata members that the service itself reads; callers may use all other members freely.
 fn check_known_members(metadata: &Metadata) -> Result<()> {
     if let Some(artifacts) = metadata.get("artifacts") {
         let fits = artifacts.as_array().is_some_and(|shas| shas.iter().all(is_sha));
@@ -245,12 +245,12 @@ fn is_sha(value: &Value) -> bool {
 fn is_citation(value: &Value) -> bool {
     let text = |name| value.get(name).and_then(Value::as_str);
     let hash = text("content_hash").and_then(parse_hash);
-    let fits = |uri: &str| !uri.trim().is_empty() && cites_no_other(uri, hash);
+    let fits = |uri: &str| !uri.trim().is_empty() && fragment_matches(uri, hash);
     hash.is_some() && text("uri").is_some_and(fits)
 }
 
-/// Returns whether the fragment of an address, if it is a hash, is this one.
-fn cites_no_other(uri: &str, hash: Option<[u8; 32]>) -> bool {
+/// Returns whether the fragment of an address does not cite a hash other than `hash`.
+fn fragment_matches(uri: &str, hash: Option<[u8; 32]>) -> bool {
     let fragment = uri.split_once('#').map(|(_, fragment)| fragment);
     fragment.is_none_or(|fragment| !fragment.starts_with("sha256:") || parse_hash(fragment) == hash)
 }

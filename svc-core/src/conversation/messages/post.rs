@@ -1,9 +1,9 @@
 //! Posting messages.
 //!
-//! The content is sealed before the request is queued, on the caller's side. The function itself wraps the
-//! key by the leaf of the message's position, which is known only there, and writes. Other features post
-//! through [`seal_post`] and [`post_sealed`]; if the text depends on rows that the function reads, it seals
-//! the text itself with [`seal_in_job`].
+//! The content is sealed on the caller's thread, before the request is queued. The function wraps the
+//! message's key with the leaf of the message's position, which is known only inside the transaction, and
+//! writes the rows. Other features post through [`seal_post`] and [`post_sealed`]; a function whose text
+//! depends on rows that it reads seals the text itself with [`seal_in_job`].
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -36,19 +36,19 @@ use crate::time::Time;
 pub(crate) struct Posted {
     /// The message's id.
     pub id: MessageId,
-    /// The member who posted it, always you; null for the service itself.
+    /// The member who posted the message, always you; null for the service itself.
     pub author_id: Option<MemberId>,
-    /// When it was posted.
+    /// When the message was posted.
     pub posted_at: Time,
-    /// Its address for citations.
+    /// Address with which the message can be cited.
     pub uri: String,
-    /// The content hash of the event with its content, as `sha256:<hex>`; an edit changes it.
+    /// Content hash of the message's event, as `sha256:<hex>`; an edit changes it.
     pub content_hash: String,
-    /// The members that it mentions by their handles, without yourself.
+    /// The members that the message mentions by their handles, without yourself.
     pub mentioned: Vec<Mentioned>,
-    /// The mentions that reach no one.
+    /// The mentions that reach no member.
     pub not_reached: Vec<NotReached>,
-    /// The position of its posting in the workspace's log.
+    /// Position in the workspace's log at which the message was posted.
     pub lsn: i64,
 }
 
@@ -76,18 +76,18 @@ impl Answer<PostMessage> for Posted {
     }
 }
 
-/// A message was posted.
+/// A message was posted in a thread.
 ///
-/// The payload holds its sealed content; members read the plaintext beside the payload.
+/// The payload contains the sealed content of the message; members receive the plaintext beside the payload.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct MessagePosted {
     /// The message.
     message_id: MessageId,
-    /// The member who posted it; null for the service itself.
+    /// The member who posted the message; null for the service itself.
     author_id: Option<MemberId>,
-    /// The sealed content, base64.
+    /// The sealed content of the message, as base64.
     sealed: String,
-    /// The relations to other messages that follow from its citations.
+    /// Relations to other messages that the citations of the message create.
     cites: Vec<Cites>,
 }
 
@@ -106,13 +106,13 @@ impl Event for MessagePosted {
 
 /// Posts a message in a thread, as yourself, and returns its id.
 ///
-/// It notifies the members whose handles follow an `@` in it: `mentioned` lists them, `not_reached` the
+/// An `@` followed by a handle notifies that member: `mentioned` lists the members reached, `not_reached` the
 /// mentions that reach no one.
 ///
-/// `@channel` mentions the members of the channel, `@here` those of them who are online; for more than 15
-/// that needs `channel:admin`, and neither reaches more than 1000. Code, quotes, addresses and HTML mention
-/// no one; blocks of text mention as the body does. The first 50 mentions of a message count. In a direct
-/// message, all other members are notified. Only you can edit it; `delete_message` withdraws it.
+/// `@channel` mentions the members of the channel, `@here` only those who are online; for more than 15 that
+/// needs `channel:admin`, and neither reaches more than 1000. Mentions in code, quotes, addresses and HTML do
+/// not count; text blocks can mention like the body. The first 50 mentions of a message count. In a direct
+/// message, all other members are notified. Only you can edit the message; `delete_message` withdraws it.
 ///
 /// Fails with 409 `wrong-state` if the channel is archived.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -125,18 +125,18 @@ pub(super) struct PostMessage {
     /// Any JSON object for programs, up to 256 KiB.
     ///
     /// `artifacts` is a list of SHA-256 sums of artifacts, `citations` a list of up to 100 {uri,
-    /// content_hash}. A citation whose uri has another hash is rejected; one of a message that you see
-    /// becomes a relation `cites` to it. `notice` is reserved for the service and rejected. Numbers from 2^53
-    /// on are rejected too: send them as strings.
+    /// content_hash}. A citation whose uri has another hash is rejected; a citation of a message that you see
+    /// creates the relation `cites`. `notice` is reserved for the service and rejected. Numbers from 2^53 on
+    /// are rejected too: send them as strings.
     metadata: Option<GivenMetadata>,
     /// Up to 64 blocks beside the body, each with the fields of its `type`.
     ///
-    /// They and the metadata have up to 256 KiB together.
+    /// Blocks and metadata together have up to 256 KiB.
     #[serde(default)]
     content: Option<GivenContent>,
 }
 
-/// A message that is ready to be posted: it has an id, and its content is sealed under its own key.
+/// A message that is ready to be posted: it has an id, and its content is sealed under the message's own key.
 pub(crate) struct SealedPost {
     message_id: MessageId,
     key: MessageKey,
@@ -145,7 +145,7 @@ pub(crate) struct SealedPost {
 }
 
 impl SealedPost {
-    /// Returns the id that the message will have.
+    /// Returns the id that the message will have once it is posted.
     pub(crate) fn message_id(&self) -> MessageId {
         self.message_id
     }
@@ -157,7 +157,7 @@ pub(crate) fn seal_post(shared: &SharedState, now: Time, body: &str, metadata: &
     seal_words(&shared.entropy, &shared.sealer, now, &words)
 }
 
-/// Seals a message in the transaction that posts it, for text that is not known before.
+/// Seals a message inside the transaction that posts it, for text that is not known earlier.
 ///
 /// `metadata` must be an object.
 pub(crate) fn seal_in_job(cx: &Write<'_>, body: &str, metadata: &Value) -> Result<SealedPost> {
@@ -165,7 +165,7 @@ pub(crate) fn seal_in_job(cx: &Write<'_>, body: &str, metadata: &Value) -> Resul
     seal_words(cx.entropy(), cx.sealer(), cx.now(), &words)
 }
 
-/// Seals a message with a block from the service, before the request is queued.
+/// Seals a message with a service-made block, before the request is queued.
 pub(crate) fn seal_block(shared: &SharedState, now: Time, body: &str, block: OwnBlock) -> Result<SealedPost> {
     let content = vec![Block::Own(block)];
     let words = Plaintext { content, ..Plaintext::new(body, Metadata::new()) };
@@ -205,7 +205,7 @@ pub(super) fn post_message(cx: &mut Write<'_>, input: &PostMessage, post: &Seale
     Ok(posted)
 }
 
-/// Posts a sealed message of a member, or of the service itself.
+/// Posts a sealed message as the caller, or as the service itself.
 ///
 /// The caller of this function must have checked that the channel accepts messages.
 pub(crate) fn post_sealed(
@@ -217,7 +217,7 @@ pub(crate) fn post_sealed(
     post_citing(cx, place, author_id, post, Vec::new())
 }
 
-/// Posts like [`post_sealed`], and adds the relations that follow from the message's citations.
+/// Posts a message like [`post_sealed`], and adds the relations that its citations create.
 fn post_citing(
     cx: &mut Write<'_>,
     place: &ThreadPlace,
@@ -228,7 +228,7 @@ fn post_citing(
     let id = post.message_id;
     let event = MessagePosted { message_id: id, author_id, sealed: post.sealed.base64.clone(), cites };
     let event_place = Subject { member_id: author_id, ..Subject::thread(place.channel_id, place.thread_id) };
-    // The event's own time, which never goes back: pruning finds the old messages by bisection.
+    // Uses the event's own time, which never goes back, because pruning finds old messages by binary search.
     let recorded = cx.emit(event_place, &event)?;
     let Recorded { lsn, at: posted_at, content_hash, .. } = recorded;
     let bound =
@@ -251,7 +251,7 @@ fn post_citing(
         Some(_) => mentions::reached(cx, place.channel_id, author_id, &post.mentioning)?,
         None => ReachedMembers::default(),
     };
-    mentions::tell(cx, &recorded, id, &reached, place.dm)?;
+    mentions::notify_reached(cx, &recorded, id, &reached, place.dm)?;
     let ReachedMembers { mentioned, not_reached, .. } = reached;
     let uri = uri(place.workspace_id, place.channel_id, place.thread_id, id);
     let content_hash = hash_text(&content_hash);

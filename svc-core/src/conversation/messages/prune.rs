@@ -1,7 +1,7 @@
-//! Pruning messages: removing all that were posted up to a position, with everything that belongs to them.
+//! Pruning messages: removing all messages up to a position, with their keys, edits and other rows.
 //!
-//! An event declares it; once it is committed, the messages are no longer found. Their keys and rows are
-//! removed after that, in steps, and then the bytes of the keys are removed from the files.
+//! An event declares the pruning; once it is committed, the messages are no longer found. Their keys and rows
+//! are removed afterwards, in steps, and then the bytes of the keys are removed from the files.
 
 use super::withdraw::remove;
 use crate::Result;
@@ -15,16 +15,16 @@ pub(crate) use crate::log::floor::PruneReason;
 use crate::op::{DestroyPermit, Read, Write};
 use crate::time::Time;
 
-/// The messages that are due.
+/// The messages that are due to be pruned.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DueMessages {
-    /// The position of the last of them.
+    /// Position of the last message to prune.
     pub up_to: i64,
-    /// Number of messages, up to [`MESSAGES_PRUNED_MAX`].
+    /// Number of messages to prune, up to [`MESSAGES_PRUNED_MAX`].
     pub count: i64,
 }
 
-/// Returns the messages that were posted before a time, up to the number that is pruned at once.
+/// Returns the messages posted before a time, up to the number that is pruned at once.
 pub(crate) fn due(cx: &Read<'_>, workspace: WorkspaceId, before: Time) -> Result<Option<DueMessages>> {
     let Some((floor, head)) = cx.one::<(i64, i64)>(WORDS, &[&workspace])? else { return Ok(None) };
     let last = last_where(floor, head, |lsn| {
@@ -48,10 +48,10 @@ const COUNT_DUE: &str = "
         select lsn from messages where workspace_id = $1 and lsn > $2 and lsn <= $3
         order by lsn limit $4) due";
 
-/// Declares that the messages of the caller's workspace up to a position are pruned.
+/// Declares the messages of the caller's workspace up to a position as pruned.
 ///
-/// Returns the number of messages. Retention prunes up to [`MESSAGES_PRUNED_MAX`] at once, so it may have to
-/// be called again.
+/// Returns the number of messages. Retention prunes up to [`MESSAGES_PRUNED_MAX`] messages at once, so it may
+/// have to call this function again.
 pub(crate) fn prune(
     cx: &mut Write<'_>,
     permit: &DestroyPermit<'_>,
@@ -79,7 +79,7 @@ const DUE: &str = "
 
 const MOVE_FLOOR: &str = "update heads set words_floor = $2 where workspace_id = $1";
 
-/// Returns whether pruned messages of a workspace still have rows.
+/// Returns whether a workspace still has rows of pruned messages.
 pub(crate) fn has_pruned_to_remove(cx: &Read<'_>, workspace: WorkspaceId) -> Result<bool> {
     Ok(cx.one::<(i64,)>(ANY_LEFT, &[&workspace])?.is_some())
 }
@@ -90,11 +90,11 @@ const ANY_LEFT: &str = "
 
 /// Removes the keys and rows of some pruned messages of the caller's workspace.
 ///
-/// With the last of them it requests the scrub, once for all that were pruned together.
+/// Together with the last message, the scrub is requested once for all messages that were pruned together.
 pub(crate) fn remove_pruned(cx: &mut Write<'_>, permit: &DestroyPermit<'_>) -> Result<()> {
     let workspace = cx.caller().workspace_id;
     let Some((floor,)) = cx.one::<(i64,)>(FLOOR, &[&workspace])? else { return Ok(()) };
-    // Keys first: without its key, the rest of a message is unreadable.
+    // Keys are removed first: without its key, the rest of a message is unreadable.
     if key_segments::remove_below(cx, permit, floor, SHELVES_REMOVED)? {
         return Ok(());
     }

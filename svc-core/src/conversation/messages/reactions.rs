@@ -1,7 +1,8 @@
-//! Reactions: the responses of members to a message, with one emoji each.
+//! Reactions: the emoji with which members respond to a message.
 //!
-//! A shortcode is stored as its emoji, and an emoji in its full form, so that two spellings are one reaction.
-//! Reactions are not content: their events name the emoji. They are removed when the message is withdrawn.
+//! A shortcode is stored as its emoji, and an emoji in its full form, so that different spellings are the
+//! same reaction. Reactions are not content: their events contain the emoji. Withdrawing a message removes
+//! its reactions.
 
 use std::borrow::Cow;
 
@@ -53,8 +54,8 @@ fn operations() -> Vec<Operation> {
         idempotent("add_reaction", add_reaction)
             .title("React to a message")
             .when(
-                "Use to react to a message with an emoji, as yourself, where no words are needed; \
-                 otherwise use `post_message`.",
+                "React to a message with an emoji, where no text is needed. Use `post_message` to reply \
+                 with text.",
             )
             .put("/messages/{message_id}/reactions/{emoji}")
             .needs(&[MessagePost])
@@ -62,7 +63,7 @@ fn operations() -> Vec<Operation> {
             .example(|w| json!({"message_id": w.id("reacted_message"), "emoji": "tada"})),
         destructive("remove_reaction", remove_reaction)
             .title("Take a reaction back")
-            .when("Use to take back a reaction of your own.")
+            .when("Remove a reaction of your own from a message.")
             .reversible()
             .delete("/messages/{message_id}/reactions/{emoji}")
             .needs(&[MessagePost])
@@ -71,7 +72,7 @@ fn operations() -> Vec<Operation> {
         read("list_reactions", list_reactions)
             .detailed()
             .title("List the reactions to a message")
-            .when("Use to see who reacted to a message, and how.")
+            .when("List the reactions to a message, and who reacted.")
             .get("/messages/{message_id}/reactions")
             .needs(&[WorkspaceRead])
             .example(|w| json!({"message_id": w.id("reacted_message")})),
@@ -128,22 +129,22 @@ impl ToParam for Emoji {
 struct Reaction {
     /// The message.
     message_id: MessageId,
-    /// The emoji, even if its shortcode was given, or the name.
+    /// The emoji, even if its shortcode was given, or the custom name.
     emoji: String,
-    /// The member who reacts with it.
+    /// The member who reacted.
     member_id: MemberId,
-    /// The position of its event in the workspace's log.
+    /// Position of the reaction's event in the workspace's log.
     lsn: i64,
 }
 
-/// A reaction that was taken back.
+/// A reaction that was removed.
 #[derive(Serialize, JsonSchema)]
 struct RemovedReaction {
     /// The message.
     message_id: MessageId,
-    /// The emoji or the name.
+    /// The emoji or the custom name.
     emoji: String,
-    /// The member who had reacted with it.
+    /// The member who had reacted.
     member_id: MemberId,
 }
 
@@ -168,7 +169,7 @@ impl Event for ReactionAdded<'_> {
     }
 }
 
-/// A member took a reaction back.
+/// A member removed a reaction.
 #[derive(Serialize, JsonSchema)]
 struct ReactionRemoved<'a> {
     /// The message.
@@ -296,32 +297,32 @@ impl Answer<RemoveReaction> for RemovedReaction {
 
 const DELETE: &str = "delete from reactions where message_id = $1 and emoji = $2 and member_id = $3";
 
-/// Removes the reactions to messages.
+/// Removes the reactions to the given messages.
 fn remove_of_messages(cx: &mut Write<'_>, _: &DestroyPermit<'_>, messages: &[MessageId]) -> Result<()> {
     messages.iter().try_for_each(|id| cx.execute_any(DELETE_OF_MESSAGE, &[id]))
 }
 
 const DELETE_OF_MESSAGE: &str = "delete from reactions where message_id = $1";
 
-/// The reactions to a message with one emoji.
+/// All reactions to a message with the same emoji.
 #[derive(Debug, PartialEq, Eq, Serialize, JsonSchema)]
 struct EmojiReactions {
     /// The emoji, or a custom name of the workspace.
     emoji: String,
-    /// Number of members who react with it.
+    /// Number of members who reacted with the emoji.
     count: i64,
-    /// True if there may be more, because the message has too many reactions to count.
+    /// True if `count` may be too low, because the message has too many reactions to count.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     at_least: bool,
     /// The first 50 members, in the order in which they reacted.
     member_ids: Vec<MemberId>,
-    /// The position of the first reaction with it in the workspace's log.
+    /// Position in the workspace's log of the first reaction with the emoji.
     lsn: i64,
 }
 
 /// Returns the reactions to a message by emoji, in the order in which each emoji was first used.
 ///
-/// A withdrawn message has none.
+/// A withdrawn message has no reactions.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListReactions {
@@ -352,7 +353,7 @@ fn list_reactions(cx: &Read<'_>, input: &ListReactions) -> Result<Page<EmojiReac
     Ok(Page::rest(listed, input.cursor, |of_emoji: &EmojiReactions| of_emoji.lsn))
 }
 
-/// A member who reacts with an emoji, with the total of that emoji.
+/// A member who reacted with an emoji, with the total number of reactions with that emoji.
 struct ReactingMember {
     emoji: String,
     member_id: MemberId,
@@ -373,7 +374,7 @@ const LIST: &str = concat!(
      where r.place <= $2 order by r.since, r.place"
 );
 
-/// Returns the first reactions with each emoji to a message that has too many to count.
+/// Returns the first reactions with each emoji, for a message with too many reactions to count.
 fn first_of_each(cx: &Read<'_>, message: MessageId) -> Result<Vec<EmojiReactions>> {
     let kinds = kinds(cx, message)?;
     let count = i64::try_from(kinds.len()).unwrap_or(i64::MAX).max(1);
@@ -391,13 +392,13 @@ fn first_of_each(cx: &Read<'_>, message: MessageId) -> Result<Vec<EmojiReactions
     Ok(listed)
 }
 
-/// Returns the emoji with which members react to a message.
+/// Returns the distinct emoji with which members reacted to a message.
 fn kinds(cx: &Read<'_>, message: MessageId) -> Result<Vec<String>> {
     let kinds: Vec<(String,)> = cx.query(KINDS, &[&message])?;
     Ok(kinds.into_iter().map(|(emoji,)| emoji).collect())
 }
 
-/// Steps from one emoji to the next.
+/// SQL query that steps through the index from one emoji to the next.
 const KINDS: &str = "
     with recursive kinds (emoji) as (
         select (select r.emoji from reactions r where r.message_id = $1 order by r.emoji limit 1)

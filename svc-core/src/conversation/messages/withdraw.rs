@@ -1,8 +1,9 @@
 //! Withdrawing and purging messages.
 //!
-//! Withdrawing leaves a tombstone and destroys the key: the sealed bytes in the log stay, the chain still
-//! verifies, and no one can read them. It is finished when the scrub has removed the bytes of the key from
-//! the files too. Purging removes the tombstone's row; the log's record of the message stays.
+//! Withdrawing a message leaves a tombstone and destroys the message's key: the sealed bytes in the log
+//! remain and the chain still verifies, but the bytes can no longer be decrypted. A withdrawal is complete
+//! when the scrub has also removed the bytes of the key from the files. Purging removes the tombstone's row;
+//! the log's record of the message remains.
 
 use std::slice::from_ref;
 
@@ -26,9 +27,9 @@ use crate::op::{Answer, Caller, DestroyPermit, Read, Write};
 /// A message that was purged.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Purged {
-    /// The message, which is no longer found.
+    /// The id of the purged message, which is no longer found.
     message_id: MessageId,
-    /// The channel in which it was.
+    /// The channel to which the message belonged.
     #[serde(skip)]
     channel_id: ChannelId,
 }
@@ -54,9 +55,9 @@ impl Answer<PurgeMessage> for Purged {
 pub(crate) struct MessageTombstoned {
     /// The message.
     message_id: MessageId,
-    /// The member who posted it; null for the service itself.
+    /// The member who posted the message; null for the service itself.
     author_id: Option<MemberId>,
-    /// The member who withdrew it; null for the service itself.
+    /// The member who withdrew the message; null for the service itself.
     withdrawn_by: Option<MemberId>,
 }
 
@@ -72,24 +73,24 @@ impl Event for MessageTombstoned {
     }
 }
 
-/// Removes the marks of a withdrawn message, and its relations to others, while a log is replayed.
+/// Removes the marks and relations of a withdrawn message, while a log is replayed.
 fn replay_cleaned(event: &Replayed<'_>, message: &Value) -> Result<()> {
-    // The keys of all these tables begin with the message.
+    // The primary keys of all these tables begin with the message.
     let mut tables = ["pins", "reactions", "relations"].into_iter();
     tables.try_for_each(|table| event.rows(table, from_ref(message), |row| row.remove()))
 }
 
-/// The votes of each message, while a log is replayed.
+/// Index of the votes by message, while a log is replayed.
 pub(crate) const VOTES_OF_MESSAGES: &str = "votes of messages";
 
-/// A withdrawn message's row was removed.
+/// The row of a withdrawn message was removed.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct MessagePurged {
     /// The message.
     message_id: MessageId,
-    /// The member who had posted it; null for the service itself.
+    /// The member who had posted the message; null for the service itself.
     author_id: Option<MemberId>,
-    /// The member who purged it; null for the service itself.
+    /// The member who purged the message; null for the service itself.
     purged_by: Option<MemberId>,
 }
 
@@ -101,7 +102,7 @@ impl Event for MessagePurged {
         event.row("messages", [message.clone()])?.remove()?;
         event.rows("message_edits", from_ref(message), |edit| edit.remove())?;
         replay_cleaned(event, message)?;
-        citations::replay_gone(event, message)?;
+        citations::replay_removed(event, message)?;
         event.rows(VOTES_OF_MESSAGES, from_ref(message), |of_message| {
             let vote = of_message.key().last().cloned();
             of_message.forget()?;
@@ -113,9 +114,9 @@ impl Event for MessagePurged {
 
 /// Withdraws a message for good and returns it, with a blank body.
 ///
-/// Its key is destroyed, so its content cannot be read again.
+/// Destroys the message's key, so its content cannot be read again.
 ///
-/// Its reactions, its pin and its relations to others are removed, and the vote that it asks for is closed.
+/// The message's reactions, pin and relations to other messages are removed, and its vote, if any, is closed.
 /// Withdrawing it again changes nothing. If the message gives the reason of a cancel, the reason disappears
 /// from the thread's notices too, but the event ThreadCancelled keeps it. Your own message needs
 /// `message:post` or `channel:admin`.
@@ -147,7 +148,7 @@ pub(super) fn delete_message(cx: &mut Write<'_>, input: &DeleteMessage) -> Resul
     Ok(stored.with(MessageContent::Withdrawn, MessageMarks::default()))
 }
 
-/// Destroys the content of a message and its edits, and everything that belongs to it, for a withdrawal.
+/// Destroys the content, edits, marks and relations of a message, for a withdrawal.
 fn blank(
     cx: &mut Write<'_>,
     permit: &DestroyPermit<'_>,
@@ -178,7 +179,7 @@ fn check_may_withdraw(caller: &Caller, author: Option<MemberId>) -> Result<()> {
 
 /// Purges a withdrawn message and returns its id.
 ///
-/// Its row and those of its edits are removed; it is no longer found.
+/// Removes the rows of the message and its edits; the message is no longer found.
 ///
 /// Fails with 409 `wrong-state` if the message is not withdrawn. Fails with 409 `legal-hold` while the
 /// workspace is under a legal hold.
@@ -202,7 +203,7 @@ pub(super) fn purge_message(cx: &mut Write<'_>, input: &PurgeMessage) -> Result<
     Ok(Purged { message_id: stored.id, channel_id: stored.channel_id })
 }
 
-/// Removes the rows of messages, and everything that belongs to them.
+/// Removes the rows of messages, and all rows that belong to them.
 pub(super) fn remove(cx: &mut Write<'_>, permit: &DestroyPermit<'_>, messages: &[MessageId]) -> Result<()> {
     cx.clean(permit, messages)?;
     messages.iter().try_for_each(|id| cx.execute(1, DELETE_MESSAGE, &[id]))

@@ -1,4 +1,4 @@
-//! An item of an inbox, as its member reads it, and the selection of items.
+//! Inbox items as their member reads them, and the SQL that selects them.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -16,28 +16,28 @@ use crate::time::Time;
 /// An item of your inbox.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct InboxItem {
-    /// The position of the notifying event in the workspace's log.
+    /// Position in the workspace's log of the event that caused the item.
     lsn: i64,
-    /// When that happened.
+    /// When the event that caused the item happened.
     at: Time,
-    /// The strongest reason for it.
+    /// The strongest reason for the item.
     reason: InboxReason,
-    /// The channel.
+    /// The channel of the item.
     channel_id: ChannelId,
-    /// The thread; null if it is about the channel.
+    /// The thread of the item; null if the item is about the channel.
     thread_id: Option<ThreadId>,
-    /// The message; null if it is not about one.
+    /// The message of the item; null if the item is not about a message.
     message_id: Option<MessageId>,
-    /// The member who did it; null for the service itself.
+    /// The member who caused the item; null for the service itself.
     actor_id: Option<MemberId>,
-    /// Whether you have read it.
+    /// Whether you have read the item.
     read: bool,
-    /// The first 200 characters of the message as it reads now; null if there is none, or if it cannot be
-    /// opened.
+    /// The first 200 characters of the message's current text; null if the item has no message, or if it
+    /// cannot be opened.
     preview: Option<String>,
 }
 
-/// The row of an item.
+/// Row of an inbox item.
 pub(super) struct StoredItem {
     pub lsn: i64,
     at: Time,
@@ -62,25 +62,25 @@ columns! {
     }
 }
 
-/// A list of inbox items.
+/// A list of inbox items that members can read and mark.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum List {
-    /// All items.
+    /// All items of the inbox.
     Inbox,
-    /// Items by which another member addressed this one.
+    /// Items in which another member addresses the owner of the inbox.
     Mentions,
 }
 
 impl List {
-    /// Returns the set of reasons that its items have.
+    /// Returns the set of reasons that items of this list have, as bits.
     pub fn reasons(self) -> i64 {
         match self {
             Self::Inbox => Reasons::all(),
-            Self::Mentions => Reasons::spoken_to(),
+            Self::Mentions => Reasons::addressing(),
         }
     }
 
-    /// Returns the statement for this list, given one for each.
+    /// Returns the statement for this list, given one statement for each list.
     pub fn of(self, [inbox, mentions]: [&'static str; 2]) -> &'static str {
         match self {
             Self::Inbox => inbox,
@@ -89,8 +89,8 @@ impl List {
     }
 }
 
-/// Builds a statement for each list, with text before and after the condition that item `i` is unread and in
-/// the list. The condition for mentions is that of a partial index.
+/// Builds one SQL statement for each list, with text before and after the condition that item `i` is unread
+/// and belongs to the list. The condition for mentions is the same as that of a partial index.
 macro_rules! for_each_list {
     ($($before:expr),+ ; $($after:expr),+ $(,)?) => {
         [
@@ -105,9 +105,10 @@ macro_rules! for_each_list {
 }
 pub(super) use for_each_list;
 
-/// Selects the items `i` of member `$5` that the caller sees and that have a reason in the set `$6`.
+/// SQL that selects the items `i` of member `$5` that the caller may see and that have a reason in the set
+/// `$6`.
 ///
-/// The message may be in another channel than the event, so the caller must see both.
+/// The message may be in another channel than the event, so the caller must be allowed to see both.
 macro_rules! seen_items {
     () => {
         concat!(
@@ -126,18 +127,18 @@ macro_rules! seen_items {
 }
 pub(super) use seen_items;
 
-/// A page of items, and the number of unread ones.
+/// A page of inbox items, and the number of unread items.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct InboxPage {
     #[serde(flatten)]
     page: Page<InboxItem>,
-    /// Number of your newest 1000 unread items that you can still see, whatever the filters.
+    /// Number of unread items that you can still see, among your newest 1000, whatever the filters.
     unread: i64,
 }
 
-/// Returns the items of a page as the caller reads them, and the number of unread ones in the list.
+/// Returns the items of a page as the caller reads them, and the number of unread items in the list.
 ///
-/// The page ends earlier if it would open too much text.
+/// The page ends earlier if its messages have too much text to open.
 pub(super) fn open_page(cx: &Read<'_>, mut page: Page<StoredItem>, list: List) -> Result<InboxPage> {
     page.keep(openable(cx, page.items(), |item| item.message_id)?, |item| item.lsn);
     let messages: Vec<MessageId> = page.items().iter().filter_map(|item| item.message_id).collect();
@@ -158,10 +159,9 @@ pub(super) fn open_page(cx: &Read<'_>, mut page: Page<StoredItem>, list: List) -
     Ok(InboxPage { page, unread: unread(cx, list)? })
 }
 
-/// Returns how many of the first items can be opened within the bytes of a page, including the one that fills
-/// it.
+/// Returns how many of the first items fit within the bytes of a page, including the item that fills it.
 ///
-/// `message_of` returns the message of an item.
+/// `message_of` returns the message of an item, whose text is opened with the item.
 pub(super) fn openable<T>(
     cx: &Read<'_>,
     items: &[T],
@@ -176,7 +176,7 @@ pub(super) fn openable<T>(
     Ok(filling(items, size))
 }
 
-/// Counts the caller's newest unread items of a list that it sees.
+/// Counts the caller's newest unread items of a list that the caller may see.
 pub(super) fn unread(cx: &Read<'_>, list: List) -> Result<i64> {
     let visibility = cx.caller().visibility.params();
     let member = cx.caller().member_id()?;
@@ -189,12 +189,13 @@ pub(super) fn unread(cx: &Read<'_>, list: List) -> Result<i64> {
 
 const COUNT_UNREAD: [&str; 2] = for_each_list!("select count(*) ", seen_items!(), " and i.lsn >= $7 and"; "");
 
-/// Returns the oldest of the caller's newest unread items that a count covers.
+/// Returns the scan horizon of the unread count: the oldest of the caller's newest unread items that it
+/// covers.
 pub(super) fn newest_unread(cx: &Read<'_>, list: List) -> Result<ScanHorizon> {
     cx.horizon_within(list.of(NEWEST_UNREAD), &[&cx.caller().member_id()?], i64::MAX, UNREAD_SCAN_MAX)
 }
 
-/// Returns the newest of the caller's oldest unread items that a read covers.
+/// Returns the scan horizon of a read: the newest of the caller's oldest unread items that it covers.
 pub(super) fn oldest_unread(cx: &Read<'_>, list: List) -> Result<ScanHorizon> {
     cx.horizon_within(list.of(OLDEST_UNREAD), &[&cx.caller().member_id()?], 0, UNREAD_SCAN_MAX)
 }

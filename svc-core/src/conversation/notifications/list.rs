@@ -1,4 +1,4 @@
-//! Listing the inbox, or those of its items by which another member addressed this one.
+//! Listing a member's inbox, or only the items in which another member addresses the member.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -11,7 +11,7 @@ use crate::identity::workspaces::OwnId;
 use crate::op::Read;
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 
-/// Returns your inbox, oldest first: messages to you, tasks given to you, and requests for your judgement.
+/// Returns your inbox, oldest first: messages to you, tasks assigned to you, and requests for your judgement.
 ///
 /// Each event is one item, and so is each message, with its strongest reason: `mention`, `reply`, `dm`,
 /// `group_mention`, and others. Your own actions and channels that you can no longer see are omitted.
@@ -29,7 +29,7 @@ pub(super) struct ListInbox {
     _member_id: OwnId<MemberId>,
     /// Only unread items, or only read ones.
     unread: Option<bool>,
-    /// Only items with this reason, even if there is a stronger one.
+    /// Only items with this reason, even if they also have a stronger one.
     reason: Option<InboxReason>,
     /// Newest first. Default: oldest first.
     newest_first: Option<bool>,
@@ -52,7 +52,7 @@ pub(super) fn list_inbox(cx: &Read<'_>, input: &ListInbox) -> Result<InboxPage> 
 
 /// Returns the messages that address you, oldest first.
 ///
-/// They are the items of your inbox with one of the reasons `mention`, `reply`, `dm` and `group_mention`.
+/// Each is an item of your inbox with the reason `mention`, `reply`, `dm` or `group_mention`.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you.
 #[derive(Deserialize, JsonSchema)]
@@ -63,7 +63,7 @@ pub(super) struct ListMentions {
     _member_id: OwnId<MemberId>,
     /// Only unread items, or only read ones.
     unread: Option<bool>,
-    /// Only items with this reason, even if there is a stronger one.
+    /// Only items with this reason, even if they also have a stronger one.
     reason: Option<InboxReason>,
     /// Newest first. Default: oldest first.
     newest_first: Option<bool>,
@@ -79,7 +79,7 @@ pub(super) fn list_mentions(cx: &Read<'_>, input: &ListMentions) -> Result<Inbox
     list(cx, List::Mentions, &wanted, *cursor, *limit)
 }
 
-/// The filters of a list.
+/// Filters of an inbox list.
 struct ListFilter {
     unread: Option<bool>,
     reason: Option<InboxReason>,

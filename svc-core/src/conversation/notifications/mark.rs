@@ -1,4 +1,4 @@
-//! Marking items as read, a limited number in one step.
+//! Marking inbox items as read, a limited number per step.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,13 +15,13 @@ use crate::op::{Answer, Read, Write};
 use crate::store::Engine;
 use crate::text::{Count, Items};
 
-/// Maximum items that one step marks.
+/// Maximum items marked in one step.
 const STEP_ITEMS: i64 = 1000;
 
-/// The number of items left unread.
+/// Result of marking items as read: the number of items that remain unread.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(super) struct LeftUnread {
-    /// Number of the newest 1000 unread items of the list that you can still see.
+    /// Number of unread items that you can still see, among the newest 1000 of the list.
     unread: i64,
 }
 
@@ -40,10 +40,10 @@ impl<I> Answer<I> for LeftUnread {
 /// A position in the log.
 type Lsn = Count<0, { i64::MAX }>;
 
-/// Marks items of your inbox as read, and returns how many are left unread.
+/// Marks items of your inbox as read, and returns how many remain unread.
 ///
-/// Name them by one of `up_to_lsn`, `lsns` and `target_id`. Marking them again changes nothing. If you follow
-/// `target_id`, everything posted there until now counts as seen, too.
+/// Select the items with exactly one of `up_to_lsn`, `lsns` and `target_id`. Marking again changes nothing.
+/// If you follow `target_id`, everything posted there until now counts as seen too.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -52,11 +52,11 @@ pub(super) struct MarkInboxRead {
     /// Your member id.
     #[serde(rename = "member_id")]
     _member_id: OwnId<MemberId>,
-    /// All items up to this one.
+    /// Selects all items up to this position.
     up_to_lsn: Option<Lsn>,
-    /// These items.
+    /// Selects the items at these positions.
     lsns: Option<Items<Lsn, MARKED_MAX>>,
-    /// All items of this thread or channel.
+    /// Selects all items of this thread or channel.
     target_id: Option<Uuid>,
 }
 
@@ -66,9 +66,10 @@ pub(super) fn mark_inbox_read(cx: &mut Write<'_>, input: &MarkInboxRead) -> Resu
     mark(cx, List::Inbox, &named)
 }
 
-/// Marks messages that address you as read, and returns how many are left unread.
+/// Marks messages that address you as read, and returns how many remain unread.
 ///
-/// Name them by one of `up_to_lsn`, `lsns` and `target_id`. Other items of your inbox stay as they are.
+/// Select the messages with exactly one of `up_to_lsn`, `lsns` and `target_id`. Other inbox items are not
+/// changed.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -77,11 +78,11 @@ pub(super) struct MarkMentionsRead {
     /// Your member id.
     #[serde(rename = "member_id")]
     _member_id: OwnId<MemberId>,
-    /// All items up to this one.
+    /// Selects all items up to this position.
     up_to_lsn: Option<Lsn>,
-    /// These items.
+    /// Selects the items at these positions.
     lsns: Option<Items<Lsn, MARKED_MAX>>,
-    /// All items of this thread or channel.
+    /// Selects all items of this thread or channel.
     target_id: Option<Uuid>,
 }
 
@@ -91,14 +92,14 @@ pub(super) fn mark_mentions_read(cx: &mut Write<'_>, input: &MarkMentionsRead) -
     mark(cx, List::Mentions, &named)
 }
 
-/// The selection of items to mark.
+/// Selection of the items to mark; exactly one field must be set.
 struct ItemSelection<'a> {
     up_to_lsn: Option<Lsn>,
     lsns: Option<&'a [Lsn]>,
     target_id: Option<Uuid>,
 }
 
-/// Marks the next items. After the last ones, returns the number of unread items.
+/// Marks the next group of items. Returns the number of unread items once all are marked, before that `None`.
 fn mark(cx: &mut Write<'_>, list: List, named: &ItemSelection<'_>) -> Result<Option<LeftUnread>> {
     let member = cx.caller().member_id()?;
     let now = cx.now();
@@ -132,7 +133,7 @@ fn mark(cx: &mut Write<'_>, list: List, named: &ItemSelection<'_>) -> Result<Opt
     Ok(Some(LeftUnread { unread: unread(cx, list)? }))
 }
 
-/// Marks the unread items that satisfy a condition.
+/// SQL statement that marks the unread items that satisfy a condition.
 macro_rules! mark {
     ($which:literal) => {
         for_each_list!(
@@ -143,7 +144,7 @@ macro_rules! mark {
     };
 }
 
-/// Marks the first `$4` unread items that satisfy a condition.
+/// SQL statement that marks the first `$4` unread items that satisfy a condition.
 macro_rules! mark_some {
     ($which:literal) => {
         for_each_list!(

@@ -1,7 +1,7 @@
-//! Notifications: a member's inbox as it reads it and marks it read, and as a queue for delivery.
+//! Notifications: listing an inbox and marking it read, and the inbox as a queue for delivery.
 //!
-//! An inbox is private: no event mentions its contents, and no other member reads it. The list contains items
-//! whose channels the member sees now, with the current text of their messages.
+//! An inbox is private: no event mentions its contents, and no other member can read it. A list contains only
+//! items whose channels the member can see now, with the current text of their messages.
 
 mod item;
 mod list;
@@ -31,8 +31,8 @@ fn of_mentions() -> Vec<Operation> {
         read("list_mentions", list::list_mentions)
             .title("List what you were told in words")
             .when(
-                "Use to see the messages in which somebody spoke to you, oldest first; `wait_for_mention` \
-                 waits for one.",
+                "List the messages that address you, oldest first. Use `wait_for_mention` to wait for the \
+                 next one.",
             )
             .detailed()
             .get("/me/mentions")
@@ -44,8 +44,8 @@ fn of_mentions() -> Vec<Operation> {
             .in_steps(mark::mark_mentions_read)
             .title("Mark mentions read")
             .when(
-                "Use after you have read messages of `list_mentions` or `wait_for_mention`, which \
-                 otherwise return them again.",
+                "Mark messages that address you as read, so that `wait_for_mention` and unread lists no \
+                 longer return them.",
             )
             .post("/me/mentions/read")
             .needs(&[WorkspaceRead])
@@ -54,7 +54,7 @@ fn of_mentions() -> Vec<Operation> {
             .example(|_| json!({"up_to_lsn": 1})),
         wait("wait_for_mention", wait::wait_for_mention)
             .title("Wait until somebody speaks to you")
-            .when("Use to wait until somebody speaks to you; `list_mentions` returns at once.")
+            .when("Wait until a member addresses you. Use `list_mentions` to read without waiting.")
             .get("/me/wait/mention")
             .needs(&[WorkspaceRead])
             .personal()
@@ -68,8 +68,8 @@ fn of_the_inbox() -> Vec<Operation> {
         read("list_inbox", list::list_inbox)
             .title("List your inbox")
             .when(
-                "Use to see what concerns you, oldest first: who spoke to you, what you were given, what \
-                 is asked of you. `list_mentions` has only messages to you.",
+                "List your inbox, oldest first: messages to you, tasks assigned to you, and requests for \
+                 your judgement. Use `list_mentions` for messages only.",
             )
             .detailed()
             .get("/me/inbox")
@@ -81,8 +81,8 @@ fn of_the_inbox() -> Vec<Operation> {
             .in_steps(mark::mark_inbox_read)
             .title("Mark your inbox read")
             .when(
-                "Use after you have dealt with items of `list_inbox`; `mark_mentions_read` marks only \
-                 messages to you.",
+                "Mark inbox items as read once you have dealt with them. Use `mark_mentions_read` to mark \
+                 only messages to you.",
             )
             .post("/me/inbox/read")
             .needs(&[WorkspaceRead])

@@ -1,7 +1,8 @@
 //! The inbox as the queue of a delivery channel: due items are leased, postponed and marked as sent.
 //!
-//! An item is taken only if it is unread and the member still sees and wants it, with the current text of its
-//! message. So nothing is sent that was read or withdrawn, or that is in a channel that the member has left.
+//! An item is taken only if it is unread, and if the member can still see it and wants it, with the current
+//! text of its message. So an item that was read or withdrawn, or that is in a channel that the member has
+//! left, is not sent.
 
 use super::item::{openable, seen_items};
 use crate::Result;
@@ -17,7 +18,7 @@ use crate::time::Time;
 /// Maximum items in one delivery batch.
 const BATCH_ITEMS_MAX: i64 = 200;
 
-/// A delivery channel, by the inbox column of its due time.
+/// A delivery channel; each has its own column for due times in the inbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OutgoingChannel {
     Mail,
@@ -31,17 +32,17 @@ pub(crate) struct OutgoingItem {
     pub at: Time,
     pub reasons: Reasons,
     pub channel_id: ChannelId,
-    /// Whether the channel is a direct message, whose name is meaningless.
+    /// Whether the channel is a direct message, whose name carries no information.
     pub dm: bool,
     pub channel: String,
     pub thread_id: Option<ThreadId>,
-    /// The title of the thread; `None` if texts must not leave the service.
+    /// Title of the thread; `None` if texts may not leave the service.
     pub thread: Option<String>,
     pub message_id: Option<MessageId>,
-    /// The handle of the member who did it; `None` for the service itself.
+    /// Handle of the member who caused the notification; `None` for the service itself.
     pub actor: Option<String>,
-    /// The beginning of the message as it reads now; `None` if the item is not about one, if it cannot be
-    /// opened, or if texts must not leave the service.
+    /// Beginning of the message's current text; `None` if the item is not about a message, if the message
+    /// cannot be opened, or if texts may not leave the service.
     pub preview: Option<String>,
 }
 
@@ -61,17 +62,18 @@ columns! {
     make { preview: None }
 }
 
-/// The notifications that a member wants on a delivery channel.
+/// Preferences of a member about notifications on a delivery channel.
 pub(crate) trait WantedNotifications {
-    /// Returns whether the member wants an item.
+    /// Returns whether the member wants to be notified of an item.
     fn wants(&self, item: &OutgoingItem) -> bool;
-    /// Returns whether texts may leave the service.
-    fn shows_words(&self) -> bool;
+    /// Returns whether the notification may contain texts of members.
+    fn shows_texts(&self) -> bool;
 }
 
-/// Leases the due items of a member for [`PARCEL_LEASE`], and returns those to be sent, oldest first.
+/// Leases the due items of a member for [`DELIVERY_BATCH_LEASE`], and returns the items to send, oldest
+/// first.
 ///
-/// Items that the member does not want are no longer due. Items beyond one delivery batch stay due.
+/// Items that the member does not want are no longer due. Items that exceed one delivery batch remain due.
 pub(crate) fn take_due(
     cx: &mut Write<'_>,
     member: MemberId,
@@ -88,7 +90,7 @@ pub(crate) fn take_due(
     let last = if is_all && read == items.len() { i64::MAX } else { last_of(&items, read) };
     items.truncate(read);
     items.retain(|item| wanted.wants(item));
-    if wanted.shows_words() {
+    if wanted.shows_texts() {
         let messages: Vec<MessageId> = items.iter().filter_map(|item| item.message_id).collect();
         let beginnings = beginnings(cx, &messages, PREVIEW_MAX)?;
         for item in &mut items {
@@ -126,9 +128,9 @@ pub(crate) fn oldest_due(cx: &Read<'_>, member: MemberId, out: OutgoingChannel) 
     Ok(oldest.and_then(|(at,)| at))
 }
 
-/// Sets when leased items are due again, or `None` for items that were sent.
+/// Sets when leased items are due again; `None` means that the items were sent.
 ///
-/// Items that were read or withdrawn in the meantime are left as they are.
+/// Items that were read or withdrawn in the meantime are not changed.
 pub(crate) fn set_due(
     cx: &mut Write<'_>,
     member: MemberId,
@@ -141,7 +143,7 @@ pub(crate) fn set_due(
     })
 }
 
-/// Returns which of these items have a due time.
+/// Returns the given items that still have a due time.
 pub(crate) fn still_due(
     cx: &Read<'_>,
     member: MemberId,
@@ -153,7 +155,7 @@ pub(crate) fn still_due(
     Ok(rows.into_iter().map(|(lsn,)| lsn).collect())
 }
 
-/// Returns whether all of these items are still to be sent: they are due, unread, and visible to the member.
+/// Returns whether all given items are still to be sent: due, unread, and visible to the member.
 pub(crate) fn are_current(
     cx: &Read<'_>,
     member: MemberId,
@@ -168,10 +170,10 @@ pub(crate) fn are_current(
     Ok(found.map(|(count,)| count) == i64::try_from(lsns.len()).ok())
 }
 
-/// Makes items that were postponed for long due now, because the member's preferences have changed.
+/// Makes items that were postponed for a long time due now, because the member's preferences have changed.
 pub(crate) fn undo_postponement(cx: &mut Write<'_>, member: MemberId) -> Result<()> {
     let now = cx.now();
-    // Items that are leased or wait for the delay before an email stay as they are.
+    // Items that are leased or wait for the delay before an email are not changed.
     let delay = cx.settings().mail.as_ref().map(|mail| mail.delay).unwrap_or_default();
     let beyond = now.plus(DELIVERY_BATCH_LEASE.max(delay));
     [OutgoingChannel::Mail, OutgoingChannel::Push]
@@ -179,12 +181,12 @@ pub(crate) fn undo_postponement(cx: &mut Write<'_>, member: MemberId) -> Result<
         .try_for_each(|out| cx.execute_any(out.statements().hasten, &[&member, &beyond, &now]))
 }
 
-/// Drops all due times of a member.
+/// Clears the due times of all of a member's items on a delivery channel.
 pub(crate) fn drop_due(cx: &mut Write<'_>, member: MemberId, out: OutgoingChannel) -> Result<()> {
     cx.execute_any(out.statements().drop, &[&member])
 }
 
-/// Runs a statement that takes a list of positions, in the form of the engine.
+/// Runs a statement that takes a list of positions, in the engine's form.
 fn with_lsns<T>(
     engine: Engine,
     [sqlite, postgres]: [&'static str; 2],
@@ -197,7 +199,7 @@ fn with_lsns<T>(
     }
 }
 
-/// The statements of a delivery channel.
+/// SQL statements of a delivery channel.
 struct Statements {
     due: &'static str,
     lease: [&'static str; 2],
@@ -219,7 +221,7 @@ impl OutgoingChannel {
     }
 }
 
-/// The condition that `lsn` is one of a list of positions, on each engine.
+/// SQL conditions that `lsn` is one of a list of positions, for each engine.
 macro_rules! in_lsns {
     ($before:expr, $list:literal, $after:expr) => {
         [
@@ -229,7 +231,7 @@ macro_rules! in_lsns {
     };
 }
 
-/// Builds the statements of the delivery channel with this column.
+/// Builds the statements of the delivery channel whose due times are in the given column.
 macro_rules! statements {
     ($due:literal) => {
         Statements {

@@ -18,11 +18,11 @@ use crate::page::{Page, rows_to_read};
 
 /// Waits until another member addresses you, and returns your unread mentions, oldest first.
 ///
-/// If some are unread, the call returns at once. It marks nothing as read: do that with `mark_mentions_read`,
-/// or the next call returns the same. Returns `{"timed_out": true}` on timeout.
+/// If you have unread mentions, the call returns at once. It marks nothing as read: use `mark_mentions_read`
+/// for that, or the next call returns the same items. Returns `{"timed_out": true}` on timeout.
 ///
-/// It returns up to 50 items. If you can no longer see any of the oldest 1000, the first 50 of the newest
-/// 1000 are returned.
+/// The call returns up to 50 items. If you can no longer see any of the oldest 1000 unread items, the first
+/// 50 of the newest 1000 are returned.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you.
 #[derive(Deserialize, JsonSchema)]

@@ -1,7 +1,8 @@
-//! Ballots: the choices of members. Each member has one in a vote, which it may change while the vote is
+//! Ballots: the choices of members. Each member has one ballot per vote, and may change it while the vote is
 //! open.
 //!
-//! The count of each option has its own row, so that a read does not count the ballots of a large workspace.
+//! The count of each option is stored in its own row, so that reading a vote does not count all ballots of a
+//! large workspace.
 
 use std::collections::BTreeSet;
 
@@ -20,14 +21,14 @@ use crate::op::{Read, RowColumns, Write};
 use crate::store::new_row;
 use crate::text::{Count, Items};
 
-/// A member cast its ballot in a vote, changed it or emptied it.
+/// A member cast, changed or emptied its ballot in a vote.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct BallotCast {
     /// The vote.
     vote_id: VoteId,
-    /// The member whose ballot it is.
+    /// The member who owns the ballot.
     member_id: MemberId,
-    /// The indexes of the chosen options; empty if the ballot was emptied.
+    /// Indexes of the chosen options; empty if the ballot was emptied.
     options: Vec<i64>,
 }
 
@@ -66,7 +67,7 @@ pub(super) fn cast_vote(cx: &mut Write<'_>, input: &CastVote) -> Result<Vote> {
     let stored = visible_vote(cx, input.vote_id)?;
     let member_id = cx.caller().member_id()?;
     let chosen: BTreeSet<i64> = input.options.iter().map(|option| option.get()).collect();
-    check_fits(&stored, &chosen)?;
+    check_choices(&stored, &chosen)?;
     if stored.closed(cx.now()).is_some() {
         return Err(Error::wrong_state("the vote is closed"));
     }
@@ -91,8 +92,8 @@ const OWN: &str = "select choice from ballots where vote_id = $1 and member_id =
 
 const EMPTY: &str = "delete from ballots where vote_id = $1 and member_id = $2";
 
-/// Fails unless the vote has the options, and allows that many.
-fn check_fits(vote: &StoredVote, chosen: &BTreeSet<i64>) -> Result<()> {
+/// Fails unless the vote has all chosen options and allows that many choices.
+fn check_choices(vote: &StoredVote, chosen: &BTreeSet<i64>) -> Result<()> {
     if let Some(unknown) = chosen.iter().find(|choice| **choice >= vote.options) {
         let last = vote.options.saturating_sub(1);
         return Err(Error::in_field(
@@ -106,15 +107,15 @@ fn check_fits(vote: &StoredVote, chosen: &BTreeSet<i64>) -> Result<()> {
     Ok(())
 }
 
-/// The counts of a vote.
+/// Counts of a vote's ballots.
 pub(super) struct VoteTally {
     /// Number of members who have chosen each option, by index.
     pub of_options: Vec<i64>,
-    /// Number of members who have chosen something.
+    /// Number of members who have chosen at least one option.
     pub ballots: i64,
 }
 
-/// The choice under which all members with a ballot that is not empty are counted.
+/// Pseudo-option index whose count is the number of members with a non-empty ballot.
 const ANY: i64 = -1;
 
 /// Returns the counts of a vote that has `options` options.
@@ -134,7 +135,7 @@ pub(super) fn tally(cx: &Read<'_>, vote: VoteId, options: i64) -> Result<VoteTal
 
 const TALLY: &str = "select choice, total from ballot_counts where vote_id = $1";
 
-/// Adds the difference between two ballots of a member to the counts of a vote.
+/// Adds the difference between a member's old and new ballot to the counts of a vote.
 fn count_change(
     cx: &mut Write<'_>,
     vote: VoteId,
@@ -152,7 +153,7 @@ const ADD: &str = "
     insert into ballot_counts (vote_id, choice, total) values ($1, $2, $3)
     on conflict (vote_id, choice) do update set total = ballot_counts.total + excluded.total";
 
-/// Counts a row of `ballots` that an import has inserted.
+/// Updates the counts for a row of `ballots` that an import has inserted.
 pub(super) fn count_imported(cx: &mut Write<'_>, row: &RowColumns<'_>) -> Result<()> {
     let vote = row.id("vote_id");
     let member = row.id("member_id");
@@ -173,5 +174,5 @@ pub(super) fn voters(cx: &Read<'_>, vote: VoteId, choice: i64) -> Result<Vec<Mem
     Ok(voters.into_iter().map(|(member,)| member).collect())
 }
 
-/// In the order of the index `ballots_in_order`.
+/// Uses the index `ballots_in_order`, so that rows come in that order.
 const VOTERS: &str = "select member_id from ballots where vote_id = $1 and choice = $2 order by lsn limit $3";

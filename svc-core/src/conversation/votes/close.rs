@@ -1,4 +1,4 @@
-//! The end of a vote: by its creator, by its time, or with its question.
+//! Closing a vote: by its creator, when its time is over, or when its question is withdrawn.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,15 +17,15 @@ use crate::op::{Caller, Chore, DestroyPermit, DueObjects, Write};
 use crate::store::Engine;
 use crate::time::Time;
 
-/// Why a vote was closed.
+/// Reason why a vote was closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Reason {
-    /// A member closed it.
+    /// A member closed the vote.
     Closed,
-    /// Its time was over.
+    /// The time of the vote was over.
     Due,
-    /// Its question was withdrawn.
+    /// The question of the vote was withdrawn.
     Withdrawn,
 }
 
@@ -36,11 +36,11 @@ pub(super) struct VoteClosed {
     vote_id: VoteId,
     /// Number of members who have chosen each option, by index.
     tally: Vec<i64>,
-    /// Number of members who have chosen something.
+    /// Number of members who have chosen at least one option.
     ballots: i64,
-    /// The member who closed it; null if it closed by itself.
+    /// The member who closed the vote; null if it closed by itself.
     closed_by: Option<MemberId>,
-    /// Why it was closed.
+    /// Reason why the vote was closed.
     reason: Reason,
 }
 
@@ -49,7 +49,7 @@ impl Event for VoteClosed {
 
     fn replay(event: &Replayed<'_>) -> Result<()> {
         let vote = event.row_of("votes", "vote_id")?.copy("closed_by");
-        // A vote whose time was over closed at that time.
+        // A vote whose time was over counts as closed at that time, not at the time of the event.
         let is_due = event.text("reason") == Some(DUE_REASON);
         let closed_at = if is_due { vote.value("closes_at").cloned() } else { Some(event.at()) };
         vote.set_known("closed_at", closed_at).keep()
@@ -59,7 +59,7 @@ impl Event for VoteClosed {
 /// Serialized form of [`Reason::Due`].
 const DUE_REASON: &str = "due";
 
-/// Closes a vote and returns it. A closed vote stays as it is.
+/// Closes a vote and returns it. Closing a closed vote changes nothing.
 ///
 /// Fails with 403 `forbidden` if you have not opened it and lack `channel:admin`.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -86,7 +86,7 @@ fn check_may_close(caller: &Caller, created_by: MemberId) -> Result<()> {
     Err(Error::forbidden("only who opened a vote or a member with channel:admin closes it"))
 }
 
-/// Closes an open vote, for this reason unless its time is over. Returns the time and the member.
+/// Closes an open vote with the given reason, or as due if its time is over. Returns the time and the member.
 fn close(cx: &mut Write<'_>, vote: &StoredVote, reason: Reason) -> Result<(Option<Time>, Option<MemberId>)> {
     let due = vote.closes_at.filter(|end| *end <= cx.now());
     let reason = if due.is_some() { Reason::Due } else { reason };
@@ -106,7 +106,7 @@ pub(super) fn chore() -> Chore {
     DueObjects { next: DUE, settle: close_due }.chore("votes")
 }
 
-/// Uses the index of open votes that close by themselves.
+/// SQL query for votes that are due to close, using the index of open votes that close by themselves.
 const DUE: &str = concat!(
     "select v.closes_at, v.id, v.workspace_id from votes v
      where v.closed_at is null and v.closes_at is not null and v.closes_at <= $1
@@ -115,7 +115,7 @@ const DUE: &str = concat!(
     " order by v.closes_at, v.id limit $4"
 );
 
-/// Closes those of the given votes of the caller's workspace that are open and whose time is over.
+/// Closes the given votes of the caller's workspace that are open and whose time is over.
 fn close_due(cx: &mut Write<'_>, votes: &[Uuid]) -> Result<()> {
     for id in votes {
         let due: Option<StoredVote> = cx.one(OVER, &[id, &cx.caller().workspace_id, &cx.now()])?;
@@ -164,7 +164,7 @@ const OPEN_SQLITE: &str = select_open!("in (select unhex(value) from json_each($
 
 const OPEN_POSTGRES: &str = select_open!("= any($1) order by v.lsn");
 
-/// Removes the votes whose questions' rows are removed, and their ballots. Open ones are closed first.
+/// Removes the votes of messages whose rows are removed, with their ballots. Open votes are closed first.
 pub(super) fn remove(cx: &mut Write<'_>, permit: &DestroyPermit<'_>, messages: &[MessageId]) -> Result<()> {
     close_withdrawn(cx, permit, messages)?;
     messages.iter().try_for_each(|id| {

@@ -1,8 +1,9 @@
-//! Votes: a question to the members who see a thread, with options to choose from.
+//! Votes: questions to the members who may see a thread, with options to choose from.
 //!
-//! The question is a message of the thread, with a block for the vote: question and options are content, and
-//! sealed like any other. Ballots are not secret. A vote closes as soon as its time is over, although the
-//! event comes later. This file defines and opens votes; `ballot` has the choices, `close` the end.
+//! The question is a message of the thread, with a content block for the vote: question and options are
+//! content, and sealed like all content. Ballots are not secret. A vote counts as closed as soon as its time
+//! is over, although the event is written later. This file defines and opens votes; `ballot` records choices,
+//! `close` closes votes.
 
 mod ballot;
 mod close;
@@ -79,7 +80,7 @@ fn operations() -> Vec<Operation> {
             .prepare(seal_question)
             .run(create_vote)
             .title("Open a vote")
-            .when("Use to let members choose between options in a thread.")
+            .when("Open a vote in a thread, to let members choose between options.")
             .post("/threads/{thread_id}/votes")
             .needs(&[WorkspaceWrite])
             .created()
@@ -90,7 +91,7 @@ fn operations() -> Vec<Operation> {
             }),
         read("list_votes", list_votes)
             .title("List the votes of a thread")
-            .when("Use to find the votes of a thread.")
+            .when("List the votes of a thread.")
             .detailed()
             .get("/threads/{thread_id}/votes")
             .needs(&[WorkspaceRead])
@@ -98,20 +99,20 @@ fn operations() -> Vec<Operation> {
         read("get_vote", get_vote)
             .reads_on("question")
             .title("Read a vote")
-            .when("Use to see how a vote stands, and who has chosen what.")
+            .when("Return a vote, its results, and who chose each option.")
             .get("/votes/{vote_id}")
             .needs(&[WorkspaceRead])
             .example(|w| json!({"vote_id": w.id("vote")})),
         idempotent("cast_vote", ballot::cast_vote)
             .title("Cast your ballot")
-            .when("Use to cast your ballot in a vote, in place of the one that you had.")
+            .when("Cast your ballot in a vote, replacing your earlier one.")
             .put("/votes/{vote_id}/ballot")
             .needs(&[WorkspaceWrite])
             .refuses(&[Code::WrongState])
             .example(|w| json!({"vote_id": w.id("vote"), "options": [0]})),
         idempotent("close_vote", close::close_vote)
             .title("Close a vote")
-            .when("Use to end a vote. A closed one stays as it is.")
+            .when("Close a vote. Closing a closed vote changes nothing.")
             .post("/votes/{vote_id}/close")
             .needs(&[WorkspaceWrite])
             .refuses(&[Code::Forbidden])
@@ -126,11 +127,11 @@ struct VoteOpened {
     vote_id: VoteId,
     /// The message with the question.
     message_id: MessageId,
-    /// Number of options.
+    /// Number of options of the vote.
     options: i64,
-    /// Whether a member may choose several.
+    /// Whether a member may choose several options.
     multiple: bool,
-    /// When it closes by itself; null for never.
+    /// When the vote closes by itself; null for never.
     closes_at: Option<Time>,
 }
 
@@ -149,45 +150,45 @@ impl Event for VoteOpened {
 /// An option of a vote.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 struct VoteOption {
-    /// Its text; blank once the message is withdrawn, or if it cannot be opened.
+    /// Text of the option; blank once the message is withdrawn, or if it cannot be opened.
     text: String,
-    /// Number of members who have chosen it.
+    /// Number of members who have chosen the option.
     votes: i64,
-    /// The first 200 of these members, in the order in which they chose it.
+    /// The first 200 members who have chosen the option, in the order in which they chose it.
     voter_ids: Vec<MemberId>,
 }
 
 impl VoteOption {
-    /// Returns the number of rows that were read for it.
+    /// Returns the number of rows that were read for this option.
     fn rows(&self) -> usize {
         self.voter_ids.len().saturating_add(1)
     }
 }
 
-/// A vote.
+/// A vote in a thread.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(super) struct Vote {
     /// The vote's id.
     id: VoteId,
     /// The thread.
     thread_id: ThreadId,
-    /// The message of the thread with the question.
+    /// The message that contains the question.
     message_id: MessageId,
     /// The question; blank once the message is withdrawn, or if it cannot be opened.
     question: String,
-    /// The options, in the order of the indexes from 0.
+    /// The options, in the order of their indexes, from 0.
     options: Vec<VoteOption>,
-    /// Whether a member may choose several.
+    /// Whether a member may choose several options.
     multiple: bool,
-    /// When it closes by itself; null for never.
+    /// When the vote closes by itself; null for never.
     closes_at: Option<Time>,
-    /// When it was closed; null while it is open.
+    /// When the vote was closed; null while it is open.
     closed_at: Option<Time>,
-    /// The member who closed it; null while it is open, and if it closed by itself.
+    /// The member who closed the vote; null while it is open, and if it closed by itself.
     closed_by: Option<MemberId>,
-    /// The member who opened it.
+    /// The member who opened the vote.
     created_by: MemberId,
-    /// The position of its opening in the workspace's log.
+    /// Position in the workspace's log at which the vote was opened.
     lsn: i64,
 }
 
@@ -203,7 +204,7 @@ impl<I> Answer<I> for Vote {
     }
 }
 
-/// A vote's row.
+/// Row of a vote.
 struct StoredVote {
     id: VoteId,
     channel_id: ChannelId,
@@ -235,17 +236,17 @@ columns! {
 }
 
 impl StoredVote {
-    /// Returns the place of the vote's events, about the member who opened it.
+    /// Returns the place of the vote's events, which are attributed to the member who opened the vote.
     fn subject(&self) -> Subject {
         Subject::thread(self.channel_id, self.thread_id).about(self.created_by)
     }
 
-    /// Returns when it closed. Returns `None` if it is open.
+    /// Returns when the vote closed, or `None` if it is open.
     fn closed(&self, now: Time) -> Option<Time> {
         self.closed_at.or(self.closes_at.filter(|end| *end <= now))
     }
 
-    /// Returns the vote as it is now, with its text and its ballots.
+    /// Returns the vote as of now, with its texts and ballots.
     fn open(self, cx: &Read<'_>) -> Result<Vote> {
         let words = messages::own_block(cx, self.message_id)?;
         let closed_at = self.closed(cx.now());
@@ -277,7 +278,7 @@ impl StoredVote {
     }
 }
 
-/// The options of a new vote: 2 to 20 different texts.
+/// Options of a new vote: 2 to 20 different texts.
 #[derive(Clone, Debug, Serialize)]
 struct Options(Items<Text<1, OPTION_MAX>, OPTIONS_MAX>);
 
@@ -316,8 +317,8 @@ impl JsonSchema for Options {
 
 /// Opens a vote in a thread and returns it.
 ///
-/// The question is posted as a message of yours with a `vote` block, which cannot be edited. Withdrawing it
-/// closes the vote.
+/// The question is posted as your message with a `vote` block, which cannot be edited. Withdrawing it closes
+/// the vote.
 ///
 /// Fails with 409 `wrong-state` if the channel is archived, or if the thread has 1000 votes.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -329,15 +330,15 @@ struct CreateVote {
     question: Prose<1, QUESTION_MAX>,
     /// The options: 2 to 20 different texts.
     options: Options,
-    /// Whether a member may choose several.
+    /// Whether a member may choose several options.
     #[schemars(transform = default_is("false"))]
     #[serde(default)]
     multiple: bool,
-    /// When it closes by itself, in the future. Default: never.
+    /// When the vote closes by itself, in the future. Default: never.
     closes_at: Option<Time>,
 }
 
-/// A question whose text is sealed.
+/// A question whose message is sealed and ready to be posted.
 struct SealedQuestion {
     id: VoteId,
     post: SealedPost,
@@ -396,7 +397,7 @@ fn create_vote(cx: &mut Write<'_>, input: &CreateVote, sealed: &SealedQuestion) 
 
 const COUNT: &str = "select count(*) from votes where thread_id = $1";
 
-/// Returns a vote, with its ballots.
+/// Returns a vote with its ballots.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetVote {
@@ -408,7 +409,7 @@ fn get_vote(cx: &Read<'_>, input: &GetVote) -> Result<Vote> {
     visible_vote(cx, input.vote_id)?.open(cx)
 }
 
-/// Loads the vote, if the caller may see its channel.
+/// Loads a vote, or fails with *not found* if the caller may not see its channel.
 fn visible_vote(cx: &Read<'_>, id: VoteId) -> Result<StoredVote> {
     let found: Option<StoredVote> = cx.one(BY_ID, &[&id, &cx.caller().workspace_id])?;
     let stored = found.ok_or_else(|| Error::not_found("vote"))?;
@@ -419,7 +420,7 @@ fn visible_vote(cx: &Read<'_>, id: VoteId) -> Result<StoredVote> {
     Ok(stored)
 }
 
-/// Selects votes whose questions were not pruned.
+/// SQL that selects votes, except for those with pruned questions.
 macro_rules! select_votes {
     ($rest:literal) => {
         concat!(

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use tokio::sync::oneshot;
 
-use crate::conversation::messages::{frames_with_content, is_spoken};
+use crate::conversation::messages::{frames_with_content, is_content_event};
 use crate::conversation::visibility::{Audience, audiences, is_workspace_seen_by};
 use crate::error::{Error, Result};
 use crate::id::ChannelId;
@@ -163,7 +163,8 @@ fn read_round(cx: &Read<'_>, events: &[Arc<FeedEvent>]) -> Result<RoundResult> {
     let mut channels: Vec<ChannelId> = events.iter().filter_map(|event| event.subject.channel_id).collect();
     channels.sort_unstable();
     channels.dedup();
-    let spoken: Vec<Arc<FeedEvent>> = events.iter().filter(|event| is_spoken(event)).cloned().collect();
+    let spoken: Vec<Arc<FeedEvent>> =
+        events.iter().filter(|event| is_content_event(event)).cloned().collect();
     let frames = frames_with_content(cx, &spoken)?;
     let frames = spoken.iter().map(|event| event.lsn).zip(frames).collect();
     Ok(RoundResult { epoch: cx.epoch(), audiences: audiences(cx, &channels)?, frames })

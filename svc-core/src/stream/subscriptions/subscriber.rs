@@ -15,7 +15,7 @@ use super::request::WantedEvents;
 use super::resume::Resumption;
 use super::rounds::SharedTail;
 use super::wakeup::{CallerLookup, ListenerGuard, Wakeup};
-use crate::conversation::messages::is_spoken;
+use crate::conversation::messages::is_content_event;
 use crate::error::{Code, Error, Result};
 use crate::id::WorkspaceId;
 use crate::identity::floor::LogRange;
@@ -359,7 +359,7 @@ impl Subscriber {
         let shown: Option<Vec<bool>> =
             events.iter().map(|event| self.shared.shows(event, visibility, epoch)).collect();
         let form = self.form;
-        let has_words = |event: &FeedEvent| form == FrameForm::Full && is_spoken(event);
+        let has_words = |event: &FeedEvent| form == FrameForm::Full && is_content_event(event);
         if let Some(shown) = shown {
             let visible: Vec<_> = events
                 .iter()

@@ -1,4 +1,4 @@
-//! Forms of GFM, and the tree of each.
+//! Table of GFM texts, each with its expected tree.
 
 use serde_json::{Value, json};
 
@@ -53,7 +53,7 @@ fn cell<const N: usize>(children: [Value; N]) -> Value {
     of("cell", children)
 }
 
-/// A text, and its tree.
+/// Test case: a text, and its expected tree.
 type Form = (&'static str, Vec<Value>);
 
 fn blocks() -> Vec<Form> {
@@ -336,7 +336,7 @@ fn inlines() -> Vec<Form> {
     ]
 }
 
-/// Source that CommonMark hides from a reader, but that an agent reads.
+/// Source that CommonMark does not display, but that an agent reads.
 fn hidden() -> Vec<Form> {
     let head = |name: &str| [cell([t(name)])];
     let none = || json!(["none"]);

@@ -1,4 +1,4 @@
-//! The trees of texts: forms of GFM, mutated texts, and hostile ones.
+//! Tests of Markdown trees: GFM examples, mutated texts, and hostile texts.
 
 mod forms;
 
@@ -16,7 +16,7 @@ const ADA: &str = "00000000-0000-7000-8000-000000000001";
 const BOB: &str = "00000000-0000-7000-8000-000000000002";
 const ODD: &str = "00000000-0000-7000-8000-000000000003";
 
-/// The members that texts here mention.
+/// Returns the members that the test texts mention.
 fn members() -> [(&'static str, MemberId); 3] {
     [("ada", ADA), ("bob", BOB), ("a*b*c", ODD)].map(|(handle, id)| (handle, id.parse().unwrap()))
 }
@@ -25,7 +25,7 @@ fn formatted(text: &str) -> Vec<Node> {
     ParsedTree::of(&with_line_feeds(text)).tree(&reached_among(&members(), text).mentions)
 }
 
-/// Returns the depth of nodes.
+/// Returns the depth of a tree of nodes.
 fn levels(nodes: &[Node]) -> usize {
     nodes.iter().map(|node| 1 + levels(node.children())).max().unwrap_or(0)
 }
@@ -41,7 +41,7 @@ fn check_bounds(nodes: &[Node], text: &str) {
     assert!(levels(nodes) <= MARKDOWN_LEVELS_MAX, "{} levels: {begin}", levels(nodes));
 }
 
-/// Collects the text of nodes, and the members and groups that they mention.
+/// Collects the text of nodes, and the members and groups that the nodes mention.
 fn say(nodes: &[Node], said: &mut String, mentioned: &mut Vec<Option<MemberId>>) {
     for node in nodes {
         match node {
@@ -55,7 +55,7 @@ fn say(nodes: &[Node], said: &mut String, mentioned: &mut Vec<Option<MemberId>>)
     }
 }
 
-/// Returns the first letter or sign that CommonMark shows of a text and its tree does not, if there is one.
+/// Returns the first letter or symbol that CommonMark displays but the tree lost, if there is one.
 fn lost(text: &str, said: &str) -> Option<char> {
     let mut shown = said.chars();
     let text = with_line_feeds(text);
@@ -67,10 +67,10 @@ fn lost(text: &str, said: &str) -> Option<char> {
     chars.into_iter().filter(|c| !c.is_whitespace()).find(|c| !shown.any(|other| other == *c))
 }
 
-/// Number of mutated texts, unless a variable sets another.
+/// Number of mutated texts, unless an environment variable sets another.
 const MUTATED: u32 = 10_000;
 
-/// Pieces from which mutated texts are built.
+/// Fragments from which mutated texts are built.
 const PIECES: [&str; 73] = [
     "@ada",
     "@bob",
@@ -177,10 +177,10 @@ proptest! {
     }
 }
 
-/// Bytes of a hostile text.
+/// Length of a hostile text in bytes.
 const HOSTILE: usize = 100_000;
 
-/// Pieces that hostile texts repeat.
+/// Fragments that hostile texts repeat.
 const REPEATED: [&str; 46] = [
     "\u{301}",
     "\u{202e}",
@@ -278,7 +278,7 @@ fn a_hostile_text_gives_a_bounded_tree_that_shows_all_of_it() {
         say(&nodes, &mut said, &mut Vec::new());
         let begin: String = text.chars().take(50).collect();
         assert_eq!(lost(&text, &said), None, "{begin}");
-        // An address of a reference is repeated each time.
+        // The address of a reference is repeated at each use.
         let bytes = serde_json::to_vec(&nodes).unwrap().len();
         assert!(bytes < 8 * HOSTILE + 60 * MARKDOWN_NODES_MAX, "{begin}: {bytes} bytes");
     }
