@@ -1,6 +1,6 @@
-//! Replays from events how many unfinished threads a thread waits for.
+//! Replays the number of unfinished threads that a thread waits for.
 //!
-//! The count is known for a thread whose log is complete since its creation, if the states of the threads
+//! The number is known for a thread whose log is complete since its creation, if the states of the threads
 //! that it waits for are known.
 
 use serde_json::Value;
@@ -9,7 +9,7 @@ use crate::Result;
 use crate::coordination::thread_row::ThreadState;
 use crate::log::replay::Replayed;
 
-/// Returns how many of the threads `awaited` are unfinished, or `None` if that is not known.
+/// Returns the number of unfinished threads among `awaited`, or `None` if a thread's state is not known.
 pub(super) fn unfinished(event: &Replayed<'_>, awaited: &[Value]) -> Result<Option<i64>> {
     let mut count: i64 = 0;
     for id in awaited {
@@ -33,7 +33,7 @@ pub(super) fn replay_new(event: &Replayed<'_>) -> Result<()> {
     })
 }
 
-/// Adds or removes the dependency that an event names.
+/// Adds or removes the dependency in an event's payload.
 pub(super) fn replay_change(event: &Replayed<'_>, is_added: bool) -> Result<()> {
     let row = event.row_of("thread_dependencies", "depends_on_id $thread")?;
     if is_added {
@@ -47,7 +47,7 @@ pub(super) fn replay_change(event: &Replayed<'_>, is_added: bool) -> Result<()> 
     add(event, event.thread(), change)
 }
 
-/// Applies a state change of a thread to the threads that wait for it.
+/// Updates the threads that wait for an event's thread after its state changed.
 pub(super) fn replay_state(event: &Replayed<'_>) -> Result<()> {
     let finished = |field| event.field(field).and_then(is_finished);
     let change = match (finished("from"), finished("to")) {

@@ -1,8 +1,9 @@
-//! The budget of a thread: what its claims may use, and what they have used.
+//! The budget of a thread: limits on the usage of its claims, and the amounts used so far.
 //!
-//! Holders report tokens, money and turns. Wall time is the time under claims, and an attempt is a claim that
-//! ended without a result. Once a limit is used up, the thread can be neither claimed nor its claim renewed
-//! or handed off. The thread's row stores whether that is so, and this file keeps it up to date.
+//! Holders report tokens, money and turns. Wall time is the total time under claims, and an attempt is a
+//! claim that ended without a result. Once a limit is used up, the thread cannot be claimed, and its claim
+//! cannot be renewed or handed off. The thread's row stores whether a limit is used up (`exhausted`), and
+//! this file keeps that column up to date.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,13 +21,13 @@ use crate::store::columns;
 use crate::text::Count;
 use crate::time::Time;
 
-/// A number of tokens, of millionths of a dollar, of turns or of attempts.
+/// An amount in a budget or a usage report: tokens, millionths of a US dollar, turns or attempts.
 pub(in crate::coordination) type Amount = Count<0, BUDGET_MAX>;
 
 /// A length of time in a budget, in seconds.
 pub(in crate::coordination) type WallSecs = Count<0, WALL_SECS_MAX>;
 
-/// A limited quantity.
+/// A quantity that a thread's budget can limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
 pub(in crate::coordination) enum Limit {
@@ -43,7 +44,7 @@ pub(in crate::coordination) enum Limit {
 }
 
 impl Limit {
-    /// Returns the name on the wire and in the database.
+    /// Returns the limit's name on the wire and in the database.
     pub fn name(self) -> &'static str {
         match self {
             Self::Tokens => "max_tokens",
@@ -54,7 +55,7 @@ impl Limit {
         }
     }
 
-    /// Returns its bit in the set of limits that a notice was posted about.
+    /// Returns the limit's bit in `low`, the set of limits about which a notice was posted.
     fn bit(self) -> i64 {
         match self {
             Self::Tokens => 1,
@@ -66,55 +67,55 @@ impl Limit {
     }
 }
 
-/// The limits of a thread; null for no limit.
+/// The limits of a thread; a null limit allows any amount.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub(in crate::coordination) struct Limits {
-    /// Tokens that may be used; null for any number.
+    /// Maximum tokens that the thread's claims may use; null for any number.
     pub max_tokens: Option<i64>,
-    /// Millionths of a US dollar that may be spent; null for any number.
+    /// Maximum money that the thread's claims may spend, in millionths of a US dollar; null for any amount.
     pub max_usd_micros: Option<i64>,
-    /// Turns that may be taken; null for any number.
+    /// Maximum turns that the thread's claims may take; null for any number.
     pub max_turns: Option<i64>,
-    /// Seconds that claims may last together; null for any number.
+    /// Maximum total time under the thread's claims, in seconds; null for any length.
     pub max_wall_secs: Option<i64>,
-    /// Claims that may end without a result until the thread is requeued; null for any number.
+    /// Maximum claims that may end without a result until the thread is requeued; null for any number.
     pub max_attempts: Option<i64>,
 }
 
 impl Limits {
-    /// Returns whether nothing is limited.
+    /// Returns whether the thread has no limit at all.
     pub fn are_none(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// Amounts used of each limited quantity; zero by default.
+/// The amount used of each quantity that a budget can limit; zero by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(in crate::coordination) struct Used {
-    /// Tokens that were reported.
+    /// Tokens that holders have reported.
     pub tokens: i64,
-    /// Millionths of a US dollar that were reported.
+    /// Money that holders have reported, in millionths of a US dollar.
     pub usd_micros: i64,
-    /// Turns that were reported.
+    /// Turns that holders have reported.
     pub turns: i64,
-    /// Seconds under claims, with those of the live claim.
+    /// Total time under claims, including the live claim, in seconds.
     pub wall_secs: i64,
     /// Claims that ended without a result since the thread was last requeued.
     pub attempts: i64,
 }
 
-/// The remaining amount of each limit; null without a limit.
+/// The remaining amount of each limit; null for a quantity without a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(in crate::coordination) struct Remaining {
-    /// Tokens.
+    /// Tokens that claims may still use; null without a limit.
     tokens: Option<i64>,
-    /// Millionths of a US dollar.
+    /// Money that claims may still spend, in millionths of a US dollar; null without a limit.
     usd_micros: Option<i64>,
-    /// Turns.
+    /// Turns that claims may still take; null without a limit.
     turns: Option<i64>,
-    /// Seconds under claims.
+    /// Time that claims may still last in total, in seconds; null without a limit.
     wall_secs: Option<i64>,
-    /// Claims without a result.
+    /// Claims that may still end without a result; null without a limit.
     attempts: Option<i64>,
 }
 
@@ -124,11 +125,11 @@ const MICROS_PER_SEC: i64 = 1_000_000;
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::coordination) struct Budget {
     pub limits: Limits,
-    /// The used amounts, except the seconds, which follow from `wall_micros`.
+    /// The used amounts, except wall time, which is computed from `wall_micros`.
     spent: Used,
-    /// The time under claims, with that of the claim in the thread's row.
+    /// Total time under claims, in microseconds, including the claim in the thread's row.
     wall_micros: i64,
-    /// Bits of the limits that a notice was posted about.
+    /// Bit set of the limits about which a notice was posted.
     low: i64,
 }
 
@@ -154,7 +155,7 @@ impl Budget {
         amounts.filter(|(_, allowed, used)| exceeded(*allowed, *used)).map(|(limit, ..)| limit).collect()
     }
 
-    /// Returns the limits that are almost used up.
+    /// Returns the limits of which at least [`BUDGET_LOW_PERCENT`] is used.
     fn low(&self) -> Vec<Limit> {
         let is_low = |allowed: Option<i64>, used: i64| {
             let used = i128::from(used) * 100;
@@ -164,12 +165,12 @@ impl Budget {
         amounts.filter(|(_, allowed, used)| is_low(*allowed, *used)).map(|(limit, ..)| limit).collect()
     }
 
-    /// Returns the used amounts.
+    /// Returns the amount used of each quantity.
     pub fn used(&self) -> Used {
         Used { wall_secs: self.wall_micros / MICROS_PER_SEC, ..self.spent }
     }
 
-    /// Returns the remaining amounts.
+    /// Returns the remaining amount of each limit.
     pub fn remaining(&self) -> Remaining {
         let limits = &self.limits;
         let used = self.used();
@@ -184,25 +185,25 @@ impl Budget {
         }
     }
 
-    /// Returns the latest time at which a current or new lease may end.
+    /// Returns the latest time at which a lease may end, or `None` if wall time is not limited.
     pub fn last_lease_end(&self, now: Time) -> Option<Time> {
         let allowed = self.limits.max_wall_secs?.saturating_mul(MICROS_PER_SEC);
         Some(now.shifted(allowed.saturating_sub(self.wall_micros).max(0)))
     }
 
-    /// Returns the budget with other limits.
+    /// Returns this budget with its limits replaced by `limits`.
     #[must_use]
     pub fn limited_to(self, limits: Limits) -> Self {
         Self { limits, ..self }
     }
 
-    /// Returns the budget of the thread once it is requeued.
+    /// Returns this budget with its attempts reset, as when the thread is requeued.
     #[must_use]
     fn without_attempts(self) -> Self {
         Self { spent: Used { attempts: 0, ..self.spent }, ..self }
     }
 
-    /// Counts the end of a claim without a result.
+    /// Returns this budget with one more attempt, for a claim that ended without a result.
     #[must_use]
     pub fn with_attempt(self) -> Self {
         let attempts = self.spent.attempts.saturating_add(1);
@@ -210,7 +211,7 @@ impl Budget {
     }
 }
 
-/// A budget as it is stored.
+/// A thread's budget and claim times as the database stores them.
 struct StoredBudget {
     budget: Budget,
     worked_micros: i64,
@@ -246,11 +247,11 @@ columns! {
     }
 }
 
-/// Loads the budget of a thread, with the time of the claim in its row.
+/// Loads the budget of a thread, including the time under the claim in its row.
 pub(in crate::coordination) fn load(cx: &Read<'_>, thread: ThreadId) -> Result<Budget> {
     let found: Option<StoredBudget> = cx.one(LOAD, &[&thread])?;
     let stored = found.ok_or_else(|| Error::not_found("thread"))?;
-    // A claim is worked on only from its beginning until its lease lapses.
+    // Time counts from the beginning of a claim until its lease lapses.
     let running = stored.claimed_at.zip(stored.until).map_or(0, |(from, until)| {
         let until = cx.now().min(until);
         until.micros().saturating_sub(from.micros()).max(0)
@@ -264,19 +265,19 @@ const LOAD: &str = concat!(
     " from threads t left join thread_budgets b on b.thread_id = t.id where t.id = $1"
 );
 
-/// Loads the budget of a thread that has limits.
+/// Loads the budget of a thread, or returns `None` if it has no limits.
 pub(in crate::coordination) fn of(cx: &Read<'_>, thread: &Thread) -> Result<Option<Budget>> {
     if thread.budgeted { load(cx, thread.id).map(Some) } else { Ok(None) }
 }
 
-/// Returns the current budget of a thread that has limits.
+/// Returns the current budget of a thread, or `None` if it has no limits.
 ///
 /// A lapsed claim in the thread's row already counts as an attempt, even if no caller has ended it yet.
-fn found_now(cx: &Read<'_>, thread: &Thread) -> Result<Option<Budget>> {
+fn load_limited_now(cx: &Read<'_>, thread: &Thread) -> Result<Option<Budget>> {
     if thread.budgeted { load_now(cx, thread).map(Some) } else { Ok(None) }
 }
 
-/// Returns the current budget of a thread, with or without limits.
+/// Returns the current budget of a thread, even if it has no limits.
 pub(in crate::coordination) fn load_now(cx: &Read<'_>, thread: &Thread) -> Result<Budget> {
     let budget = load(cx, thread.id)?;
     Ok(if thread.has_lapsed(cx.now()) { budget.with_attempt() } else { budget })
@@ -284,14 +285,14 @@ pub(in crate::coordination) fn load_now(cx: &Read<'_>, thread: &Thread) -> Resul
 
 /// Returns the thread's budget, or `None` if it has no limits. Fails if a limit is used up.
 pub(in crate::coordination) fn check_left(cx: &Read<'_>, thread: &Thread) -> Result<Option<Budget>> {
-    let budget = found_now(cx, thread)?;
+    let budget = load_limited_now(cx, thread)?;
     match budget.as_ref().map(Budget::exceeded) {
-        Some(exceeded) if !exceeded.is_empty() => Err(exhausted(&exceeded)),
+        Some(exceeded) if !exceeded.is_empty() => Err(exhausted_error(&exceeded)),
         _ => Ok(budget),
     }
 }
 
-/// Returns the budget of a thread with its attempts reset. Fails if a limit would still be used up.
+/// Returns the thread's budget with its attempts reset. Fails if a limit would still be used up.
 pub(in crate::coordination) fn check_requeue(cx: &Read<'_>, thread: &Thread) -> Result<Budget> {
     let budget = load(cx, thread.id)?.without_attempts();
     match budget.exceeded() {
@@ -300,24 +301,24 @@ pub(in crate::coordination) fn check_requeue(cx: &Read<'_>, thread: &Thread) -> 
             let detail = "the thread's max_attempts of 0 allows no claim: raise it first";
             Err(Error::new(Code::BudgetExhausted, detail).with("exceeded", exceeded))
         }
-        exceeded => Err(exhausted(&exceeded)),
+        exceeded => Err(exhausted_error(&exceeded)),
     }
 }
 
-/// Returns whether ending the lapsed claim in the thread's row fails the thread.
+/// Returns whether the thread gets a dead letter when the lapsed claim in its row is ended.
 pub(in crate::coordination) fn fails_by_lapse(cx: &Read<'_>, thread: &Thread) -> Result<bool> {
     Ok(thread.has_lapsed(cx.now())
-        && found_now(cx, thread)?.is_some_and(|found| !found.exceeded().is_empty()))
+        && load_limited_now(cx, thread)?.is_some_and(|found| !found.exceeded().is_empty()))
 }
 
-/// Returns the error of a thread whose limits are used up.
-fn exhausted(exceeded: &[Limit]) -> Error {
+/// Returns the error for a thread whose limits `exceeded` are used up.
+fn exhausted_error(exceeded: &[Limit]) -> Error {
     let names: Vec<&str> = exceeded.iter().map(|limit| limit.name()).collect();
     let detail = format!("nothing is left of the thread's {}", names.join(" and "));
     Error::new(Code::BudgetExhausted, detail).with("exceeded", names)
 }
 
-/// Sets the limits of a thread.
+/// Replaces the limits of a thread.
 pub(in crate::coordination) fn set_limits(
     cx: &mut Write<'_>,
     thread: ThreadId,
@@ -337,11 +338,11 @@ const SET: &str = "
 
 const MARK: &str = "update threads set budgeted = $2 where id = $1";
 
-/// Stores the state that follows from a changed budget, and posts a notice about each limit that is newly
-/// almost used up.
+/// Stores whether a changed budget is used up, and posts a notice about each newly low limit.
 ///
-/// A limit can have another notice later, once it was raised or its usage fell. `budget` is the budget of the
-/// thread's row at the end of the transaction.
+/// A limit is low once [`BUDGET_LOW_PERCENT`] of it is used. Another notice about the same limit can follow
+/// after the limit was raised or its usage fell. `budget` must be the budget that the thread's row has at the
+/// end of the transaction.
 pub(in crate::coordination) fn follow(cx: &mut Write<'_>, thread: &Thread, budget: &Budget) -> Result<()> {
     let exhausted = !budget.exceeded().is_empty();
     if exhausted != thread.exhausted {
@@ -354,7 +355,7 @@ pub(in crate::coordination) fn follow(cx: &mut Write<'_>, thread: &Thread, budge
     }
     for (limit, allowed, used) in budget.amounts() {
         if now_low.contains(&limit) && budget.low & limit.bit() == 0 {
-            tell(cx, thread.id, limit, allowed.unwrap_or_default(), used)?;
+            post_low_notice(cx, thread.id, limit, allowed.unwrap_or_default(), used)?;
         }
     }
     Ok(())
@@ -364,7 +365,7 @@ const SET_EXHAUSTED: &str = "update threads set exhausted = $2 where id = $1";
 
 const SET_LOW: &str = "update thread_budgets set low = $2 where thread_id = $1";
 
-/// Replays whether a limit of an event's thread is used up, as [`follow`] stores it.
+/// Replays the column `exhausted` of an event's thread: whether a limit is used up, as [`follow`] stores it.
 ///
 /// `running` is how long the claim in the thread's row has lasted, in microseconds, if that is known.
 pub(in crate::coordination) fn replay(event: &Replayed<'_>, running: Option<i64>) -> Result<()> {
@@ -377,7 +378,7 @@ pub(in crate::coordination) fn replay(event: &Replayed<'_>, running: Option<i64>
     thread.set_known("exhausted", exhausted.map(Value::from)).keep()
 }
 
-/// Returns whether a limit is used up, or `None` if that is not known.
+/// Returns whether a limit is used up, or `None` if an amount or limit is not known.
 fn is_exhausted(thread: &RowChange<'_>, limits: &RowChange<'_>, running: Option<i64>) -> Option<bool> {
     let number = |column| thread.value(column).and_then(Value::as_i64);
     let worked = number("worked_micros").zip(running).map(|(worked, running)| worked.saturating_add(running));
@@ -406,14 +407,20 @@ pub(in crate::coordination) fn running_micros(event: &Replayed<'_>) -> Result<Op
     Ok(micros_between(from, &event.at()).zip(lease).map(|(running, lease)| running.min(lease)))
 }
 
-/// Returns the microseconds from one time to another: 0 if the second is not later.
+/// Returns the microseconds between two times, or 0 if `until` is not later than `from`.
 pub(in crate::coordination) fn micros_between(from: &Value, until: &Value) -> Option<i64> {
     let micros = |time: &Value| serde_json::from_value::<Time>(time.clone()).ok().map(Time::micros);
     Some(micros(until)?.saturating_sub(micros(from)?).max(0))
 }
 
-/// Posts a notice that a limit is almost used up.
-fn tell(cx: &mut Write<'_>, thread: ThreadId, limit: Limit, allowed: i64, used: i64) -> Result<()> {
+/// Posts a notice in the thread that a limit is almost used up.
+fn post_low_notice(
+    cx: &mut Write<'_>,
+    thread: ThreadId,
+    limit: Limit,
+    allowed: i64,
+    used: i64,
+) -> Result<()> {
     let unit = if limit == Limit::WallSecs { MICROS_PER_SEC } else { 1 };
     let name = limit.name();
     let allowed = allowed / unit;

@@ -1,7 +1,8 @@
 //! Checkpoints: the progress of unfinished work, stored by the holder of a claim for the next holder.
 //!
-//! A thread has one checkpoint, the last. It survives the end of its claim, and the next checkpoint replaces
-//! it; the event log records only that there was one. Under a legal hold, replaced checkpoints are kept.
+//! A thread has at most one checkpoint, the latest. It survives the end of its claim, and the next checkpoint
+//! replaces it; the event log records only that a checkpoint was stored. Under a legal hold, replaced
+//! checkpoints are kept.
 
 use std::borrow::Cow;
 
@@ -37,10 +38,10 @@ pub(crate) fn feature() -> Feature {
     ])
 }
 
-/// The table of the checkpoints.
+/// The table that stores checkpoints.
 const TABLE: &str = "claim_checkpoints";
 
-/// The content of a checkpoint: a JSON object, in canonical form.
+/// The content of a new checkpoint: a JSON object, in canonical form.
 #[derive(Debug, Serialize)]
 pub(in crate::coordination) struct NewCheckpoint(String);
 
@@ -68,10 +69,10 @@ impl JsonSchema for NewCheckpoint {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "type": "object", "additionalProperties": true, SAMPLE: {"done": "parser", "next": "tests"},
-            "description": "How far the work has come, for whoever holds the claim next: an object of at \
-                            most 8192 bytes of JSON. It replaces the last one. Numbers from 2^53 on are \
-                            rejected: send them as strings.",
-            BRIEF: "How far the work has come.",
+            "description": "Progress of the work, for the next holder of the claim: an object of at most \
+                            8192 bytes of JSON, which replaces the last checkpoint. Numbers from 2^53 on \
+                            are rejected: send them as strings.",
+            BRIEF: "Progress of the work.",
         })
     }
 }
@@ -80,22 +81,22 @@ impl JsonSchema for NewCheckpoint {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(in crate::coordination) struct Checkpoint {
     /// The content that the holder stored, with numbers in canonical form (RFC 8785).
-    checkpoint: Left,
-    /// The member who stored it.
+    checkpoint: StoredContent,
+    /// The member who stored the checkpoint.
     member_id: MemberId,
-    /// When it was stored.
+    /// Time at which the checkpoint was stored.
     at: Time,
-    /// The position of its event in the log.
+    /// Position of the checkpoint's event in the workspace's log.
     lsn: i64,
 }
 
-/// A stored checkpoint as an object, though earlier versions accepted any JSON.
+/// The content of a stored checkpoint, as an object. Earlier versions accepted any JSON.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(transparent)]
 #[schemars(inline)]
-struct Left(Map<String, Value>);
+struct StoredContent(Map<String, Value>);
 
-impl Left {
+impl StoredContent {
     fn of(stored: Value) -> Self {
         // Models often send an object as a string.
         let written = stored.as_str().and_then(|text| serde_json::from_str(text).ok());
@@ -106,7 +107,7 @@ impl Left {
     }
 }
 
-impl FromValue for Left {
+impl FromValue for StoredContent {
     fn from_value(value: StoredValue) -> Result<Self> {
         Value::from_value(value).map(Self::of)
     }
@@ -133,8 +134,8 @@ impl Event for ClaimCheckpointed {
     }
 }
 
-/// Replaces the checkpoint of a thread, if there is a new one.
-pub(in crate::coordination) fn leave(
+/// Stores a new checkpoint of a thread in place of the previous one; does nothing without a new one.
+pub(in crate::coordination) fn replace(
     cx: &mut Write<'_>,
     thread: &Thread,
     left: Option<&NewCheckpoint>,
@@ -169,7 +170,7 @@ const REPLACE: &str = "
 
 const MARK: &str = "update threads set has_checkpoint = true where id = $1";
 
-/// Removes checkpoints entirely: without its content, a checkpoint is useless.
+/// Deletes checkpoints that a purge covers. A checkpoint without its content is useless.
 fn purge_some(
     cx: &mut Write<'_>,
     _: &DestroyPermit<'_>,
@@ -216,7 +217,7 @@ mod tests {
             (json!([1]), json!({"checkpoint": [1]})),
             (json!(false), json!({"checkpoint": false})),
         ] {
-            assert_eq!(serde_json::to_value(Left::of(stored)).unwrap(), wanted);
+            assert_eq!(serde_json::to_value(StoredContent::of(stored)).unwrap(), wanted);
         }
         for left in [json!("{}"), json!([]), json!(1)] {
             assert!(serde_json::from_value::<NewCheckpoint>(left.clone()).is_err(), "{left}");

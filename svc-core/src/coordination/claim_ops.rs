@@ -1,6 +1,6 @@
 //! Claiming threads: the next one of a channel or of the workspace, or one by its id.
 //!
-//! One call takes up work: it can also acknowledge the claim and return the thread's context.
+//! One call is enough to start work: it can also acknowledge the claim and return the thread's context.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -32,9 +32,8 @@ pub(crate) fn feature() -> Feature {
                 .after(expire_first)
                 .title("Claim a channel's next thread")
                 .when(
-                    "Use to get your next task from one channel, with its claim; \
-                     `claim_next_workspace_thread` takes it from all. Returns `{}` if there is nothing to \
-                     claim.",
+                    "Claim the next ready thread of one channel. Use `claim_next_workspace_thread` for all \
+                     channels. Returns `{}` if there is nothing to claim.",
                 )
                 .detailed()
                 .post("/channels/{channel_id}/claim-next")
@@ -46,8 +45,8 @@ pub(crate) fn feature() -> Feature {
                 .after(expire_first)
                 .title("Claim the workspace's next thread")
                 .when(
-                    "Use to get your next task, with its claim; `claim_thread` takes one that you have \
-                     chosen. Returns `{}` if there is nothing to claim: then use `wait_for_ready`.",
+                    "Claim the next ready thread of the workspace. Use `claim_thread` for a specific thread. \
+                     Returns `{}` if there is nothing to claim: then call `wait_for_ready`.",
                 )
                 .detailed()
                 .post("/workspaces/{workspace_id}/claim-next")
@@ -60,8 +59,8 @@ pub(crate) fn feature() -> Feature {
                 .after(expire_first)
                 .title("Claim a thread")
                 .when(
-                    "Use to take up a thread that you have chosen; `claim_next_workspace_thread` chooses \
-                     for you.",
+                    "Claim a specific thread. Use `claim_next_workspace_thread` to let the service choose \
+                     one.",
                 )
                 .detailed()
                 .post("/threads/{thread_id}/claim")
@@ -84,18 +83,18 @@ struct ClaimOptions {
     resume: bool,
 }
 
-/// A thread that the caller has claimed, with the requested context.
+/// A thread that the caller has claimed, with its context if requested.
 #[derive(Serialize, JsonSchema)]
 struct Taken {
     #[serde(flatten)]
     claimed: ClaimedThread,
-    /// The current result of `get_thread_context`. Only if requested.
+    /// The current result of `get_thread_context`; only if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     context: Option<Box<ThreadContext>>,
 }
 
 impl<I> Answer<I> for Taken {
-    /// The claim, and whether the context was requested.
+    /// The stored part of a claim's answer: the thread and its lease, and whether the context was requested.
     type Kept = ((ThreadId, LeaseId), bool);
     const REFUSES: &'static [Code] = &[Code::StaleClaim];
 
@@ -108,7 +107,7 @@ impl<I> Answer<I> for Taken {
     }
 }
 
-/// The claimed thread; `{}` if there is nothing to claim.
+/// The claimed thread, or `{}` if there is nothing to claim.
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 enum Next {
@@ -134,13 +133,15 @@ impl<I> Answer<I> for Next {
 
 /// Claims the next thread of a channel and returns it with its claim, or `{}` if there is nothing to claim.
 ///
-/// Name its `claim_lease_id` in what you do with the thread. Acknowledge the claim soon, and renew it before
-/// `assignment_expires_at`, or it lapses.
+/// Pass the claim's `claim_lease_id` in your calls on the thread. Acknowledge the claim soon, and renew it
+/// before `assignment_expires_at`, or it lapses.
 ///
-/// The next thread is the oldest of the most urgent ones that are open, wait for nothing, require no skill
-/// that you lack and whose footprint conflicts with nothing. `pin` refers to the event that made the claim.
+/// The next thread is the one with the highest priority and, among equals, the oldest. It is open, waits for
+/// no thread, requires no skill that you lack, and its footprint has no conflict. `pin` refers to the event
+/// that created the claim.
 ///
-/// If the response was lost, call again with `resume`: you get the claim that you hold, and no second thread.
+/// If the response was lost, call again with `resume` to get the claim that you already hold instead of a
+/// second thread.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ClaimNextThread {
@@ -149,19 +150,19 @@ struct ClaimNextThread {
     lease_secs: Option<LeaseSecs>,
     /// Only a thread whose footprint names this repository.
     repo: Option<Repo>,
-    /// Whether to acknowledge the claim, too.
-    #[schemars(transform = brief("Acknowledges it."), transform = default_is("false"))]
+    /// Whether to also acknowledge the claim.
+    #[schemars(transform = brief("Also acknowledges the claim."), transform = default_is("false"))]
     #[serde(default)]
     acknowledge: bool,
     /// Whether to also return the result of `get_thread_context`.
-    #[schemars(transform = brief("Adds its context."), transform = default_is("false"))]
+    #[schemars(transform = brief("Also returns the context."), transform = default_is("false"))]
     #[serde(default)]
     include_context: bool,
     /// Whether to return a claim that you already hold.
     ///
     /// Returns your newest live claim in the channel, with its lease unchanged. With `repo`, only claims of
-    /// that repository count. If you have none, claims the next thread.
-    #[schemars(transform = brief("A claim that you hold, again."), transform = default_is("false"))]
+    /// that repository count. If you hold no such claim, claims the next thread.
+    #[schemars(transform = brief("Returns a claim that you hold."), transform = default_is("false"))]
     #[serde(default)]
     resume: bool,
 }
@@ -175,12 +176,12 @@ fn claim_next_thread(cx: &mut Write<'_>, input: &ClaimNextThread) -> Result<Opti
 
 /// Claims the next thread of the workspace and returns it with its claim, or `{}` if there is none.
 ///
-/// Name its `claim_lease_id` in what you do with the thread. Acknowledge the claim soon, and renew it before
-/// `assignment_expires_at`, or it lapses.
+/// Pass the claim's `claim_lease_id` in your calls on the thread. Acknowledge the claim soon, and renew it
+/// before `assignment_expires_at`, or it lapses.
 ///
-/// The next thread is the oldest of the most urgent ones, in all channels that you may see, that are open,
-/// wait for nothing, require no skill that you lack and whose footprint conflicts with nothing. `resume` and
-/// the response are as in `claim_next_thread`.
+/// The next thread is the one with the highest priority and, among equals, the oldest, in all channels that
+/// you may see. It is open, waits for no thread, requires no skill that you lack, and its footprint has no
+/// conflict. `resume` and the response are as in `claim_next_thread`.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ClaimNextWorkspaceThread {
@@ -189,19 +190,19 @@ struct ClaimNextWorkspaceThread {
     lease_secs: Option<LeaseSecs>,
     /// Only a thread whose footprint names this repository.
     repo: Option<Repo>,
-    /// Whether to acknowledge the claim, too.
-    #[schemars(transform = brief("Acknowledges it."), transform = default_is("false"))]
+    /// Whether to also acknowledge the claim.
+    #[schemars(transform = brief("Also acknowledges the claim."), transform = default_is("false"))]
     #[serde(default)]
     acknowledge: bool,
     /// Whether to also return the result of `get_thread_context`.
-    #[schemars(transform = brief("Adds its context."), transform = default_is("false"))]
+    #[schemars(transform = brief("Also returns the context."), transform = default_is("false"))]
     #[serde(default)]
     include_context: bool,
     /// Whether to return a claim that you already hold.
     ///
     /// Returns your newest live claim in the workspace, with its lease unchanged. With `repo`, only claims of
-    /// that repository count. If you have none, claims the next thread.
-    #[schemars(transform = brief("A claim that you hold, again."), transform = default_is("false"))]
+    /// that repository count. If you hold no such claim, claims the next thread.
+    #[schemars(transform = brief("Returns a claim that you hold."), transform = default_is("false"))]
     #[serde(default)]
     resume: bool,
 }
@@ -213,8 +214,9 @@ fn claim_next_workspace_thread(cx: &mut Write<'_>, input: &ClaimNextWorkspaceThr
     claim_next(cx, QueueScope::Workspace, terms, input.repo.as_ref())
 }
 
-/// Claims the next thread. Returns `None` if another step must continue the search; the blocked threads found
-/// so far have been parked.
+/// Claims the next thread, parking the blocked threads found before it.
+///
+/// Returns `None` if another step must continue the search.
 fn claim_next(
     cx: &mut Write<'_>,
     scope: QueueScope,
@@ -245,13 +247,13 @@ fn claim_next(
     Ok(None)
 }
 
-/// Maximum footprints that a claim checks in one step before it yields to others.
+/// Maximum footprints that a claim checks in one step before other jobs can run.
 const CHECKED_MAX: usize = 64;
 
-/// The number of parked threads at which a step ends.
+/// Number of threads parked in one step at which the step ends.
 const PARKED_MAX: usize = 1000;
 
-/// Returns one conflict with a footprint, if there is one.
+/// Returns one conflict with a footprint, or `None` if nothing conflicts.
 fn first_obstacle(cx: &Read<'_>, footprint: i64) -> Result<Option<Blocked>> {
     let Some(touched) = footprint::load(cx, footprint)? else { return Ok(None) };
     Ok(obstacles::conflicts_with(cx, &touched, None, 1)?.pop())
@@ -259,10 +261,10 @@ fn first_obstacle(cx: &Read<'_>, footprint: i64) -> Result<Option<Blocked>> {
 
 /// Claims a thread and returns it with its claim.
 ///
-/// Name its `claim_lease_id` in what you do with the thread. Acknowledge the claim soon, and renew it before
-/// `assignment_expires_at`, or it lapses.
+/// Pass the claim's `claim_lease_id` in your calls on the thread. Acknowledge the claim soon, and renew it
+/// before `assignment_expires_at`, or it lapses.
 ///
-/// `pin` refers to the event that made the claim.
+/// `pin` refers to the event that created the claim.
 ///
 /// Fails with 409 `not-claimable` with a `reason` if the thread has a live claim (`claimed`; without `resume`
 /// your own too), is not open (`state`), has a result (`has-result`) or a dead letter (`dead-letter`), waits
@@ -276,18 +278,18 @@ struct ClaimThread {
     /// The thread.
     thread_id: ThreadId,
     lease_secs: Option<LeaseSecs>,
-    /// Whether to acknowledge the claim, too.
-    #[schemars(transform = brief("Acknowledges it."), transform = default_is("false"))]
+    /// Whether to also acknowledge the claim.
+    #[schemars(transform = brief("Also acknowledges the claim."), transform = default_is("false"))]
     #[serde(default)]
     acknowledge: bool,
     /// Whether to also return the result of `get_thread_context`.
-    #[schemars(transform = brief("Adds its context."), transform = default_is("false"))]
+    #[schemars(transform = brief("Also returns the context."), transform = default_is("false"))]
     #[serde(default)]
     include_context: bool,
     /// Whether to return a claim that you already hold.
     ///
-    /// Its lease stays as it is.
-    #[schemars(transform = brief("A claim that you hold, again."), transform = default_is("false"))]
+    /// The lease of that claim stays unchanged.
+    #[schemars(transform = brief("Returns a claim that you hold."), transform = default_is("false"))]
     #[serde(default)]
     resume: bool,
 }
@@ -303,7 +305,7 @@ fn claim_thread(cx: &mut Write<'_>, input: &ClaimThread) -> Result<Taken> {
     take(cx, thread, terms)
 }
 
-/// Claims a thread for the caller, which was checked to be allowed.
+/// Claims a thread for the caller. The rules for claiming it must have been checked.
 fn take(cx: &mut Write<'_>, thread: Thread, terms: ClaimOptions) -> Result<Taken> {
     let holder = cx.caller().member_id()?;
     let mut claimed = claims::begin(cx, thread, holder, terms.lease_secs)?;
@@ -313,7 +315,7 @@ fn take(cx: &mut Write<'_>, thread: Thread, terms: ClaimOptions) -> Result<Taken
     with_context(cx, claimed, terms.include_context)
 }
 
-/// Returns a thread that the caller holds as if it had claimed it now. Its lease stays as it is.
+/// Returns a thread that the caller already holds in the form of a new claim, with its lease unchanged.
 fn resume_held(cx: &mut Write<'_>, mut thread: Thread, terms: ClaimOptions) -> Result<Taken> {
     if let Some(held) = thread.held.filter(|_| terms.acknowledge && thread.acknowledged_at.is_none()) {
         claims::acknowledge(cx, &mut thread, held)?;

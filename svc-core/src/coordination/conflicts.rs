@@ -1,7 +1,7 @@
-//! Obstacles of threads that wait to be claimed, independent of the claiming member.
+//! Obstacles of threads that could otherwise be claimed, independent of who claims them.
 //!
 //! The rules are those of claiming, except for those about one member: it is enough that some member has the
-//! skills. The results for one thread of a page are reused for the others. A page runs a limited number of
+//! skills. Results for one thread of a page are reused for the others. A page runs a limited number of
 //! lookups, and ends with the last thread whose obstacles are known.
 
 use std::collections::{BTreeSet, HashMap};
@@ -23,12 +23,12 @@ use crate::store::{ToParam, columns};
 
 /// Maximum threads whose obstacles one page looks up.
 const WAITING_SCAN_MAX: i64 = 500;
-/// Maximum items of footprints whose conflicts one page looks up.
+/// Maximum footprint items whose conflicts one page looks up.
 const WAITING_ITEMS_MAX: usize = 500;
 /// Maximum statements about single threads and skills that one page runs.
 const WAITING_LOOKUPS_MAX: usize = 30;
 
-/// The reasons, other than the footprint, for which a thread may wait.
+/// A reason, other than its footprint, for which a thread cannot be claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
@@ -40,7 +40,7 @@ pub(in crate::coordination) enum Reason {
     Any,
 }
 
-/// The conditions of a thread `t` in its channel `c` that waits to be claimed, at the time `$6`.
+/// The SQL condition that `t`, a thread in channel `c`, is open, unclaimed and without a result at time `$6`.
 macro_rules! is_waiting {
     () => {
         "t.state = 'open' and not t.has_result and c.archived_at is null and not c.dm
@@ -54,14 +54,14 @@ pub(in crate::coordination) struct WaitingCandidate {
     pub id: ThreadId,
     pub lsn: i64,
     footprint: i64,
-    /// Whether it waits to be claimed.
+    /// Whether the thread is open, without a result and without a live claim.
     pub is_waiting: bool,
-    /// The number of unfinished threads that it waits for.
+    /// Number of unfinished threads that the thread waits for.
     blocked: i64,
     skill_set: i64,
     exhausted: bool,
     dead: bool,
-    /// Whether its row has a lapsed claim that will count against its budget once it is ended.
+    /// Whether the thread has a limit and a claim in its row, which counts as an attempt once it has lapsed.
     is_lapsing: bool,
 }
 
@@ -89,32 +89,32 @@ pub(in crate::coordination) fn horizon(
     cx.horizon_within(sql, list, after, WAITING_SCAN_MAX)
 }
 
-/// The detail in which conflicts with a footprint are found.
+/// The detail in which conflicts with a footprint are reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::coordination) enum ConflictDetail {
-    /// Every conflict.
+    /// Report every conflict.
     All,
-    /// Only whether there is one.
+    /// Report only whether there is a conflict.
     Any,
 }
 
 /// The obstacles of threads, as far as one page has found them.
 pub(in crate::coordination) struct ConflictReport {
     reason: Option<Reason>,
-    /// The conflicts of those footprints that one page can check.
+    /// The conflicts of each footprint, by its id, for the footprints that one page can check.
     by_footprint: HashMap<i64, Vec<Conflict>>,
-    /// Whether some member that can work has all skills of a set.
+    /// Whether some active, unfrozen member has all skills of a set, by the id of the set.
     by_skills: HashMap<i64, bool>,
-    /// The members with a skill that can work: active, and not frozen.
+    /// The active, unfrozen members with a skill, by the skill's name.
     holders: HashMap<String, BTreeSet<MemberId>>,
-    /// The number of statements that were run for single threads.
+    /// Number of statements run so far for single threads and skills.
     lookups: usize,
 }
 
 impl ConflictReport {
-    /// Finds the conflicts of the footprints of the first candidates that wait.
+    /// Finds the conflicts of the footprints of the first candidates that could be claimed.
     ///
-    /// For [`ConflictDetail::Any`], all conflicts with a footprint count as one.
+    /// With [`ConflictDetail::Any`], all conflicts with a footprint are reported as one.
     pub fn find(
         cx: &Read<'_>,
         reason: Option<Reason>,
@@ -148,9 +148,9 @@ impl ConflictReport {
         self.reason.is_some_and(|asked| asked == reason || asked == Reason::Any)
     }
 
-    /// Returns everything that blocks a thread; `None` if the page must end before it.
+    /// Returns everything that blocks a thread, or `None` if the page must end before this thread.
     ///
-    /// It is never `None` for the first candidate of a page.
+    /// The result for the first candidate of a page is never `None`.
     pub fn obstacles(&mut self, cx: &Read<'_>, thread: &WaitingCandidate) -> Result<Option<Vec<Conflict>>> {
         if self.lookups >= WAITING_LOOKUPS_MAX {
             return Ok(None);
@@ -158,7 +158,7 @@ impl ConflictReport {
         let Some(conflicts) = self.by_footprint.get(&thread.footprint).cloned() else { return Ok(None) };
         let for_budget = self.asks_for(Reason::Budget);
         let for_letter = self.asks_for(Reason::DeadLetter);
-        let fails = (for_budget || for_letter) && self.fails(cx, thread)?;
+        let fails = (for_budget || for_letter) && self.gets_dead_letter(cx, thread)?;
         let mut found = Vec::new();
         if for_budget && (thread.exhausted || fails) {
             found.push(Conflict::alone(ConflictReason::Budget));
@@ -176,8 +176,8 @@ impl ConflictReport {
         Ok(Some(found))
     }
 
-    /// Returns whether a thread fails once its lapsed claim is ended.
-    fn fails(&mut self, cx: &Read<'_>, thread: &WaitingCandidate) -> Result<bool> {
+    /// Returns whether the thread would get a dead letter when its lapsed claim is ended.
+    fn gets_dead_letter(&mut self, cx: &Read<'_>, thread: &WaitingCandidate) -> Result<bool> {
         if !thread.is_lapsing {
             return Ok(false);
         }
@@ -211,10 +211,10 @@ impl ConflictReport {
     }
 }
 
-/// The number of statements that check the budget of a thread.
+/// Number of statements that checking one thread's budget counts as.
 const LOOKUPS_OF_A_BUDGET: usize = 4;
 
-/// The number of members with a skill that count as one statement.
+/// Number of rows of skill holders that count as one statement.
 const HOLDERS_OF_A_LOOKUP: usize = 200;
 
 /// Returns the footprints with these ids, in order and without repeats, up to the maximum number of items.

@@ -1,6 +1,7 @@
 //! The context of a thread: the task, its state and its discussion, in one answer.
 //!
-//! A member who has read it passes the returned position to get only what is new.
+//! The answer contains its position in the log. A member passes that position in its next call to get only
+//! what is new.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -29,50 +30,49 @@ use crate::text::Count;
 struct Fsm {
     /// The state of the thread.
     state: ThreadState,
-    /// The actions of `transition_thread` that would succeed now if you took them.
+    /// The actions of `transition_thread` that would now succeed for you.
     transitions: Vec<&'static str>,
 }
 
 /// The context that a member needs to work on a thread.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct ThreadContext {
-    /// The task itself, with its live claim.
+    /// The thread, with its live claim.
     thread: Thread,
-    /// Its state and its possible transitions.
+    /// The thread's state and its possible transitions.
     fsm: Fsm,
-    /// The problems that prevent you from claiming it now; empty if you can claim it.
+    /// The problems that now prevent you from claiming the thread; empty if you can claim it.
     claim_refusals: Vec<Problem>,
-    /// The conditions that prevent closing it now; empty if it is finished.
+    /// The unmet conditions that now prevent the thread from closing; empty if it is finished.
     close_refusals: Vec<Reason>,
-    /// The holder's last checkpoint; null if there is none.
+    /// The last checkpoint that a holder stored; null if there is none.
     checkpoint: Option<Checkpoint>,
     /// The channel's briefing; null if none is set.
     boot: Option<ChannelBoot>,
     /// The memory blocks of the thread, in the order in which they were attached; fewer if they would exceed
     /// 1 MiB.
     memory_blocks: Vec<AttachedBlock>,
-    /// The last 30 messages, of those after `since`, oldest first; fewer if they would exceed 1 MiB. Each
-    /// review is one of them.
+    /// The last 30 messages after `since`, oldest first, reviews included; fewer if they would exceed 1 MiB.
     messages: Vec<ContextMessage>,
-    /// How many older messages are omitted, of the last 2000 and after `since`; null if none are.
+    /// Number of older messages after `since` that are omitted, of the last 2000; null if none are.
     messages_omitted: Option<i64>,
-    /// The last 10 messages pinned in its channel, newest first; fewer if they would exceed 256 KiB.
+    /// The last 10 messages pinned in the thread's channel, newest first; fewer if they would exceed 256 KiB.
     pins: Vec<PinnedMessage>,
-    /// Up to 100 terms of the workspace, those that occur in the title, the boot, the memory blocks or the
-    /// newest messages first; fewer if they would exceed 256 KiB. Only if requested.
+    /// Up to 100 terms of the workspace's glossary; fewer if they would exceed 256 KiB. Terms that occur in
+    /// the title, the briefing, the memory blocks or the newest messages come first. Only if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     glossary: Option<Vec<GlossaryTerm>>,
-    /// The last 10 notices, of those after `since`, newest first.
+    /// The last 10 notices after `since`, newest first.
     notices: Vec<Notice>,
-    /// The position of the workspace's log at which this was read: pass it as `since` next time.
+    /// The position of the workspace's log at which this context was read: pass it as `since` next time.
     lsn: i64,
 }
 
 /// Returns the context that you need to work on a thread.
 ///
-/// Once you have read it, `since` omits the messages and notices that you already have; the rest is current.
+/// To omit messages and notices that you already have, pass the last `lsn` as `since`; the rest is current.
 ///
-/// Contains the thread itself, the transitions that you can make now, the problems that prevent you from
+/// The context contains the thread, the transitions that you can make now, the problems that prevent you from
 /// claiming it and any member from closing it, the last checkpoint, the channel's briefing, the thread's
 /// memory blocks, its last messages, the pinned messages of its channel, and its notices.
 ///
@@ -86,7 +86,7 @@ pub(super) struct GetThreadContext {
     #[schemars(transform = default_is("false"))]
     #[serde(default)]
     include_glossary: bool,
-    /// Only the messages and notices after this position: `lsn` of an earlier answer. Default: the last ones.
+    /// Only messages and notices after this position: `lsn` of an earlier answer. Default: the last ones.
     since: Option<Count<0, { i64::MAX }>>,
 }
 

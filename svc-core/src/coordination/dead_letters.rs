@@ -1,8 +1,8 @@
-//! Dead letters: threads whose claim ended without a result when nothing was left of a limit.
+//! Dead letters: threads whose claim ended without a result while a limit of their budget was used up.
 //!
-//! Such a thread leaves the ready queue until its dead letter is requeued; closing or cancelling it settles
-//! the letter too. A thread has no more than one letter that is not settled. Raising a limit settles nothing:
-//! a member should check the thread first.
+//! Such a thread leaves the ready queue until its dead letter is requeued. A dead letter is settled when it
+//! is requeued, or when its thread is closed or cancelled. A thread has at most one unsettled dead letter.
+//! Raising a limit does not settle it: a member should check the thread first.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -32,8 +32,8 @@ pub(crate) fn feature() -> Feature {
                 read("list_dead_letters", list_dead_letters)
                     .title("List the dead letters of a workspace")
                     .when(
-                        "Use to find the threads that are not given out any more because their budget is \
-                         spent, oldest first.",
+                        "List threads whose claim ended without a result after a budget limit was used up, \
+                         oldest first.",
                     )
                     .detailed()
                     .get("/workspaces/{workspace_id}/dead-letters")
@@ -41,7 +41,7 @@ pub(crate) fn feature() -> Feature {
                     .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),
                 idempotent("requeue_dead_letter", requeue_dead_letter)
                     .title("Requeue a dead letter")
-                    .when("Use to give out a thread of `list_dead_letters` again: its attempts count anew.")
+                    .when("Make a thread of `list_dead_letters` claimable again, with its attempts reset.")
                     .post("/workspaces/{workspace_id}/dead-letters/{dead_letter_id}/requeue")
                     .needs(&[ThreadTransition])
                     .refuses(&[Code::NotFound, Code::BudgetExhausted])
@@ -82,7 +82,7 @@ pub(crate) fn feature() -> Feature {
         ])
 }
 
-/// A claim ended without a result when nothing was left of a limit, and the thread got a dead letter.
+/// A claim ended without a result while a budget limit was used up, and the thread got a dead letter.
 #[derive(Serialize, JsonSchema)]
 struct ClaimFailed<'a> {
     /// The thread.
@@ -91,9 +91,9 @@ struct ClaimFailed<'a> {
     member_id: MemberId,
     /// The fencing id of the claim.
     claim_lease_id: LeaseId,
-    /// The limits of which nothing is left.
+    /// The limits that were used up.
     exceeded: &'a [Limit],
-    /// The dead letter.
+    /// The dead letter that the thread got.
     dead_letter_id: DeadLetterId,
 }
 
@@ -109,12 +109,12 @@ impl Event for ClaimFailed<'_> {
     }
 }
 
-/// A dead letter was requeued: its thread can be given out again.
+/// A dead letter was requeued: its thread can be claimed again.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct DeadLetterRequeued {
-    /// The dead letter.
+    /// The dead letter that was requeued.
     dead_letter_id: DeadLetterId,
-    /// The thread.
+    /// The thread of the dead letter.
     thread_id: ThreadId,
 }
 
@@ -128,7 +128,7 @@ impl Event for DeadLetterRequeued {
     }
 }
 
-/// Settles the dead letter of an event's thread, if it has one that is not settled.
+/// Settles the unsettled dead letter of an event's thread, if it has one.
 pub(in crate::coordination) fn replay_settled(event: &Replayed<'_>) -> Result<()> {
     event.rows("dead_letters", &[event.thread()], |letter| match letter.value("settled_at") {
         Some(Value::Null) => letter.set("settled_at", event.at()).keep(),
@@ -136,28 +136,28 @@ pub(in crate::coordination) fn replay_settled(event: &Replayed<'_>) -> Result<()
     })
 }
 
-/// A thread that failed over its budget.
+/// A thread whose last claim ended without a result while a limit of its budget was used up.
 #[derive(Serialize, JsonSchema)]
 struct DeadLetter {
     /// The id of the dead letter.
     id: DeadLetterId,
-    /// The thread.
+    /// The thread that failed.
     thread_id: ThreadId,
     /// The channel of the thread.
     channel_id: ChannelId,
-    /// The task to do, in one line.
+    /// The thread's title: the task in one line.
     title: String,
-    /// The limits of which nothing was left.
+    /// The limits that were used up.
     exceeded: Value,
-    /// The member who held the last claim.
+    /// The member who held the claim that failed.
     holder: MemberId,
-    /// The fencing id of that claim.
+    /// The fencing id of the claim that failed.
     claim_lease_id: LeaseId,
-    /// When that claim ended.
+    /// Time at which the claim ended.
     failed_at: Time,
-    /// When it was requeued, or its thread closed or cancelled; null until then.
+    /// Time at which the letter was requeued, or its thread closed or cancelled; null until then.
     settled_at: Option<Time>,
-    /// The position of the failure in the workspace's log.
+    /// Position of the failure's event in the workspace's log.
     lsn: i64,
 }
 
@@ -188,7 +188,7 @@ impl<I> Answer<I> for DeadLetter {
     }
 }
 
-/// Records that the claim `held` on a thread ended without a result when nothing was left of `exceeded`.
+/// Adds a dead letter: the claim `held` ended without a result while the limits `exceeded` were used up.
 pub(in crate::coordination) fn add(
     cx: &mut Write<'_>,
     thread: &Thread,
@@ -220,7 +220,7 @@ pub(in crate::coordination) fn add(
 
 const SET_DEAD: &str = "update threads set dead = $2 where id = $1";
 
-/// Settles the dead letter of a thread, if it has one that is not settled.
+/// Settles the unsettled dead letter of a thread, if it has one.
 pub(in crate::coordination) fn settle(cx: &mut Write<'_>, thread: &Thread) -> Result<()> {
     if thread.dead {
         cx.execute(1, SETTLE, &[&thread.id, &cx.now()])?;
@@ -231,10 +231,10 @@ pub(in crate::coordination) fn settle(cx: &mut Write<'_>, thread: &Thread) -> Re
 
 const SETTLE: &str = "update dead_letters set settled_at = $2 where thread_id = $1 and settled_at is null";
 
-/// Returns the dead letters that are not settled, of threads that you may see, oldest first.
+/// Returns the unsettled dead letters of threads that you may see, oldest first.
 ///
-/// One page covers up to 2000 of them, so it may be short or empty although there is more: continue while
-/// `next_cursor` is not null.
+/// Each page examines up to 2000 dead letters, so it may be short or empty although more follow: continue
+/// while `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(transform = brief(""))]
@@ -265,7 +265,7 @@ const LIST: &str = concat!(
     " order by d.lsn limit $7"
 );
 
-/// Counts the dead letters that are not settled, of threads that the caller may see, among the oldest `most`.
+/// Counts the unsettled dead letters of threads that the caller may see, among the oldest `most` letters.
 pub(in crate::coordination) fn count(cx: &Read<'_>, most: i64) -> Result<BoundedCount> {
     let params = cx.caller().visibility.params();
     let found: Option<(i64, i64)> = cx.one(COUNT, &params.and(&[&cx.caller().workspace_id, &most]))?;
@@ -286,9 +286,9 @@ const HORIZON: &str = "
     select lsn from dead_letters where workspace_id = $1 and settled_at is null and lsn > $2
     order by lsn limit 1 offset $3";
 
-/// Requeues a dead letter, and returns it: its thread can be given out again, with its attempts reset.
+/// Requeues a dead letter, so that its thread can be claimed again, and returns the letter.
 ///
-/// Requeuing one that is settled changes nothing.
+/// If the dead letter is settled already, nothing changes.
 ///
 /// Fails with 404 `not-found` if there is no such dead letter, or you may not see its thread; 409
 /// `budget-exhausted` with `exceeded` while nothing is left of another limit than `max_attempts`, or while

@@ -1,4 +1,4 @@
-//! Deferred threads: open threads without a claim that cannot be claimed now, with what blocks each.
+//! Deferred threads: open threads without a claim that cannot be claimed now, with the conflicts of each.
 //!
 //! The list is exact at the time of the read. It does not depend on which threads are parked, because parking
 //! happens only during a claim.
@@ -30,8 +30,8 @@ pub(crate) fn feature() -> Feature {
             read("list_deferred_threads", list_deferred_threads)
                 .title("List the threads that something is in the way of")
                 .when(
-                    "Use to see why open threads are not given out: returns those that something is in the \
-                     way of, and what.",
+                    "List open threads without a claim that cannot be claimed now, with the conflicts that \
+                     block each.",
                 )
                 .detailed()
                 .get("/workspaces/{workspace_id}/deferred")
@@ -41,12 +41,12 @@ pub(crate) fn feature() -> Feature {
     )
 }
 
-/// Returns the open threads without a claim that are blocked, with what blocks each.
+/// Returns the open threads without a claim that cannot be claimed now, with the conflicts that block each.
 ///
-/// They are in the order in which they were created.
+/// The threads are ordered by creation.
 ///
-/// One page covers up to 500 threads, and footprints with up to 500 items, so it may be short or empty
-/// although there is more: continue while `next_cursor` is not null.
+/// Each page examines up to 500 threads, and footprints with up to 500 items, so it may be short or empty
+/// although more follow: continue while `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListDeferredThreads {
@@ -54,7 +54,7 @@ struct ListDeferredThreads {
     workspace_id: OwnWorkspaceId,
     /// Also list threads that wait for unfinished threads (`dependencies`), that require skills which no
     /// active, unfrozen member has all of (`skills`), whose budget has a limit that is used up (`budget`), or
-    /// that have an unsettled dead letter (`dead-letter`); or all of these (`any`). Default: only threads
+    /// that have an unsettled dead letter (`dead-letter`); `any` for all of these. Default: only threads
     /// whose footprint conflicts.
     reason: Option<Reason>,
     /// Only threads whose footprint names this repository, as `owner/name` or a clone URL.
@@ -63,22 +63,22 @@ struct ListDeferredThreads {
     limit: Option<Limit>,
 }
 
-/// A thread that cannot be claimed now.
+/// A thread that cannot be claimed now, with the conflicts that block it.
 #[derive(Serialize, JsonSchema)]
 struct DeferredThread {
     /// The thread.
     thread_id: ThreadId,
-    /// The thread's channel.
+    /// The channel of the thread.
     channel_id: ChannelId,
-    /// The title: the task in one line.
+    /// The thread's title: the task in one line.
     title: String,
-    /// How urgent it is.
+    /// The thread's priority: a higher number is more urgent.
     priority: i64,
-    /// The footprint; null if it has none.
+    /// The thread's footprint; null if it has none.
     footprint: Option<Footprint>,
-    /// The conflicts that block it, up to 1000.
+    /// The conflicts that block the thread, up to 1000.
     obstacles: Vec<Conflict>,
-    /// The place of the thread in the list.
+    /// The thread's `lsn`, by which the list is ordered.
     #[serde(skip)]
     lsn: i64,
 }
@@ -111,7 +111,7 @@ fn list_deferred_threads(cx: &Read<'_>, input: &ListDeferredThreads) -> Result<P
         let thread = if obstacles.is_empty() { None } else { thread_of_workspace(cx, candidate.id)? };
         if let Some(thread) = thread {
             let row = DeferredThread::of(thread, obstacles);
-            // A footprint and the items of its conflicts can be long.
+            // A footprint and the items of its conflicts can be long, so rows are limited in bytes.
             bytes = bytes.saturating_add(json_bytes(&row)?);
             deferred.push(row);
         }
@@ -129,7 +129,7 @@ fn list_deferred_threads(cx: &Read<'_>, input: &ListDeferredThreads) -> Result<P
 
 /// Counts the threads whose footprints conflict.
 ///
-/// Checks the threads with a footprint that one page would cover.
+/// The count covers as many threads with a footprint as one page would.
 pub(in crate::coordination) fn count(cx: &Read<'_>) -> Result<BoundedCount> {
     let workspace = cx.caller().workspace_id;
     let horizon = conflicts::horizon(cx, HORIZON_OF_FOOTPRINTS, &[&workspace], 0)?;
@@ -159,7 +159,7 @@ impl DeferredThread {
     }
 }
 
-/// Selects open threads without a claim and without a current result.
+/// Selects open threads without a live claim and without a current result.
 macro_rules! candidates {
     ($which:literal) => {
         concat!(
@@ -181,10 +181,10 @@ macro_rules! candidates {
 
 const CANDIDATES: &str = candidates!("");
 
-/// Uses the index of open threads that have a footprint.
+/// Selects the candidates that have a footprint, by the index of open threads with a footprint.
 const CANDIDATES_WITH_FOOTPRINT: &str = candidates!("and t.footprint <> 0");
 
-/// Uses the same index.
+/// Selects the position at which one page of threads with a footprint ends, by the same index.
 const HORIZON_OF_FOOTPRINTS: &str = "
     select lsn from threads
     where workspace_id = $1 and footprint <> 0 and state = 'open' and lsn > $2

@@ -1,8 +1,8 @@
-//! Dependencies: which threads a thread waits for.
+//! Dependencies: a thread waits for other threads before it can be claimed.
 //!
-//! A dependency is finished when it is closed (also by a cancel) or archived. `threads.blocked` is always the
-//! number of a thread's unfinished dependencies: it is updated in the transaction of whatever changes it. The
-//! graph has no cycle, whatever the states of its threads.
+//! A dependency is finished when its thread is closed (also by a cancel) or archived. `threads.blocked` is
+//! always the number of a thread's unfinished dependencies: each change that affects the number updates it in
+//! the same transaction. The graph has no cycle, regardless of the states of its threads.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,7 @@ use crate::page::{Cursor, Page};
 use crate::store::{Engine, columns};
 use crate::text::Items;
 
-/// The threads that a new thread waits for.
+/// The ids of threads for which a new thread waits.
 pub(crate) type DependsOn = Items<ThreadId, DEPENDENCIES_MAX>;
 
 pub(crate) fn feature() -> Feature {
@@ -38,8 +38,8 @@ pub(crate) fn feature() -> Feature {
                 idempotent("add_thread_dependency", add_thread_dependency)
                     .title("Make a thread wait for another")
                     .when(
-                        "Use when a thread must wait for another one; for new threads, `depends_on` of \
-                         `create_thread` does it at once.",
+                        "Make a thread wait for another thread. For a new thread, use `depends_on` of \
+                         `create_thread` instead.",
                     )
                     .put("/threads/{thread_id}/dependencies/{depends_on_id}")
                     .needs(&[ThreadTransition])
@@ -49,7 +49,7 @@ pub(crate) fn feature() -> Feature {
                     ),
                 destructive("remove_thread_dependency", remove_thread_dependency)
                     .title("Make a thread no longer wait for another")
-                    .when("Use when a thread need not wait for another one any more.")
+                    .when("Make a thread stop waiting for another thread.")
                     .reversible()
                     .delete("/threads/{thread_id}/dependencies/{depends_on_id}")
                     .needs(&[ThreadTransition])
@@ -60,7 +60,7 @@ pub(crate) fn feature() -> Feature {
                 read("list_thread_dependencies", list_thread_dependencies)
                     .detailed()
                     .title("List what a thread waits for")
-                    .when("Use to see what a thread waits for, finished or not.")
+                    .when("List the threads that a thread waits for, finished or not.")
                     .get("/threads/{thread_id}/dependencies")
                     .needs(&[WorkspaceRead])
                     .example(|w| json!({"thread_id": w.id("blocked_thread")})),
@@ -85,10 +85,10 @@ pub(crate) fn feature() -> Feature {
         ])
 }
 
-/// A thread waits for another one.
+/// A thread was made to wait for another thread.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ThreadDependencyAdded {
-    /// The thread that it waits for.
+    /// The thread that must finish first.
     depends_on_id: ThreadId,
 }
 
@@ -100,7 +100,7 @@ impl Event for ThreadDependencyAdded {
     }
 }
 
-/// A thread no longer waits for another one.
+/// A thread no longer waits for another thread.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ThreadDependencyRemoved {
     /// The thread that it waited for.
@@ -115,10 +115,10 @@ impl Event for ThreadDependencyRemoved {
     }
 }
 
-/// The last unfinished dependency of a thread is gone, so that it can be claimed.
+/// The last unfinished dependency of a thread was finished or removed, so the thread can be claimed.
 ///
-/// Emitted once, for the last dependency and not for each; also in an archived channel, where the thread can
-/// be claimed only after the channel is unarchived. Not emitted if the dependency was cancelled, although the
+/// Emitted once, for the last dependency only. Also emitted in an archived channel, where the thread can be
+/// claimed only after the channel is unarchived. Not emitted if the dependency was cancelled, although the
 /// thread can be claimed then too.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ThreadReady {
@@ -134,11 +134,12 @@ impl Event for ThreadReady {
     }
 }
 
-/// Makes a thread wait for another one, and returns the waiting thread.
+/// Makes a thread wait for another thread, and returns the waiting thread.
 ///
-/// It cannot be claimed until the other one is closed or cancelled; a live claim goes on.
+/// The waiting thread cannot be claimed until the other one is closed or cancelled; a live claim on it
+/// continues.
 ///
-/// The two may be in different channels of the workspace. Adding a dependency again changes nothing.
+/// The two threads may be in different channels of the workspace. Adding a dependency again changes nothing.
 ///
 /// Fails with 409 `wrong-state` if the waiting thread is finished, if it waits for 100 threads already, if
 /// 1000 threads wait for the other one, or if 5000 threads wait for the waiting one and the other one waits
@@ -150,7 +151,7 @@ impl Event for ThreadReady {
 struct AddThreadDependency {
     /// The thread that waits.
     thread_id: ThreadId,
-    /// The thread that it waits for.
+    /// The thread that must finish first.
     depends_on_id: ThreadId,
 }
 
@@ -204,10 +205,10 @@ const INSERT: &str = "insert into thread_dependencies (thread_id, depends_on_id,
 
 const BLOCK_ONE: &str = "update threads set blocked = blocked + 1 where id = $1";
 
-/// Fails if `thread` waiting for `awaited` would close a cycle.
+/// Fails if a dependency of `thread` on `awaited` would close a cycle.
 ///
-/// A cycle would lead from `thread` over its dependents to `awaited` and back. The search starts from either
-/// end, so it is enough if one of them has few threads around it.
+/// A cycle would lead from `thread` through its dependents to `awaited` and back. The search can start from
+/// either end, so it decides if one of the two has few threads around it.
 fn check_no_cycle(cx: &Read<'_>, thread: &Thread, awaited: &Thread) -> Result<()> {
     let refusal = |detail: &'static str| Err(Error::new(Code::DependencyCycle, detail));
     if thread.id == awaited.id {
@@ -230,11 +231,11 @@ fn check_no_cycle(cx: &Read<'_>, thread: &Thread, awaited: &Thread) -> Result<()
 /// The result of a walk along dependencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DependencyWalk {
-    /// It reached the thread that it searched for.
+    /// The walk reached the thread that it searched for.
     Met,
-    /// It visited everything without reaching that thread.
+    /// The walk visited every reachable thread without finding that thread.
     NoPath,
-    /// There were at least [`DEPENDENCY_WALK_MAX`] threads to visit.
+    /// The walk stopped, because there were at least [`DEPENDENCY_WALK_MAX`] threads to visit.
     Unfinished,
 }
 
@@ -251,7 +252,7 @@ fn walk(cx: &Read<'_>, sql: &'static str, from: ThreadId, to: ThreadId) -> Resul
 
 /// A statement that visits up to `$3` threads along dependencies from `$1`.
 ///
-/// It returns how many, and whether `$2` was among them.
+/// It returns the number of visited threads, and whether `$2` was among them.
 macro_rules! walk_sql {
     ($from:literal, $to:literal) => {
         concat!(
@@ -274,15 +275,15 @@ macro_rules! walk_sql {
     };
 }
 
-/// From a thread to its dependents.
+/// Walks from a thread to the threads that wait for it.
 const DOWNSTREAM: &str = walk_sql!("depends_on_id", "thread_id");
 
-/// From a thread to its dependencies.
+/// Walks from a thread to the threads that it waits for.
 const UPSTREAM: &str = walk_sql!("thread_id", "depends_on_id");
 
-/// Makes a thread no longer wait for another one, and returns the thread that waited.
+/// Makes a thread stop waiting for another thread, and returns the thread that waited.
 ///
-/// If that was its last unfinished dependency, it can be claimed.
+/// If this was the thread's last unfinished dependency, it can be claimed.
 ///
 /// Fails with 404 `not-found` if it does not wait for the other one; 409 `wrong-state` if it is archived.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -290,7 +291,7 @@ const UPSTREAM: &str = walk_sql!("thread_id", "depends_on_id");
 struct RemoveThreadDependency {
     /// The thread that waits.
     thread_id: ThreadId,
-    /// The thread that it should no longer wait for.
+    /// The thread to stop waiting for.
     depends_on_id: ThreadId,
 }
 
@@ -319,20 +320,20 @@ const UNBLOCK_ONE: &str = "update threads set blocked = blocked - 1 where id = $
 /// Selects a thread if a member could claim it now.
 const CLAIMABLE: &str = concat!("select t.id from threads t where t.id = $1 and ", is_claimable!());
 
-/// A thread that another one waits for.
+/// A thread that another thread waits for.
 #[derive(Serialize, JsonSchema)]
 struct Dependency {
-    /// The thread that it waits for.
+    /// The thread that must finish first.
     thread_id: ThreadId,
     /// The channel of that thread.
     channel_id: ChannelId,
-    /// The task to do there, in one line.
+    /// The title of that thread: its task in one line.
     title: String,
-    /// How far that thread has come.
+    /// The state of that thread.
     state: ThreadState,
-    /// Whether it no longer blocks the waiting thread.
+    /// Whether that thread no longer blocks the waiting thread.
     finished: bool,
-    /// The position in the event log at which the dependency was added.
+    /// Position in the event log at which the dependency was added.
     lsn: i64,
 }
 
@@ -349,8 +350,8 @@ columns! {
 
 /// Returns the threads that a thread waits for, finished or not, in the order in which they were added.
 ///
-/// Those in channels that you may not see are omitted, although the thread's `blocked` counts them. The
-/// result is one page, unless that would be too long.
+/// Threads in channels that you may not see are omitted, but `blocked` of the thread counts them. The list is
+/// one page, unless it would be too long.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListThreadDependencies {
@@ -378,18 +379,18 @@ const LIST: &str = concat!(
     " order by d.lsn, t.id"
 );
 
-/// The threads that a new thread waits for.
+/// The threads for which a new thread waits.
 pub(super) struct NewDependencies {
-    /// Their ids, without duplicates.
+    /// The ids of these threads, without duplicates.
     pub ids: Vec<ThreadId>,
-    /// How many of them are unfinished.
+    /// Number of these threads that are unfinished.
     pub unfinished: i64,
 }
 
-/// Loads the threads `ids`, which the caller and everybody who sees `channel` must be allowed to see.
+/// Loads the threads `ids`. Fails unless the caller and every member who sees `channel` may see them.
 pub(super) fn visible_all(cx: &Read<'_>, ids: &[ThreadId], channel: ChannelId) -> Result<NewDependencies> {
     let ids: Vec<ThreadId> = ids.iter().copied().collect::<BTreeSet<_>>().into_iter().collect();
-    let found = standing(cx, &ids)?;
+    let found = channels_and_states(cx, &ids)?;
     if found.len() != ids.len() {
         return Err(not_found_in_list());
     }
@@ -408,30 +409,30 @@ fn not_found_in_list() -> Error {
     Error::not_found("thread").with("field", "depends_on")
 }
 
-/// A thread that the caller may not see is reported like one that does not exist.
+/// Turns the error of an invisible thread into that of a missing thread.
 fn as_hidden_in_list(error: Error) -> Error {
     if error.code() == Code::NotFound { not_found_in_list() } else { error }
 }
 
-/// Returns the channel, state and number of dependents of each thread of the caller's workspace.
-fn standing(cx: &Read<'_>, ids: &[ThreadId]) -> Result<Vec<(ChannelId, ThreadState, i64)>> {
+/// Returns the channel, state and number of dependents of each thread of the caller's workspace in `ids`.
+fn channels_and_states(cx: &Read<'_>, ids: &[ThreadId]) -> Result<Vec<(ChannelId, ThreadState, i64)>> {
     let workspace = cx.caller().workspace_id;
     if ids.is_empty() {
         return Ok(Vec::new());
     }
     match cx.engine() {
         Engine::Sqlite => {
-            let rows = ids.iter().map(|id| cx.one(STANDING_SQLITE, &[id, &workspace]));
+            let rows = ids.iter().map(|id| cx.one(STATES_SQLITE, &[id, &workspace]));
             rows.filter_map(Result::transpose).collect()
         }
         Engine::Postgres => {
             let ids: Vec<uuid::Uuid> = ids.iter().map(|id| id.uuid()).collect();
-            cx.query(STANDING_POSTGRES, &[&ids, &workspace])
+            cx.query(STATES_POSTGRES, &[&ids, &workspace])
         }
     }
 }
 
-macro_rules! standing_sql {
+macro_rules! states_sql {
     ($which:literal) => {
         concat!(
             "select t.channel_id, t.state,
@@ -443,24 +444,24 @@ macro_rules! standing_sql {
     };
 }
 
-const STANDING_SQLITE: &str = standing_sql!("$1");
+const STATES_SQLITE: &str = states_sql!("$1");
 
-const STANDING_POSTGRES: &str = standing_sql!("any($1)");
+const STATES_POSTGRES: &str = states_sql!("any($1)");
 
-/// Inserts the dependencies of a thread whose `blocked` counts them already.
+/// Inserts the dependencies of a new thread, whose `blocked` already counts them.
 pub(super) fn insert(cx: &mut Write<'_>, thread: ThreadId, awaited: &[ThreadId], lsn: i64) -> Result<()> {
     awaited.iter().try_for_each(|id| cx.execute(1, INSERT, &[&thread, id, &lsn]))
 }
 
-/// Updates the dependents of a thread that is `finished`.
+/// Decreases `blocked` of each thread that waits for the `finished` thread.
 ///
-/// Those that can be claimed now are announced by ThreadReady if `announce`, or else only added to the ready
-/// queue.
+/// Each thread that can be claimed now is announced by a ThreadReady event if `announce`, and otherwise only
+/// added to the ready queue.
 pub(crate) fn unblock_dependents(cx: &mut Write<'_>, finished: &Thread, announce: bool) -> Result<()> {
     if cx.change(UNBLOCK_ALL, &[&finished.id])? == 0 {
         return Ok(());
     }
-    let freed: Vec<(ThreadId,)> = cx.query(FREED, &[&finished.id])?;
+    let freed: Vec<(ThreadId,)> = cx.query(NEWLY_CLAIMABLE, &[&finished.id])?;
     let freed: Vec<ThreadId> = freed.into_iter().map(|(thread,)| thread).collect();
     for thread in threads_of_workspace(cx, &freed)? {
         if announce {
@@ -476,29 +477,29 @@ const UNBLOCK_ALL: &str = "
     update threads set blocked = blocked - 1
     where id in (select thread_id from thread_dependencies where depends_on_id = $1)";
 
-/// The dependents that can be claimed now, which only this thread blocked.
-const FREED: &str = concat!(
+/// Selects the dependents that can be claimed now, because only this thread blocked them.
+const NEWLY_CLAIMABLE: &str = concat!(
     "select t.id from thread_dependencies d join threads t on t.id = d.thread_id
      where d.depends_on_id = $1 and ",
     is_claimable!(),
     " order by t.lsn"
 );
 
-/// Blocks the dependents of a `reopened` thread. Those that could be claimed leave the ready queue.
+/// Blocks each thread that waits for a `reopened` thread. Those that could be claimed leave the ready queue.
 pub(crate) fn block_dependents(cx: &mut Write<'_>, reopened: &Thread) -> Result<()> {
     if cx.change(BLOCK_ALL, &[&reopened.id])? == 0 {
         return Ok(());
     }
-    let held_up: Vec<(ThreadId,)> = cx.query(HELD_UP, &[&reopened.id])?;
-    let held_up: Vec<ThreadId> = held_up.into_iter().map(|(thread,)| thread).collect();
-    threads_of_workspace(cx, &held_up)?.iter().try_for_each(|thread| queue::refresh(cx, thread))
+    let blocked: Vec<(ThreadId,)> = cx.query(NEWLY_BLOCKED, &[&reopened.id])?;
+    let blocked: Vec<ThreadId> = blocked.into_iter().map(|(thread,)| thread).collect();
+    threads_of_workspace(cx, &blocked)?.iter().try_for_each(|thread| queue::refresh(cx, thread))
 }
 
 const BLOCK_ALL: &str = "
     update threads set blocked = blocked + 1
     where id in (select thread_id from thread_dependencies where depends_on_id = $1)";
 
-/// The dependents that were not blocked before.
-const HELD_UP: &str = "
+/// Selects the open dependents that were not blocked before.
+const NEWLY_BLOCKED: &str = "
     select t.id from thread_dependencies d join threads t on t.id = d.thread_id
     where d.depends_on_id = $1 and t.blocked = 1 and t.state = 'open' order by t.lsn";

@@ -1,8 +1,8 @@
 //! Direct messages: private conversations of a few members.
 //!
-//! A direct message is a private channel with a thread to talk in. It has no tasks: none of its threads can
-//! be claimed. The channel stores its participants (`conversation/channels/direct.rs`); the operations are
-//! here, because opening a direct message creates its first thread.
+//! A direct message is a private channel with a first thread for its messages. It has no tasks: none of its
+//! threads can be claimed. The channel stores its participants (`conversation/channels/direct.rs`); the
+//! operations are here, because opening a direct message creates its first thread.
 
 use std::collections::BTreeSet;
 
@@ -39,28 +39,31 @@ fn operations() -> Vec<Operation> {
     vec![
         idempotent("open_dm", open_dm)
             .title("Open a direct message")
-            .when("Use to talk to certain members alone: finds or makes the direct message of you and them.")
+            .when("Open your direct message with certain members; it is created if there is none.")
             .post("/workspaces/{workspace_id}/dms")
             .needs(&[MessagePost])
             .refuses(&[Code::WrongState])
             .example(|w| json!({"workspace_id": w.id("workspace"), "member_ids": [w.id("agent")]})),
         read("list_dms", list_dms)
             .title("List your direct messages")
-            .when("Use to find your direct messages; `open_dm` finds the one with certain members.")
+            .when("List your direct messages. Use `open_dm` for the one with certain members.")
             .detailed()
             .get("/workspaces/{workspace_id}/dms")
             .needs(&[WorkspaceRead])
             .example(|w| json!({"workspace_id": w.id("workspace"), "limit": 10})),
         idempotent("add_dm_participant", add_dm_participant)
             .title("Add a member to a direct message")
-            .when("Use to let one more member into a direct message of several; `open_dm` begins one.")
+            .when(
+                "Add a member to a direct message opened for more than two. Use `open_dm` to start a new \
+                 one.",
+            )
             .put("/dms/{channel_id}/participants/{member_id}")
             .needs(&[MessagePost])
             .refuses(&[Code::WrongState])
             .example(|w| json!({"channel_id": w.id("group_dm"), "member_id": w.id("agent")})),
         destructive("leave_dm", leave_dm)
             .title("Leave a direct message")
-            .when("Use to leave a direct message that was opened for more than two.")
+            .when("Leave a direct message that was opened for more than two.")
             .reversible()
             .delete("/dms/{channel_id}/participants/me")
             .needs(&[MessagePost])
@@ -69,14 +72,14 @@ fn operations() -> Vec<Operation> {
     ]
 }
 
-/// A direct message.
+/// A direct message: the private channel of a few members, with its first thread.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Dm {
-    /// The id of its channel.
+    /// The id of the direct message's channel.
     id: ChannelId,
-    /// Its first thread, to talk in.
+    /// The direct message's first thread, in which participants post messages.
     thread_id: ThreadId,
-    /// Its participants, including you, in the order in which they joined the workspace.
+    /// The participants, including you, in the order in which they joined the workspace.
     participants: Vec<Participant>,
 }
 
@@ -92,11 +95,11 @@ impl<I> Answer<I> for Dm {
     }
 }
 
-/// Opens the direct message between you and others, and returns it.
+/// Opens the direct message between you and other members, and returns it.
 ///
-/// A set of members has one: it is created when it is first opened. Talk in its thread with `post_message`;
-/// `create_thread` adds more. No other member can see any of it, whatever its capabilities, and its threads
-/// are not tasks: they cannot be claimed.
+/// Each set of members has one direct message. Post in its thread with `post_message`; add threads with
+/// `create_thread`. No other member can see any of it, whatever their capabilities. Its threads are not
+/// tasks, and cannot be claimed.
 ///
 /// Fails with 409 `wrong-state` if one of the members is deactivated.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -146,8 +149,8 @@ const FIRST_THREAD: &str = "select id from threads where channel_id = $1 order b
 
 /// Returns the direct messages that you are in, in the order in which you joined them.
 ///
-/// One page covers up to 2000 channels that you are in and has up to 25 direct messages, so it may be short
-/// or empty although there is more: continue while `next_cursor` is not null.
+/// Each page examines up to 2000 channels that you are in and contains up to 25 direct messages, so it may be
+/// short or empty although more follow: continue while `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(transform = brief(""))]
@@ -163,7 +166,7 @@ fn list_dms(cx: &Read<'_>, input: &ListDms) -> Result<Page<ListedDm>> {
     direct::of_caller(cx, input.cursor, input.limit)
 }
 
-/// Adds a member to a direct message that was opened for more than two, and returns it.
+/// Adds a member to a direct message that was opened for more than two members, and returns it.
 ///
 /// The member sees all earlier messages. Adding a member again changes nothing.
 ///
@@ -206,18 +209,18 @@ fn set_of(cx: &Read<'_>, id: ChannelId) -> Result<BTreeSet<MemberId>> {
     Ok(participants.into_iter().map(|participant| participant.member_id).collect())
 }
 
-/// A direct message that you have left.
+/// A direct message that the caller has left.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 struct LeftDm {
-    /// The id of its channel.
+    /// The id of the direct message's channel.
     channel_id: ChannelId,
     /// The member who left: you.
     member_id: MemberId,
-    /// Whether the last participant has left, so that it is archived.
+    /// Whether the direct message is archived, because the last participant has left.
     archived: bool,
 }
 
-/// A repeat fails with 404, unless the member was added again.
+/// Answers a repeated request: fails with 404, unless the member was added again.
 impl<I> Answer<I> for LeftDm {
     type Kept = Self;
 
@@ -230,7 +233,7 @@ impl<I> Answer<I> for LeftDm {
     }
 }
 
-/// Leaves a direct message that was opened for more than two, and returns its id.
+/// Leaves a direct message that was opened for more than two members, and returns its id.
 ///
 /// You lose access to it at once. When the last participant leaves, it is archived.
 ///

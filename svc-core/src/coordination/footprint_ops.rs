@@ -1,7 +1,7 @@
 //! Footprints of threads: setting, reading and checking them.
 //!
-//! A footprint counts while its thread has a live claim. On a thread without one it is always stored; it then
-//! says what the thread waits for.
+//! A footprint blocks other claims while its thread has a live claim. On a thread without a live claim, any
+//! footprint can be stored; it then determines which conflicts prevent a claim of the thread.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -33,8 +33,8 @@ pub(crate) fn feature() -> Feature {
                     .after(expire_first)
                     .title("Set a thread's footprint")
                     .when(
-                        "Use before work on files or resources that others may touch too, to say what the \
-                         thread will touch.",
+                        "Declare the files and resources that a thread will touch. Use before work that may \
+                         overlap with others.",
                     )
                     .put("/threads/{thread_id}/footprint")
                     .needs(&[ThreadTransition])
@@ -49,15 +49,17 @@ pub(crate) fn feature() -> Feature {
                 read("get_thread_footprint", get_thread_footprint)
                     .quick()
                     .title("Read a thread's footprint")
-                    .when("Use to see what a thread will touch; `check_footprint` says what is in its way.")
+                    .when(
+                        "Get the items that a thread will touch. Use `check_footprint` for their conflicts.",
+                    )
                     .get("/threads/{thread_id}/footprint")
                     .needs(&[WorkspaceRead])
                     .example(|w| json!({"thread_id": w.id("thread")})),
                 read("check_footprint", check_footprint)
                     .title("Check what a footprint conflicts with")
                     .when(
-                        "Use before you claim a thread or set a footprint, to see what would be in its \
-                         way; nothing is changed.",
+                        "List the conflicts of a footprint, without changes. Use before you claim a thread \
+                         or set a footprint.",
                     )
                     .post("/workspaces/{workspace_id}/footprint-check")
                     .needs(&[WorkspaceRead])
@@ -87,7 +89,7 @@ pub(crate) fn feature() -> Feature {
 /// A thread's footprint was set or cleared.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct ThreadFootprintChanged<'a> {
-    /// The footprint from now on; null for none.
+    /// The new footprint; null if it was cleared.
     footprint: Option<&'a Footprint>,
 }
 
@@ -100,13 +102,13 @@ impl Event for ThreadFootprintChanged<'_> {
     }
 }
 
-/// Sets what a thread will touch, and returns the footprint as it is stored.
+/// Sets the footprint of a thread, and returns the footprint as it is stored.
 ///
-/// A path is from the root of the repository and stands for all below it, a glob for its text before the
-/// first of `*`, `?`, `[`, `{`. A slot is a resource of the workspace, whatever the repository.
+/// A path starts at the root of the repository and covers all below it; a glob covers all that begins with
+/// its text before the first `*`, `?`, `[` or `{`. A slot is a resource of the whole workspace.
 ///
-/// Paths are normalised; an empty list of items clears the footprint. On a thread without a live claim it is
-/// stored whatever it overlaps; the thread is then given out once nothing blocks it.
+/// Paths are normalised; an empty list of items clears the footprint. On a thread without a live claim, the
+/// footprint is stored regardless of conflicts; the thread can then be claimed once nothing blocks it.
 ///
 /// Fails with 409 `wrong-state` if the thread is archived; 409 `footprint-conflict` with `conflicts` if the
 /// thread has a live claim and the footprint overlaps that of another live claim, its repository is paused or
@@ -122,7 +124,7 @@ struct SetThreadFootprint {
     /// `exclusive` conflicts with every overlap, `shared` only with an exclusive one. Default: `exclusive`.
     #[serde(default)]
     mode: Mode,
-    /// Items touched; an empty list clears the footprint.
+    /// Items that the thread will touch; an empty list clears the footprint.
     items: Items<Item, FOOTPRINT_ITEMS_MAX>,
 }
 
@@ -163,7 +165,7 @@ impl Answer<SetThreadFootprint> for Footprint {
     }
 }
 
-/// Returns what a thread will touch; without a footprint, no items.
+/// Returns the footprint of a thread; a thread without a footprint has no items.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetThreadFootprint {
@@ -177,12 +179,12 @@ fn get_thread_footprint(cx: &Read<'_>, input: &GetThreadFootprint) -> Result<Foo
 
 /// Returns what conflicts with a footprint, or blocks a thread because of its footprint; changes nothing.
 ///
-/// Give a footprint, a thread, or both: then the footprint is checked as if it were set on the thread, whose
-/// own claim does not count.
+/// Pass `footprint`, `thread_id` or both: with both, the footprint is checked as if it were set on the
+/// thread. The thread's own claim does not count.
 ///
-/// With neither, there are no conflicts. Up to 1000 conflicts are returned. Claims on threads that you may
-/// not see conflict like others. Of each you learn which of the items conflict with it, who holds it and when
-/// it lapses, but not its thread.
+/// With neither, there are no conflicts. Up to 1000 conflicts are returned, including conflicts with claims
+/// on threads that you may not see. For such a claim the response shows the item that conflicts, the holder
+/// and the end of the lease, but not the thread.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CheckFootprint {
@@ -190,7 +192,7 @@ struct CheckFootprint {
     workspace_id: OwnWorkspaceId,
     /// The thread.
     thread_id: Option<ThreadId>,
-    /// The footprint, as `set_thread_footprint` takes it. Default: that of the thread.
+    /// The footprint, as in `set_thread_footprint`. Default: the thread's own.
     #[schemars(transform = explained_elsewhere)]
     footprint: Option<Footprint>,
 }

@@ -1,9 +1,10 @@
 //! Freezing: stops a member at once, and leaves it only the right to read.
 //!
 //! A freeze ends the claims of the member: the first ones in its own transaction, and the rest, if there are
-//! many, in later steps. From its commit on, every server rejects the member's changes, including those that
-//! others make for it or it makes for others as a delegate; so no claim begins between the steps. A freeze
-//! does not expire; an administrator lifts it. Tokens stay as they are.
+//! many, in later steps. As soon as the freeze is committed, every server rejects changes by the member,
+//! including changes that delegates make for it and changes that it makes as a delegate; so no claim can
+//! begin between the steps. A freeze does not expire; an administrator lifts it. The member's tokens stay
+//! valid.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -35,7 +36,7 @@ pub(crate) fn feature() -> Feature {
                 changing(FREEZE_MEMBER, Effect::Destructive)
                     .in_resumed_steps(freeze_member)
                     .title("Freeze a member")
-                    .when("Use to stop a member at once, so that it only reads.")
+                    .when("Freeze a member at once, so that it can only read.")
                     .post("/workspaces/{workspace_id}/members/{member_id}/freeze")
                     .alias("/members/{member_id}/freeze")
                     .needs(&[TokenAdmin])
@@ -47,7 +48,7 @@ pub(crate) fn feature() -> Feature {
                 changing(UNFREEZE_MEMBER, Effect::Idempotent)
                     .in_steps(unfreeze_member)
                     .title("Unfreeze a member")
-                    .when("Use to let a frozen member work again.")
+                    .when("Lift a member's freeze, so that it can make changes again.")
                     .delete("/members/{member_id}/freeze")
                     .alias("/workspaces/{workspace_id}/members/{member_id}/freeze")
                     .needs(&[TokenAdmin])
@@ -56,7 +57,7 @@ pub(crate) fn feature() -> Feature {
                     ),
                 read("list_frozen_members", list_frozen_members)
                     .title("List the frozen members of a workspace")
-                    .when("Use to see which members are frozen.")
+                    .when("List the frozen members of a workspace.")
                     .detailed()
                     .get("/workspaces/{workspace_id}/frozen-members")
                     .needs(&[TokenAdmin])
@@ -83,11 +84,11 @@ type Reason = Prose<1, FREEZE_REASON_MAX>;
 /// A member was frozen. Further events end its claims.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct MemberFrozen<'a> {
-    /// The member.
+    /// The member that was frozen.
     member_id: MemberId,
-    /// Why; null if no reason was given.
+    /// The reason for the freeze; null if none was given.
     reason: Option<&'a str>,
-    /// How many live claims it had, which the freeze ends.
+    /// Number of the member's live claims, which the freeze ends.
     claims_released: i64,
 }
 
@@ -118,9 +119,9 @@ impl Event for MemberUnfrozen {
 
 /// Freezes a member, so that it may only read, and returns the freeze.
 ///
-/// Its claims end, and the time worked under them is charged. From then on each of its changes fails with
-/// `member-frozen`, also those that it makes for others as a delegate and those that delegates make for it,
-/// until it is unfrozen.
+/// The member's claims end, and the time worked under them is charged. Until it is unfrozen, each of its
+/// changes fails with `member-frozen`, including changes that it makes as a delegate and changes that
+/// delegates make for it.
 ///
 /// Its tokens stay valid for reading. Freezing it again changes nothing, not even the reason.
 ///
@@ -133,21 +134,21 @@ pub struct FreezeMember {
     pub workspace_id: OwnWorkspaceId,
     /// The member to freeze.
     pub member_id: MemberId,
-    /// Why, for administrators and for readers of the log.
+    /// The reason, for administrators and for readers of the log.
     #[schemars(transform = default_is("none"))]
     pub reason: Option<Reason>,
 }
 
-/// The freeze of a member, and how many claims it ended.
+/// The freeze of a member, and the number of claims that it ended.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct FrozenMember {
     #[serde(flatten)]
     pub freeze: MemberFreeze,
-    /// How many live claims the freeze ended; 0 if the member was frozen already.
+    /// Number of live claims that the freeze ended; 0 if the member was frozen already.
     pub claims_released: i64,
 }
 
-/// A repeat fails once the freeze was lifted, even if the member is frozen again.
+/// Answers a repeated request: fails if the freeze was lifted, even if the member is frozen again.
 impl<I> Answer<I> for FrozenMember {
     type Kept = (MemberId, Time, i64);
 
@@ -162,18 +163,19 @@ impl<I> Answer<I> for FrozenMember {
     }
 }
 
-/// Freezes a member.
+/// The operation that freezes a member.
 pub const FREEZE_MEMBER: TypedOperation<FreezeMember, FrozenMember> = TypedOperation::new("freeze_member");
 
-/// The freeze that the steps of a call belong to.
+/// The progress of a call that freezes a member in several steps.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct FreezeProgress {
     frozen_at: Time,
     claims_released: i64,
 }
 
-/// Freezes the member in the first step, and ends its claims in this one and those that follow. If it was
-/// already frozen, ends the claims that an earlier call has left.
+/// Freezes the member in the first step, and ends its claims in the first and all later steps.
+///
+/// If the member was already frozen, ends the claims that an earlier call has left.
 fn freeze_member(
     cx: &mut Write<'_>,
     input: &FreezeMember,
@@ -207,7 +209,7 @@ fn freeze_member(
     Ok(Some(FrozenMember { freeze, claims_released }))
 }
 
-/// Loads a member of the caller's workspace, which the request may also name.
+/// Loads a member of the caller's workspace. Fails if the request names a different workspace.
 fn member_of(cx: &Read<'_>, workspace: OwnWorkspaceId, member: MemberId) -> Result<Member> {
     workspace.of(cx)?;
     load_member(cx, member)
@@ -215,7 +217,7 @@ fn member_of(cx: &Read<'_>, workspace: OwnWorkspaceId, member: MemberId) -> Resu
 
 /// Lifts the freeze of a member, and returns the member.
 ///
-/// The claims that ended with it are not restored. Unfreezing a member that is not frozen changes nothing.
+/// Claims that the freeze ended are not restored. If the member is not frozen, nothing changes.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UnfreezeMember {
@@ -225,7 +227,7 @@ pub struct UnfreezeMember {
     pub member_id: MemberId,
 }
 
-/// Unfreezes a member.
+/// The operation that unfreezes a member.
 pub const UNFREEZE_MEMBER: TypedOperation<UnfreezeMember, Member> = TypedOperation::new("unfreeze_member");
 
 fn unfreeze_member(cx: &mut Write<'_>, input: &UnfreezeMember) -> Result<Option<Member>> {
@@ -233,7 +235,7 @@ fn unfreeze_member(cx: &mut Write<'_>, input: &UnfreezeMember) -> Result<Option<
     if !member.frozen {
         return Ok(Some(member));
     }
-    // An interrupted freeze may have left claims, which the unfreezing must not restore.
+    // An interrupted freeze may have left claims. They end too, because unfreezing must not restore them.
     if claims::end_some(cx, member.id, ClaimEnd::Frozen)?.more {
         return Ok(None);
     }

@@ -1,5 +1,7 @@
-//! Ends the claims of a member that is deactivated: the first ones in the same transaction, and the rest, if
-//! there are many, in later steps.
+//! Ends the claims of a deactivated member.
+//!
+//! The first claims end in the transaction of the deactivation, and the rest, if there are many, in later
+//! steps.
 
 use crate::Result;
 use crate::coordination::claims::{self, ClaimEnd};

@@ -1,4 +1,4 @@
-//! Coordination: threads as tasks, what they wait for, who works on them, and their results.
+//! Coordination: threads as tasks, with their dependencies, claims and results.
 //!
 //! Only this layer changes a thread's rows. One projector keeps the ready queue up to date, from the events
 //! of each job.

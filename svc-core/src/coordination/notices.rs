@@ -1,7 +1,7 @@
-//! Notices: messages to the members who work on a thread, kept beside the thread.
+//! Notices: messages to the members who work on a thread, kept with the thread.
 //!
 //! Each notice repeats a message of the service or of a member, and is blanked when that message is
-//! withdrawn. A notice reports something that has happened; it changes nothing itself.
+//! withdrawn. A notice only reports an event; it has no effect on the thread.
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -34,14 +34,14 @@ pub(crate) fn feature() -> Feature {
         ])
 }
 
-/// The members who work on a thread were notified. A message of the thread has the same content as text.
+/// The members who work on a thread were notified. The thread also has a message with the text of the notice.
 #[derive(Serialize, JsonSchema)]
 struct ThreadNotice<'a> {
-    /// The subject, such as `budget_low`; also in the metadata of the message.
+    /// The subject of the notice, such as `budget_low`; also in the metadata of the message.
     notice: &'a str,
-    /// The message.
+    /// The message with the text of the notice.
     message_id: MessageId,
-    /// The same for programs; its fields depend on the subject.
+    /// The content of the notice for programs; its fields depend on the subject.
     data: &'a Map<String, Value>,
 }
 
@@ -62,31 +62,31 @@ pub(in crate::coordination) fn replay(event: &Replayed<'_>, kind: Value) -> Resu
 /// A notification for the members who work on a thread.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct Notice {
-    /// When it was added.
+    /// Time at which the notice was added.
     at: Time,
     /// The subject, such as `cancelled`.
     kind: String,
     /// The text; blank once the message with the same text is withdrawn.
     text: String,
-    /// The position in the event log of the event that caused it.
+    /// Position in the event log of the event that caused the notice.
     lsn: i64,
 }
 
 columns! { notice_columns: Notice as n { at, kind, text, lsn } }
 
-/// A notice to be posted.
+/// A notice to post in a thread.
 pub struct NewNotice<'a> {
-    /// The subject, such as `budget_low`.
+    /// The subject of the notice, such as `budget_low`.
     pub name: &'a str,
-    /// The text, in one sentence.
+    /// The text of the notice, in one sentence.
     pub text: &'a str,
-    /// The same for programs.
+    /// The content of the notice for programs.
     pub data: Map<String, Value>,
 }
 
 /// Posts a notice in a thread, as a message of `author` with the same text, and returns the message.
 ///
-/// `None` as author means the service itself. Does not check whether the author may see the thread.
+/// The author `None` is the service itself. Does not check whether the author may see the thread.
 pub fn post_notice(
     cx: &mut Write<'_>,
     thread: ThreadId,
@@ -96,7 +96,7 @@ pub fn post_notice(
     post_recorded(cx, thread, author, notice).map(|(_, message)| message)
 }
 
-/// Does the same, and returns the event of the notice with the message.
+/// Posts a notice like [`post_notice`], and returns the event of the notice with the message.
 pub(in crate::coordination) fn post_recorded(
     cx: &mut Write<'_>,
     thread: ThreadId,
@@ -114,8 +114,8 @@ pub(in crate::coordination) fn post_recorded(
 
 /// Adds a notice to a thread.
 ///
-/// `lsn` is the position of the event in this thread that causes it. `message` has the same text; withdrawing
-/// it blanks the notice.
+/// `lsn` is the position of the thread's event that causes the notice. `message` must have the same text;
+/// withdrawing it blanks the notice.
 pub(in crate::coordination) fn add(
     cx: &mut Write<'_>,
     thread: ThreadId,
@@ -130,7 +130,7 @@ pub(in crate::coordination) fn add(
     }))
 }
 
-/// Blanks the notices of messages that are withdrawn or purged.
+/// Blanks the notices whose messages are withdrawn or purged.
 fn blank(cx: &mut Write<'_>, _: &DestroyPermit<'_>, messages: &[MessageId]) -> Result<()> {
     messages.iter().try_for_each(|id| cx.execute_any(BLANK, &[id]))
 }

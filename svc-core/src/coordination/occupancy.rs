@@ -1,8 +1,8 @@
-//! Occupancy: who works in a workspace, what limits the work, and how many threads wait for what.
+//! Occupancy: who works in a workspace, what limits the work, and how many threads wait.
 //!
-//! It shows nothing of channels that the caller may not see, except for the use of slots. Counts are of the
-//! moment of the read. Each covers a limited number of threads, visible or not, and the answer names the
-//! counts that have reached their limit.
+//! Channels that the caller may not see are excluded, except for the use of slots. Counts are exact at the
+//! time of the read. Each count examines a limited number of threads, visible or not, and the answer lists
+//! the counts that have reached their limit.
 
 use std::collections::BTreeSet;
 
@@ -30,8 +30,8 @@ pub(crate) fn feature() -> Feature {
             read("get_workspace_occupancy", get_workspace_occupancy)
                 .title("Read who works in a workspace and what waits")
                 .when(
-                    "Use to see who works and who is idle, which slots and repositories are taken, and how \
-                     many threads wait.",
+                    "Get busy and idle members, slots in use, paused repositories, and the number of waiting \
+                     threads.",
                 )
                 .get("/workspaces/{workspace_id}/occupancy")
                 .needs(&[WorkspaceRead])
@@ -45,7 +45,7 @@ pub(crate) fn feature() -> Feature {
 struct BusyMember {
     /// The member.
     member_id: MemberId,
-    /// How many live claims it holds.
+    /// Number of the member's live claims.
     claims: i64,
 }
 
@@ -61,30 +61,30 @@ struct IdleMember {
 /// The number of threads in each situation.
 #[derive(Serialize, JsonSchema)]
 struct ThreadCounts {
-    /// Threads in the queue, whichever skills they require. A thread whose footprint conflicts counts until a
-    /// claim finds the conflict.
+    /// Threads in the ready queue, regardless of the skills that they require. A thread whose footprint
+    /// conflicts is counted until a claim finds the conflict.
     ready: i64,
-    /// Threads whose footprint conflicts, among the oldest 500 open ones that have a footprint, and
-    /// footprints with up to 500 items.
+    /// Threads whose footprint conflicts, among the oldest 500 open threads with a footprint, and footprints
+    /// with up to 500 items.
     deferred: i64,
-    /// Threads with a live claim, among the oldest 1000 that are claimed.
+    /// Threads with a live claim, among the oldest 1000 claimed threads.
     claimed: i64,
-    /// Threads in the state `in_review`, among the oldest 1000 of them.
+    /// Threads in the state `in_review`, among the oldest 1000 in that state.
     in_review: i64,
-    /// Threads with an unsettled dead letter, among the oldest 1000 letters.
+    /// Threads with an unsettled dead letter, among the oldest 1000 such letters.
     dead: i64,
-    /// The names of the counts that may be too low, because there are more threads than were counted. The
-    /// others are exact.
+    /// The names of the counts that may be too low, because there are more threads than were counted. All
+    /// other counts are exact.
     at_least: Vec<&'static str>,
 }
 
-/// The workers of a workspace, its limits, and the number of waiting threads.
+/// The busy and idle members of a workspace, the limits on its work, and the number of waiting threads.
 #[derive(Serialize, JsonSchema)]
 struct Occupancy {
-    /// The first 1000 members who hold live claims, those with most claims first.
+    /// The first 1000 members who hold live claims, those with the most claims first.
     busy: Vec<BusyMember>,
-    /// The active members who are not frozen and hold no live claim, in the order in which they were added.
-    /// Only the first 1000 members of the workspace are considered.
+    /// The active, unfrozen members who hold no live claim, in the order in which they were added. Only the
+    /// first 1000 members of the workspace are considered.
     idle: Vec<IdleMember>,
     /// The slots that have a capacity or are in use, by name.
     slots: Vec<UsedSlot>,
@@ -94,10 +94,10 @@ struct Occupancy {
     threads: ThreadCounts,
 }
 
-/// Returns who works in a workspace and who is idle, its slots and pauses, and how many threads wait.
+/// Returns the busy and idle members of a workspace, its slots and pauses, and the number of waiting threads.
 ///
-/// Excludes channels that you may not see, except for the use of slots. If `at_least` has `claimed`, the
-/// claims that were not counted are missing for every member, busy or idle.
+/// Channels that you may not see are excluded, except for the use of slots. If `at_least` contains `claimed`,
+/// some claims were not counted: busy members may hold more claims, and idle members may hold some.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetWorkspaceOccupancy {
@@ -134,7 +134,7 @@ fn get_workspace_occupancy(cx: &Read<'_>, input: &GetWorkspaceOccupancy) -> Resu
     Ok(Occupancy { busy, idle, slots: slots::used_slots(cx)?, pauses: pauses::all(cx)?, threads })
 }
 
-/// Returns the members with live, visible claims, those with most first, and the number of these claims.
+/// Returns the members with live, visible claims, those with the most first, and the number of these claims.
 fn busy(cx: &Read<'_>) -> Result<(Vec<BusyMember>, BoundedCount)> {
     let visibility = cx.caller().visibility.params();
     let workspace = cx.caller().workspace_id;
@@ -149,7 +149,7 @@ fn busy(cx: &Read<'_>) -> Result<(Vec<BusyMember>, BoundedCount)> {
     Ok((busy, BoundedCount::of(sums.0, sums.1, OCCUPANCY_COUNT_MAX)))
 }
 
-/// Selects, by holder, the number of live, visible claims, and the number of all claims that were counted.
+/// Selects for each holder the number of live, visible claims, and the number of all claims examined.
 const BUSY: &str = concat!(
     "select t.assignee_id, count(case when t.assignment_expires_at > $6 and ",
     visible!(c),

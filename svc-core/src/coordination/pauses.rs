@@ -1,6 +1,6 @@
-//! Pauses of repositories: while one is paused, no thread that touches it can be claimed.
+//! Pauses of repositories: while a repository is paused, no thread that touches it can be claimed.
 //!
-//! Claims that are held go on.
+//! Existing claims continue.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -32,8 +32,8 @@ pub(crate) fn feature() -> Feature {
                 idempotent("pause_repo", pause_repo)
                     .title("Pause a repository")
                     .when(
-                        "Use to stop new claims on a repository, such as before a release; `resume_repo` \
-                         ends it.",
+                        "Stop new claims on a repository, such as before a release. Use `resume_repo` to end \
+                         the pause.",
                     )
                     .put("/workspaces/{workspace_id}/repo-pauses")
                     .needs(&[TokenAdmin])
@@ -44,7 +44,7 @@ pub(crate) fn feature() -> Feature {
                     }),
                 destructive("resume_repo", resume_repo)
                     .title("Resume a paused repository")
-                    .when("Use to let threads on a paused repository be claimed again.")
+                    .when("End the pause of a repository.")
                     .reversible()
                     .delete("/workspaces/{workspace_id}/repo-pauses")
                     .needs(&[TokenAdmin])
@@ -52,7 +52,7 @@ pub(crate) fn feature() -> Feature {
                     .example(|w| json!({"workspace_id": w.id("workspace"), "repo": "acme/paused"})),
                 read("list_repo_pauses", list_repo_pauses)
                     .title("List the paused repositories of a workspace")
-                    .when("Use to see which repositories are paused, and why.")
+                    .when("List the paused repositories, with the reasons.")
                     .detailed()
                     .get("/workspaces/{workspace_id}/repo-pauses")
                     .needs(&[WorkspaceRead])
@@ -95,9 +95,9 @@ type Reason = Prose<1, PAUSE_REASON_MAX>;
 pub(in crate::coordination) struct RepoPaused<'a> {
     /// The repository, as `owner/name`.
     repo: &'a str,
-    /// Why; null if no reason was given.
+    /// The reason for the pause; null if none was given.
     reason: Option<&'a str>,
-    /// Whether it was paused already, so that only the reason has changed.
+    /// Whether the repository was paused already, so that only the reason has changed.
     again: bool,
 }
 
@@ -112,7 +112,7 @@ impl Event for RepoPaused<'_> {
     }
 }
 
-/// Sets when a repository was paused, and by which member.
+/// Sets the time of the pause and the member who paused the repository, from the event.
 fn paused<'e>(event: &Replayed<'_>, row: RowChange<'e>) -> RowChange<'e> {
     let key = event.text("repo").map(|repo| RepoKey::of(repo).to_string().into());
     let row = row.set_known("repo_key", key).set("paused_by", event.subject());
@@ -141,13 +141,13 @@ pub(in crate::coordination) struct RepoPause {
     workspace_id: WorkspaceId,
     /// The repository, as `owner/name`.
     repo: Repo,
-    /// Why; null if no reason was given.
+    /// The reason for the pause; null if none was given.
     reason: Option<String>,
-    /// The member who paused it; null for the service itself.
+    /// The member who paused the repository; null for the service itself.
     paused_by: Option<MemberId>,
-    /// When it was paused.
+    /// Time at which the repository was paused.
     paused_at: Time,
-    /// The position of the pause in the workspace's event log.
+    /// Position of the pause in the workspace's event log.
     lsn: i64,
 }
 
@@ -162,9 +162,9 @@ columns! {
     }
 }
 
-/// A pause that has ended is gone, also if the repository is paused again.
+/// Answers a repeated request: fails once the pause has ended, even if the repository is paused again.
 impl<I> Answer<I> for RepoPause {
-    /// The position of the pause.
+    /// The position of the pause in the log, which identifies the pause.
     type Kept = i64;
 
     fn kept(&self) -> Option<i64> {
@@ -179,7 +179,7 @@ impl<I> Answer<I> for RepoPause {
 
 /// Pauses a repository, so that no thread whose footprint names it can be claimed, and returns the pause.
 ///
-/// Claims that are held go on. Pausing it again changes the reason.
+/// Existing claims continue. Pausing again changes the reason.
 ///
 /// Fails with 409 `wrong-state` if 1000 other repositories are paused.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -190,7 +190,7 @@ struct PauseRepo {
     /// The repository, as `owner/name`; a clone URL is accepted.
     #[schemars(transform = brief("`owner/name` or a clone URL."))]
     repo: Repo,
-    /// Why, for members who wait.
+    /// The reason, for members who wait.
     #[schemars(transform = default_is("none"))]
     reason: Option<Reason>,
 }
@@ -248,7 +248,7 @@ const SET_REASON: &str = "update repo_pauses set reason = $3 where workspace_id 
 
 /// Resumes a paused repository, and returns the pause that ended.
 ///
-/// Threads that waited for that can be claimed unless something else blocks them.
+/// Threads that the pause blocked can be claimed unless something else blocks them.
 ///
 /// Fails with 404 `not-found` if the repository is not paused.
 #[derive(Serialize, Deserialize, JsonSchema)]

@@ -1,7 +1,7 @@
 //! The projector of the ready queue: it updates the queue after the events that may change it.
 //!
-//! The queue is a layer above the features whose events these are, so that they can use it; its projector is
-//! a layer below all of them.
+//! The queue is in a layer above the features that emit these events, so that they can use it; its projector
+//! is in a layer below all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,7 +48,7 @@ pub(crate) fn feature() -> Feature {
         ])
 }
 
-/// Why nothing of the queue is compared with the log.
+/// The reason for which the columns of the queue are not compared with the log.
 const QUEUE: &str = "a queue, which follows from the threads";
 
 /// The events that may change the place of their thread in the queue.

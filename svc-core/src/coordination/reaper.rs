@@ -1,7 +1,7 @@
 //! The reaper: ends lapsed claims, and reports once each claim that was not acknowledged in time.
 //!
-//! Due threads are found through the indexes of their due times, across workspaces. Each workspace's part
-//! runs in its own transaction, which checks again what is due.
+//! Threads that are due are found by the indexes of their due times, across workspaces. The threads of each
+//! workspace are handled in one transaction, which checks again whether they are due.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -36,7 +36,7 @@ pub(crate) fn feature() -> Feature {
     })
 }
 
-/// A claim was not acknowledged in time. It stays live.
+/// A claim was not acknowledged in time. The claim stays live.
 #[derive(Serialize, JsonSchema)]
 struct ClaimUnacknowledged {
     /// The thread.
@@ -57,37 +57,37 @@ impl Event for ClaimUnacknowledged {
     }
 }
 
-/// Maximum number of threads of one workspace per step, so that none delays the others.
-const OF_ONE_WORKSPACE: i64 = 100;
+/// Maximum threads of one workspace per step, so that no workspace delays others.
+const THREADS_PER_WORKSPACE: i64 = 100;
 
-/// The lease on reaping: two ticks, after which another process takes over from one that has died.
+/// The lease on the role of reaper: two ticks, after which another process takes over from one that has died.
 const LEASE: Duration = Duration::from_secs(2 * REAP_TICK_SECS.unsigned_abs());
 
-/// The reaper's ticks: each has several steps, which handle up to [`REAP_MAX`] threads together.
+/// The ticks of the reaper, each of several steps that together handle up to [`REAP_MAX`] threads.
 #[derive(Default)]
 struct ReaperTicks {
     progress: Mutex<ReaperProgress>,
 }
 
-/// How far the reaper has come.
+/// The progress of the reaper through the workspaces.
 ///
-/// It goes through the workspaces in rounds, by their ids, so that each has its turn whatever becomes of the
-/// others: a tick that ends within a round is continued there.
+/// The reaper visits the workspaces in rounds, by their ids, so that each is visited even if others have many
+/// due threads or fail. If a tick ends within a round, the next tick continues the round.
 #[derive(Default)]
 struct ReaperProgress {
-    /// The last workspace that it has checked; `None` before the first.
+    /// The last workspace that was checked; `None` before the first.
     last: Option<WorkspaceId>,
-    /// Whether the round was begun in an earlier tick.
+    /// Whether the round began in an earlier tick.
     is_continued: bool,
-    /// How many threads it has handled in this round, and in this tick.
+    /// Number of threads handled in this round.
     of_round: i64,
     of_tick: i64,
-    /// The error of this tick, if a workspace failed.
+    /// The last error of a workspace in this tick.
     failed: Option<Error>,
 }
 
 impl ReaperTicks {
-    /// Runs one step. What is still due after the last step of a tick waits for the next tick.
+    /// Runs one step. Threads that are still due after the last step of a tick are handled in the next tick.
     fn step(&self, round: &ChoreRound<'_>) -> Result<StepOutcome> {
         let before = std::mem::take(&mut *lock(&self.progress));
         let (mut after, is_over) = match reap_some(round, before)? {
@@ -95,7 +95,7 @@ impl ReaperTicks {
                 let is_over = after.of_tick >= REAP_MAX;
                 (after, is_over)
             }
-            // The tick ends with a whole round in which nothing could be done.
+            // The tick ends after a whole round in which no thread was handled.
             ReapOutcome::All(after) => {
                 let is_over = after.of_round == 0 && !after.is_continued;
                 (ReaperProgress { last: None, is_continued: false, of_round: 0, ..after }, is_over)
@@ -115,15 +115,15 @@ impl ReaperTicks {
 
 /// The outcome of a step.
 enum ReapOutcome {
-    /// It has handled what is due in some workspaces.
+    /// The step handled the due threads of some workspaces.
     Some(ReaperProgress),
-    /// Nothing is due in the workspaces that are left of the round.
+    /// The remaining workspaces of the round have no due threads.
     All(ReaperProgress),
-    /// Another process reaps.
+    /// Another process is the reaper.
     NotLeading,
 }
 
-/// Reaps the due threads of the next workspaces. A failure in one does not affect the others.
+/// Handles the due threads of the next workspaces. A failure in one workspace does not affect the others.
 fn reap_some(round: &ChoreRound<'_>, before: ReaperProgress) -> Result<ReapOutcome> {
     let last = before.last;
     let most = REAP_MAX.saturating_sub(before.of_tick);
@@ -149,15 +149,15 @@ fn reap_some(round: &ChoreRound<'_>, before: ReaperProgress) -> Result<ReapOutco
     Ok(ReapOutcome::Some(after))
 }
 
-/// Returns due threads of the workspaces after `last`, grouped by workspace: the first of each.
+/// Returns the first due threads of each workspace after `last`, grouped by workspace.
 fn due(cx: &Read<'_>, last: Option<WorkspaceId>, most: i64) -> Result<Vec<(WorkspaceId, ThreadId)>> {
     let after = last.map(WorkspaceId::uuid).unwrap_or_default();
     let found: BTreeSet<(WorkspaceId, ThreadId)> =
-        cx.query(DUE, &[&cx.now(), &after, &OF_ONE_WORKSPACE, &most])?.into_iter().collect();
+        cx.query(DUE, &[&cx.now(), &after, &THREADS_PER_WORKSPACE, &most])?.into_iter().collect();
     Ok(found.into_iter().collect())
 }
 
-/// By the indexes of lease ends and of times to acknowledge. A thread may be due by both.
+/// Uses the indexes of lease ends and of acknowledgement deadlines. A thread may be due by both.
 const DUE: &str = concat!(
     "select workspace_id, id from (
         select workspace_id, id,
@@ -173,13 +173,13 @@ const DUE: &str = concat!(
     " order by workspace_id, place limit $4"
 );
 
-/// Reaps what is still due among `threads` of the caller's workspace, and returns how many those were.
+/// Handles those of `threads` in the caller's workspace that are still due, and returns their number.
 fn reap(cx: &mut Write<'_>, threads: &[ThreadId]) -> Result<i64> {
     let mut reaped: i64 = 0;
     for thread in threads_of_workspace(cx, threads)? {
         if thread.has_lapsed(cx.now()) {
             end_claim(cx, &thread, ClaimEnd::Expired)?;
-        } else if !remind(cx, &thread)? {
+        } else if !report_unacknowledged(cx, &thread)? {
             continue;
         }
         reaped = reaped.saturating_add(1);
@@ -187,8 +187,8 @@ fn reap(cx: &mut Write<'_>, threads: &[ThreadId]) -> Result<i64> {
     Ok(reaped)
 }
 
-/// Reports a claim that was not acknowledged in time, once per claim.
-fn remind(cx: &mut Write<'_>, thread: &Thread) -> Result<bool> {
+/// Reports a claim that was not acknowledged in time, once per claim. Returns whether it was reported.
+fn report_unacknowledged(cx: &mut Write<'_>, thread: &Thread) -> Result<bool> {
     if cx.change(REMINDED, &[&thread.id, &cx.now()])? == 0 {
         return Ok(false);
     }

@@ -1,8 +1,8 @@
-//! The rules for claiming a thread: one table, in the order in which a refusal names them.
+//! The rules for claiming a thread: one table, in the order in which a refusal lists them.
 //!
 //! Claiming a thread by its id checks each rule. The ready queue holds only threads that meet the rules that
-//! do not depend on the claimer, and a claim from it checks the others; a hand-off checks those about the
-//! receiver, and whether anything is left of the budget.
+//! do not depend on the claimer, and a claim from the queue checks the remaining rules. A hand-off checks the
+//! rules about the receiver, and whether the budget allows another claim.
 
 use serde_json::Value;
 
@@ -18,22 +18,24 @@ use crate::limits::REFUSAL_CONFLICTS_MAX;
 use crate::op::Read;
 use crate::time::Time;
 
-/// A thread, and the member who would work on it.
+/// A thread, and the member who would work on the thread.
 pub(in crate::coordination) struct ClaimCandidate<'a> {
     pub thread: &'a Thread,
     pub member: MemberId,
-    /// Whether the member is the caller; else it is to receive the claim.
+    /// Whether the member is the caller; otherwise the member is to receive the claim in a hand-off.
     pub is_caller: bool,
 }
 
-/// A rule of claiming.
+/// A rule that a thread and a member must meet before the member can claim the thread.
 struct ClaimRule {
-    /// Fails if the member cannot claim the thread because of it.
+    /// Fails if the rule does not allow the member to claim the thread.
     check: fn(&Read<'_>, &ClaimCandidate<'_>) -> Result<()>,
-    /// Whether the receiver of a claim has to pass it too.
+    /// Whether the rule also applies to the receiver of a hand-off.
     at_hand_off: bool,
-    /// The same as a condition on the thread `t` and its channel `c`, if it does not depend on the claimer:
-    /// those for which it does not hold are not in the queue.
+    /// The rule as an SQL condition on the thread `t` and its channel `c`; absent if it depends on the
+    /// claimer.
+    ///
+    /// The queue contains only threads that meet the condition.
     #[cfg_attr(not(test), expect(dead_code, reason = "a test compares it with the statements"))]
     in_queue: Option<&'static str>,
 }
@@ -52,23 +54,23 @@ impl ClaimRule {
     }
 }
 
-/// Every rule of claiming.
+/// Every rule for claiming a thread.
 const RULES: &[ClaimRule] = &[
     ClaimRule::new(is_unclaimed).in_queue("t.assignee_id is null"),
     ClaimRule::new(is_open).in_queue("t.state = 'open'"),
     ClaimRule::new(has_no_result).in_queue("not t.has_result"),
     ClaimRule::new(has_budget_left).at_hand_off().in_queue("not t.exhausted"),
-    ClaimRule::new(is_not_dead).in_queue("not t.dead"),
+    ClaimRule::new(has_no_dead_letter).in_queue("not t.dead"),
     ClaimRule::new(waits_for_nothing).in_queue("t.blocked = 0"),
-    ClaimRule::new(is_no_holder).at_hand_off(),
+    ClaimRule::new(is_not_holder).at_hand_off(),
     ClaimRule::new(is_unfrozen).at_hand_off(),
     ClaimRule::new(has_the_skills).at_hand_off(),
     ClaimRule::new(sees_the_channel).at_hand_off(),
-    ClaimRule::new(is_in_use).in_queue("c.archived_at is null and not c.dm"),
+    ClaimRule::new(is_in_task_channel).in_queue("c.archived_at is null and not c.dm"),
     ClaimRule::new(is_unobstructed),
 ];
 
-/// The conditions of the queue on a thread `t`, except that no member has a claim on it.
+/// The conditions of the queue on a thread `t`, except that the thread is unclaimed.
 macro_rules! is_able {
     () => {
         "t.state = 'open' and not t.has_result and not t.exhausted and not t.dead and t.blocked = 0"
@@ -98,9 +100,9 @@ pub(in crate::coordination) fn check_claimable(cx: &Read<'_>, thread: &Thread) -
     check(cx, &candidate, RULES.iter())
 }
 
-/// Returns every problem that would keep the caller from claiming a thread now.
+/// Returns every problem that prevents the caller from claiming a thread now.
 ///
-/// Of the conflicts of a footprint, each names only the first.
+/// A problem with a list of conflicts names only the first ones.
 pub(in crate::coordination) fn refusals(cx: &Read<'_>, thread: &Thread) -> Result<Vec<Problem>> {
     let caller = cx.caller();
     if !caller.is_member() || !caller.capabilities.has(ThreadTransition) {
@@ -125,7 +127,7 @@ pub(in crate::coordination) fn refusals(cx: &Read<'_>, thread: &Thread) -> Resul
     Ok(refusals)
 }
 
-/// Fails if a member cannot receive the claim on a thread.
+/// Fails if a member cannot receive the claim on a thread in a hand-off.
 pub(in crate::coordination) fn check_receiver(cx: &Read<'_>, thread: &Thread, to: MemberId) -> Result<()> {
     let candidate = ClaimCandidate { thread, member: to, is_caller: false };
     check(cx, &candidate, RULES.iter().filter(|rule| rule.at_hand_off))
@@ -139,7 +141,7 @@ fn check<'r>(
     rules.try_for_each(|rule| (rule.check)(cx, candidate))
 }
 
-/// The error of a thread that cannot be given to the member; `reason` is for programs.
+/// Returns the error of a thread that the member cannot claim; `reason` is for programs.
 fn not_claimable(reason: &str, detail: &str) -> Error {
     Error::new(Code::NotClaimable, format!("the thread cannot be claimed: {detail}")).with("reason", reason)
 }
@@ -179,8 +181,8 @@ fn has_budget_left(cx: &Read<'_>, ClaimCandidate { thread, .. }: &ClaimCandidate
     budget::check_left(cx, thread).map(|_| ())
 }
 
-/// A lapsed claim that nothing has ended yet fails like any other.
-fn is_not_dead(cx: &Read<'_>, ClaimCandidate { thread, .. }: &ClaimCandidate<'_>) -> Result<()> {
+/// A lapsed claim that has not been ended yet counts too, if it will give the thread a dead letter.
+fn has_no_dead_letter(cx: &Read<'_>, ClaimCandidate { thread, .. }: &ClaimCandidate<'_>) -> Result<()> {
     if thread.dead || budget::fails_by_lapse(cx, thread)? {
         return Err(not_claimable("dead-letter", "it failed over its budget: requeue its dead letter"));
     }
@@ -195,8 +197,8 @@ fn waits_for_nothing(_: &Read<'_>, ClaimCandidate { thread, .. }: &ClaimCandidat
     Ok(())
 }
 
-/// The caller's own claim is refused by [`is_unclaimed`].
-fn is_no_holder(_: &Read<'_>, candidate: &ClaimCandidate<'_>) -> Result<()> {
+/// Applies only to the receiver of a hand-off: [`is_unclaimed`] refuses a caller who holds the claim.
+fn is_not_holder(_: &Read<'_>, candidate: &ClaimCandidate<'_>) -> Result<()> {
     if !candidate.is_caller && candidate.thread.assignee_id == Some(candidate.member) {
         return Err(not_claimable("claimed", "the member holds the claim already"));
     }
@@ -208,15 +210,15 @@ fn is_unfrozen(cx: &Read<'_>, candidate: &ClaimCandidate<'_>) -> Result<()> {
     if candidate.is_caller {
         return cx.caller().check_not_frozen();
     }
-    let member = members::load_member(cx, candidate.member).map_err(as_unfit)?;
+    let member = members::load_member(cx, candidate.member).map_err(as_not_claimable)?;
     if member.frozen || !member.active {
         return Err(not_claimable("frozen", "the member is frozen or deactivated"));
     }
     Ok(())
 }
 
-/// A member of another workspace cannot receive the claim.
-fn as_unfit(error: Error) -> Error {
+/// Turns the error of a member that is not in the workspace into a refusal of the hand-off.
+fn as_not_claimable(error: Error) -> Error {
     if error.code() == Code::NotFound {
         not_claimable("member", "the workspace has no such member")
     } else {
@@ -239,7 +241,7 @@ fn has_the_skills(cx: &Read<'_>, candidate: &ClaimCandidate<'_>) -> Result<()> {
     Err(not_claimable("missing-skills", detail).with("missing_skills", missing))
 }
 
-/// The caller has loaded the thread, which requires that its channel is visible.
+/// The caller may see the channel, because it could load the thread: only a receiver is checked.
 fn sees_the_channel(cx: &Read<'_>, candidate: &ClaimCandidate<'_>) -> Result<()> {
     if candidate.is_caller
         || visibility::channel_visible_to(cx, candidate.thread.channel_id, candidate.member)?
@@ -249,7 +251,7 @@ fn sees_the_channel(cx: &Read<'_>, candidate: &ClaimCandidate<'_>) -> Result<()>
     Err(not_claimable("channel", "the member may not see its channel: add the member to it first"))
 }
 
-fn is_in_use(cx: &Read<'_>, ClaimCandidate { thread, .. }: &ClaimCandidate<'_>) -> Result<()> {
+fn is_in_task_channel(cx: &Read<'_>, ClaimCandidate { thread, .. }: &ClaimCandidate<'_>) -> Result<()> {
     let channel = visibility::visible_channel(cx, thread.channel_id)?;
     if channel.dm {
         return Err(not_claimable("dm", "it is of a direct message, and no task"));

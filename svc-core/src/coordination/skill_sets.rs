@@ -1,8 +1,8 @@
 //! Sets of required skills: the skills that a member must have to claim a thread.
 //!
 //! Each set is stored once per workspace under a small id, so that a claimer reads the few sets that its
-//! skills cover and not every thread. Sets are never removed; the empty set is one like any other. Members'
-//! own skills are not kept here.
+//! skills cover and not every thread. Sets are never removed; the empty set is stored like any other. The
+//! members' own skills are stored elsewhere.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -23,22 +23,22 @@ pub(crate) type Skill = Handle<SKILL_MAX>;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SkillSet(Vec<String>);
 
-/// Separates the names of a stored set; no skill's name contains it.
+/// Separates the names in the text of a stored set; no skill's name contains this character.
 const SEPARATOR: char = ',';
 
 impl SkillSet {
-    /// Returns the set of `skills`, in any order and with any repetition.
+    /// Returns the set of `skills`, which may be in any order and repeat.
     pub fn of(skills: &[Skill]) -> Self {
         let unique: BTreeSet<&str> = skills.iter().map(|skill| &**skill).collect();
         Self(unique.into_iter().map(str::to_owned).collect())
     }
 
-    /// The names, sorted.
+    /// Returns the names of the skills, sorted.
     pub fn names(&self) -> &[String] {
         &self.0
     }
 
-    /// Turns the set into its names, sorted.
+    /// Converts the set to the names of its skills, sorted.
     pub fn into_names(self) -> Vec<String> {
         self.0
     }
@@ -58,7 +58,7 @@ impl FromValue for SkillSet {
     }
 }
 
-/// Returns the id of `set` in the caller's workspace, storing the set if it is new.
+/// Returns the id of `set` in the caller's workspace, and stores the set if it is new.
 ///
 /// Fails with `wrong-state` if the workspace has as many sets as it may have.
 pub(crate) fn intern(cx: &mut Write<'_>, set: &SkillSet) -> Result<i64> {
@@ -83,22 +83,22 @@ pub(crate) fn intern(cx: &mut Write<'_>, set: &SkillSet) -> Result<i64> {
     Ok(id)
 }
 
-/// Returns the set of required skills that an event says, as its text.
+/// Returns the set of required skills in an event's payload, as its stored text.
 pub(crate) fn skills_in_event(event: &Replayed<'_>) -> Option<String> {
     let names = event.field("required_skills")?.as_array()?;
     Some(names.iter().filter_map(|name| name.as_str()).collect::<Vec<_>>().join(","))
 }
 
-/// Selects the text of the set that a row `t` names.
+/// Selects the text of the skill set of a row `t`.
 pub(crate) const OF_ROW: &str =
     "(select s.skills from skill_sets s where s.workspace_id = t.workspace_id and s.id = t.skill_set)";
 
-/// Returns the hash by which a set is found, of its text.
+/// Returns the hash of a set's text, by which the set is looked up.
 pub(crate) fn hash_of(text: &str) -> [u8; 32] {
     sha256(text.as_bytes())
 }
 
-/// The sets that threads of a workspace require or once required, from the first one on.
+/// The sets that threads of a workspace require or once required, cached per connection.
 ///
 /// Sets are never changed or removed, so cached ones stay valid, and only newer ones can be missing.
 #[derive(Clone, Default)]
@@ -112,12 +112,12 @@ impl Cached for SkillSets {
 }
 
 impl SkillSets {
-    /// The id of the newest cached set.
+    /// Returns the id of the newest cached set, or 0 if there is none.
     pub fn newest(&self) -> i64 {
         self.in_order.last().map_or(0, |(id, _)| *id)
     }
 
-    /// The sets that were added after the one with this id.
+    /// Returns the cached sets that are newer than the one with this id.
     pub fn after(&self, id: i64) -> &[(i64, Arc<[String]>)] {
         let known = self.in_order.partition_point(|(other, _)| *other <= id);
         self.in_order.get(known..).unwrap_or_default()
@@ -137,7 +137,7 @@ impl SkillSets {
     }
 }
 
-/// Returns the sets of the caller's workspace that the connection has cached.
+/// Returns the cached sets of the caller's workspace, which are read if the connection has none.
 pub(crate) fn sets(cx: &Read<'_>) -> Result<SkillSets> {
     match cx.cached(&ONLY) {
         Some(known) => Ok(known),
@@ -154,7 +154,7 @@ pub(crate) fn newer_sets(cx: &Read<'_>) -> Result<SkillSets> {
     })
 }
 
-/// Returns the skills of a set, sorted.
+/// Returns the names of the skills in a set, sorted.
 pub(crate) fn names_of(cx: &Read<'_>, id: i64) -> Result<Vec<String>> {
     let found: Option<(SkillSet,)> = cx.one(SET, &[&cx.caller().workspace_id, &id])?;
     let (set,) = found.ok_or_else(|| Error::internal("a thread's set of required skills is missing"))?;

@@ -1,7 +1,7 @@
-//! Slots: how many claims may use a shared resource of the workspace at the same time.
+//! Slots: limits on how many claims may use a shared resource of the workspace at the same time.
 //!
-//! A claim uses the slots that its footprint names, each once. A slot without a capacity limits nothing.
-//! Claims that are held go on, whatever becomes of a capacity.
+//! A claim uses each slot in its footprint once. A slot without a capacity limits nothing. Existing claims
+//! continue when a capacity changes.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -36,8 +36,8 @@ pub(crate) fn feature() -> Feature {
                 idempotent("set_slot_capacity", set_slot_capacity)
                     .title("Set the capacity of a slot")
                     .when(
-                        "Use to limit how many claims use a shared resource at the same time; \
-                         `clear_slot_capacity` lifts that.",
+                        "Limit how many claims may use a slot at the same time. Use `clear_slot_capacity` to \
+                         remove the limit.",
                     )
                     .put("/workspaces/{workspace_id}/slots")
                     .needs(&[TokenAdmin])
@@ -45,10 +45,7 @@ pub(crate) fn feature() -> Feature {
                     .example(|w| json!({"workspace_id": w.id("workspace"), "slot": "gpu", "capacity": 2})),
                 destructive("clear_slot_capacity", clear_slot_capacity)
                     .title("Remove the capacity of a slot")
-                    .when(
-                        "Use when any number of claims may use a slot again; `set_slot_capacity` limits \
-                         them.",
-                    )
+                    .when("Remove the capacity of a slot, so that any number of claims may use it.")
                     .reversible()
                     .delete("/workspaces/{workspace_id}/slots")
                     .needs(&[TokenAdmin])
@@ -57,7 +54,7 @@ pub(crate) fn feature() -> Feature {
                 read("list_slots", list_slots)
                     .detailed()
                     .title("List the slots of a workspace")
-                    .when("Use to see which shared resources are in use, and by which claims.")
+                    .when("List slots that are in use or have a capacity, with the claims that use them.")
                     .get("/workspaces/{workspace_id}/slots")
                     .needs(&[WorkspaceRead])
                     .example(|w| json!({"workspace_id": w.id("workspace")})),
@@ -108,9 +105,9 @@ pub(crate) fn feature() -> Feature {
 /// The capacity of a slot was set.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct SlotCapacitySet<'a> {
-    /// The slot, as it was spelled.
+    /// The slot's name, as spelled in the request that first set its capacity.
     slot: &'a str,
-    /// How many claims may use it at the same time.
+    /// Maximum claims that may use the slot at the same time.
     capacity: i64,
 }
 
@@ -122,10 +119,10 @@ impl Event for SlotCapacitySet<'_> {
     }
 }
 
-/// The capacity of a slot was removed: any number of claims may use it.
+/// The capacity of a slot was removed, so that any number of claims may use the slot.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct SlotCapacityCleared<'a> {
-    /// The slot, as it was first spelled.
+    /// The slot's name, as it was first spelled.
     slot: &'a str,
 }
 
@@ -142,16 +139,16 @@ impl Event for SlotCapacityCleared<'_> {
 struct SlotCapacity {
     /// The workspace.
     workspace_id: WorkspaceId,
-    /// The slot, as it was first spelled.
+    /// The slot's name, as it was first spelled.
     slot: String,
-    /// How many claims may use it at the same time; null for any number.
+    /// Maximum claims that may use the slot at the same time; null for any number.
     capacity: Option<i64>,
 }
 
 /// Sets how many claims may use a slot at the same time, and returns its capacity.
 ///
-/// A slot is a shared resource that footprints name, compared without case. 0 closes it for new claims; those
-/// that use it go on, also beyond the capacity.
+/// A slot is a shared resource named in footprints, regardless of case. 0 blocks new claims; claims that use
+/// the slot continue, even beyond the capacity.
 ///
 /// Fails with 409 `wrong-state` if the slot is new and 1000 others have a capacity.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -170,13 +167,13 @@ fn set_slot_capacity(cx: &mut Write<'_>, input: &SetSlotCapacity) -> Result<Slot
     let slot_key = slot_key(&input.slot);
     let capacity = input.capacity.get();
     let obstacle = Obstacle::slot(workspace_id, &slot_key);
-    let slot = match known(cx, &slot_key)? {
+    let slot = match stored_capacity(cx, &slot_key)? {
         Some((_, slot, present)) if present == capacity => {
             return Ok(SlotCapacity { workspace_id, slot, capacity: Some(capacity) });
         }
         Some((stored_key, slot, _)) => {
             cx.execute(1, SET, &[&workspace_id, &stored_key, &capacity])?;
-            free_former(cx, workspace_id, (&stored_key, &slot_key))?;
+            free_former_key(cx, workspace_id, (&stored_key, &slot_key))?;
             slot
         }
         None => {
@@ -197,10 +194,10 @@ fn set_slot_capacity(cx: &mut Write<'_>, input: &SetSlotCapacity) -> Result<Slot
     Ok(SlotCapacity { workspace_id, slot, capacity: Some(capacity) })
 }
 
-/// Returns the capacity of a slot: the key under which it is stored, the slot's name and the capacity.
+/// Returns the key, name and capacity of a slot, or `None` if the slot has no capacity.
 ///
 /// The stored key may be older than the form in which slots are compared.
-fn known(cx: &Read<'_>, key: &str) -> Result<Option<(String, String, i64)>> {
+fn stored_capacity(cx: &Read<'_>, key: &str) -> Result<Option<(String, String, i64)>> {
     let workspace = cx.caller().workspace_id;
     let exact = cx.one(CAPACITY, &[&workspace, &key])?;
     if exact.is_some() {
@@ -226,15 +223,19 @@ impl Answer<SetSlotCapacity> for SlotCapacity {
     }
 
     fn answer_repeat(cx: &Read<'_>, input: &SetSlotCapacity, (): ()) -> Result<Self> {
-        let present = present(cx, input.workspace_id, &input.slot)?;
+        let present = current_capacity(cx, input.workspace_id, &input.slot)?;
         present.ok_or_else(|| Error::not_found("slot capacity"))
     }
 }
 
-/// Returns the capacity of a slot, if it has one now.
-fn present(cx: &Read<'_>, workspace: OwnWorkspaceId, slot: &SlotName) -> Result<Option<SlotCapacity>> {
+/// Returns the capacity of a slot, or `None` if it has none now.
+fn current_capacity(
+    cx: &Read<'_>,
+    workspace: OwnWorkspaceId,
+    slot: &SlotName,
+) -> Result<Option<SlotCapacity>> {
     let workspace_id = workspace.of(cx)?;
-    let known = known(cx, &slot_key(slot))?;
+    let known = stored_capacity(cx, &slot_key(slot))?;
     Ok(known.map(|(_, slot, capacity)| SlotCapacity { workspace_id, slot, capacity: Some(capacity) }))
 }
 
@@ -254,11 +255,12 @@ fn clear_slot_capacity(cx: &mut Write<'_>, input: &ClearSlotCapacity) -> Result<
     let workspace_id = input.workspace_id.of(cx)?;
     let workspace = workspace_id;
     let slot_key = slot_key(&input.slot);
-    let (stored_key, slot, _) = known(cx, &slot_key)?.ok_or_else(|| Error::not_found("slot capacity"))?;
+    let (stored_key, slot, _) =
+        stored_capacity(cx, &slot_key)?.ok_or_else(|| Error::not_found("slot capacity"))?;
     cx.execute(1, CLEAR, &[&workspace, &stored_key])?;
     cx.emit(Subject::WORKSPACE, &SlotCapacityCleared { slot: &slot })?;
     cx.audit("slot.capacity.clear", json!({"slot": slot}))?;
-    free_former(cx, workspace, (&stored_key, &slot_key))?;
+    free_former_key(cx, workspace, (&stored_key, &slot_key))?;
     queue::free(cx, Obstacle::slot(workspace, &slot_key))?;
     Ok(SlotCapacity { workspace_id: workspace, slot, capacity: None })
 }
@@ -273,31 +275,30 @@ impl Answer<ClearSlotCapacity> for SlotCapacity {
     fn answer_repeat(cx: &Read<'_>, input: &ClearSlotCapacity, (): ()) -> Result<Self> {
         let workspace_id = input.workspace_id.of(cx)?;
         let none = || Self { workspace_id, slot: input.slot.to_string(), capacity: None };
-        Ok(present(cx, input.workspace_id, &input.slot)?.unwrap_or_else(none))
+        Ok(current_capacity(cx, input.workspace_id, &input.slot)?.unwrap_or_else(none))
     }
 }
 
-/// Frees the threads that were parked behind a slot under the key that it has been stored with, if that is
-/// another one than today's.
-fn free_former(cx: &mut Write<'_>, workspace: WorkspaceId, (stored, key): (&str, &str)) -> Result<()> {
+/// Frees the threads parked behind a slot under its stored key, if that differs from the current key.
+fn free_former_key(cx: &mut Write<'_>, workspace: WorkspaceId, (stored, key): (&str, &str)) -> Result<()> {
     if stored == key { Ok(()) } else { queue::free(cx, Obstacle::slot(workspace, stored)) }
 }
 
 const CLEAR: &str = "delete from slots where workspace_id = $1 and slot_key = $2";
 
-/// A slot and the live claims that use it.
+/// A slot, and the live claims that use the slot.
 #[derive(Serialize, JsonSchema)]
 struct SlotUse {
-    /// The slot, as it was first spelled.
+    /// The slot's name, as it was first spelled.
     slot: String,
-    /// How many claims may use it at the same time; null for any number.
+    /// Maximum claims that may use the slot at the same time; null for any number.
     capacity: Option<i64>,
-    /// How many live claims use it.
+    /// Number of live claims that use the slot.
     used: i64,
-    /// True if more claims may use it, because the slots have too many to count them all.
+    /// True if more claims may use the slot, because there are too many to count them all.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     at_least: bool,
-    /// The first 100 of these claims, by the end of their leases; fewer once 600 are listed in all.
+    /// The first 100 claims that use the slot, by lease end; fewer once 600 are listed in all slots.
     holders: Vec<SlotHolder>,
 }
 
@@ -306,18 +307,18 @@ struct SlotUse {
 struct SlotHolder {
     /// The member who holds the claim.
     holder: MemberId,
-    /// When the claim lapses unless it is renewed.
+    /// Time at which the claim lapses unless it is renewed.
     lease_expires_at: Time,
-    /// The thread; absent if you may not see it.
+    /// The claim's thread; absent if you may not see the thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     thread_id: Option<ThreadId>,
 }
 
 /// Returns the slots that have a capacity or are in use, by name, with the claims that use them.
 ///
-/// Up to 1000 slots without a capacity are listed, and 1000 uses of slots are counted. Claims on threads
-/// that you may not see count and are listed like others, with their holder and the end of their lease, but
-/// without their thread; a slot that only they use is listed too.
+/// Up to 1000 slots without a capacity are listed, and up to 1000 uses are counted. Claims on threads that
+/// you may not see are included, with their holder and the end of their lease but without the thread; so are
+/// slots that only they use.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListSlots {
@@ -349,16 +350,16 @@ fn list_slots(cx: &Read<'_>, input: &ListSlots) -> Result<Page<SlotUse>> {
     Ok(Page::after_place(slots.into_values().collect(), input.cursor))
 }
 
-/// A slot, and how many live claims use it.
+/// A slot, and the number of live claims that use the slot.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct UsedSlot {
-    /// The slot, as it was first spelled.
+    /// The slot's name, as it was first spelled.
     pub slot: String,
-    /// How many claims may use it at the same time; null for any number.
+    /// Maximum claims that may use the slot at the same time; null for any number.
     pub capacity: Option<i64>,
-    /// How many live claims use it.
+    /// Number of live claims that use the slot.
     pub used: i64,
-    /// True if more claims may use it, because the slots have too many to count them all.
+    /// True if more claims may use the slot, because there are too many to count them all.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub at_least: bool,
 }
@@ -375,7 +376,7 @@ pub(in crate::coordination) fn used_slots(cx: &Read<'_>) -> Result<Vec<UsedSlot>
 fn in_use(cx: &Read<'_>) -> Result<BTreeMap<String, SlotUse>> {
     let workspace = cx.caller().workspace_id;
     let limited: Vec<(String, String, i64)> = cx.query(CAPACITIES, &[&workspace])?;
-    let others = others(cx, limited.iter().map(|(key, ..)| &**key).collect())?;
+    let others = other_slots_in_use(cx, limited.iter().map(|(key, ..)| &**key).collect())?;
     let stored = limited.iter().map(|(key, ..)| key).chain(&others);
     let stored: Vec<(Obstacle, String)> =
         stored.map(|key| (Obstacle::slot(workspace, key), slot_key(key))).collect();
@@ -398,23 +399,26 @@ fn in_use(cx: &Read<'_>) -> Result<BTreeMap<String, SlotUse>> {
     Ok(slots)
 }
 
-/// Returns the slots that claims name beside the `limited` ones, up to [`SLOTS_MAX`].
-fn others(cx: &Read<'_>, limited: HashSet<&str>) -> Result<Vec<String>> {
+/// Returns the keys of slots that claims use and that are not `limited`, up to [`SLOTS_MAX`].
+fn other_slots_in_use(cx: &Read<'_>, limited: HashSet<&str>) -> Result<Vec<String>> {
     let named = SLOTS_MAX.saturating_add(i64::try_from(limited.len()).unwrap_or(i64::MAX));
     let named: Vec<(String,)> = cx.query(NAMED, &[&cx.caller().workspace_id, &named])?;
     let others = named.into_iter().map(|(key,)| key).filter(|key| !limited.contains(&**key));
     Ok(others.take(usize::try_from(SLOTS_MAX).unwrap_or(usize::MAX)).collect())
 }
 
-/// How many live claims use slots.
+/// The number of live claims that use each slot.
 struct SlotUseCounts {
     of_each: BTreeMap<Obstacle, i64>,
-    /// How many of each slot are counted.
+    /// Maximum claims that are counted per slot.
     most: i64,
 }
 
 impl SlotUseCounts {
-    /// Counts those of all slots: an equal share of what is counted in all, and then what is left of it.
+    /// Counts the live claims of each slot, up to an equal share of the total limit.
+    ///
+    /// If the slots that reach their share can have a larger one within the total limit, they are counted
+    /// again.
     fn count(cx: &Read<'_>, slots: Vec<Obstacle>) -> Result<Self> {
         let share = |of: i64, slots: usize| {
             of.checked_div(i64::try_from(slots).unwrap_or(i64::MAX)).unwrap_or_default().max(1)
@@ -432,14 +436,14 @@ impl SlotUseCounts {
         Ok(Self { of_each, most })
     }
 
-    /// Returns how many use a slot, and whether there may be more.
+    /// Returns how many claims use a slot, and whether there may be more.
     fn of(&self, slot: Obstacle) -> (i64, bool) {
         let used = self.of_each.get(&slot).copied().unwrap_or_default();
         (used, used >= self.most)
     }
 }
 
-/// Steps from the key of one slot that claims name to that of the next.
+/// Steps from the key of one slot that claims use to that of the next.
 const NAMED: &str = "
     with recursive named (slot_key) as (
         select (

@@ -1,6 +1,6 @@
-//! Reading threads: a single one with its notices and result, lists, and a thread's events.
+//! Reading threads: a single one with its notices and result, lists of threads, and a thread's events.
 //!
-//! Nothing in this file changes anything.
+//! No function in this file makes a change.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -32,35 +32,29 @@ pub(crate) fn feature() -> Feature {
                 .quick()
                 .title("Read a thread")
                 .when(
-                    "Use to look up a thread's state; to take it up, or to read what was said, use \
-                     `get_thread_context`.",
+                    "Get a thread with its notices and result. Use `get_thread_context` to work on it or \
+                     read its messages.",
                 )
                 .get("/threads/{thread_id}")
                 .needs(&[WorkspaceRead])
                 .example(|w| json!({"thread_id": w.id("done_thread")})),
             read("list_threads", list_threads)
                 .title("List a channel's threads")
-                .when(
-                    "Use to look through the threads of one channel; `list_workspace_threads` has those of \
-                     all.",
-                )
+                .when("List the threads of one channel. Use `list_workspace_threads` for all channels.")
                 .detailed()
                 .get("/channels/{channel_id}/threads")
                 .needs(&[WorkspaceRead])
                 .example(|w| json!({"channel_id": w.id("channel"), "state": "open", "limit": 10})),
             read("list_child_threads", list_child_threads)
                 .title("List a thread's children")
-                .when("Use to see how the parts of a thread stand, oldest first.")
+                .when("List the children of a thread, oldest first.")
                 .detailed()
                 .get("/threads/{thread_id}/children")
                 .needs(&[WorkspaceRead])
                 .example(|w| json!({"thread_id": w.id("thread"), "limit": 10})),
             read("list_workspace_threads", list_workspace_threads)
                 .title("List a workspace's threads")
-                .when(
-                    "Use to look through the threads of all channels; to get work use \
-                     `claim_next_workspace_thread`.",
-                )
+                .when("List the threads of all channels. Use `claim_next_workspace_thread` to get work.")
                 .detailed()
                 .get("/workspaces/{workspace_id}/threads")
                 .needs(&[WorkspaceRead])
@@ -73,8 +67,8 @@ pub(crate) fn feature() -> Feature {
             read("get_thread_context", get_thread_context)
                 .title("Read what is needed to take up a thread")
                 .when(
-                    "Use before you work on, review or answer a thread: returns its brief and last \
-                     messages. `list_messages` has the messages before those.",
+                    "Get a thread's task, state and last messages. Use before you work on, review or reply \
+                     to it. Use `list_messages` for older messages.",
                 )
                 .detailed()
                 .get("/threads/{thread_id}/context")
@@ -83,10 +77,7 @@ pub(crate) fn feature() -> Feature {
                 .example(|w| json!({"thread_id": w.id("thread"), "include_glossary": true})),
             read("list_thread_events", list_thread_events)
                 .title("List a thread's events")
-                .when(
-                    "Use to see what happened to one thread, oldest first; its words are in \
-                     `list_messages`.",
-                )
+                .when("List the events of one thread, oldest first. Use `list_messages` for its messages.")
                 .detailed()
                 .get("/threads/{thread_id}/events")
                 .needs(&[WorkspaceRead])
@@ -100,9 +91,9 @@ pub(crate) fn feature() -> Feature {
 struct ThreadDetail {
     #[serde(flatten)]
     thread: Thread,
-    /// The latest result. It stays readable after the thread was reopened; null also if it was purged.
+    /// The latest result, even after the thread was reopened; null if there is none or it was purged.
     result: Option<Value>,
-    /// The member who set the result.
+    /// The member who set the result; null if there is none.
     produced_by: Option<MemberId>,
     /// The last 10 notices, newest first.
     notices: Vec<Notice>,
@@ -126,7 +117,7 @@ fn get_thread(cx: &Read<'_>, input: &GetThread) -> Result<ThreadDetail> {
 
 /// Returns the threads of a channel, oldest first unless you request the newest first.
 ///
-/// One page covers up to 2000 threads, so with a filter it may be short or empty although there is more:
+/// Each page examines up to 2000 threads, so with a filter it may be short or empty although more follow:
 /// continue while `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -219,10 +210,10 @@ fn list_child_threads(cx: &Read<'_>, input: &ListChildThreads) -> Result<Page<Th
     Ok(page(ScanHorizon(None), threads, input.limit))
 }
 
-/// Children are in their parent's channel and as visible as it is.
+/// Needs no check of visibility: children are in their parent's channel, and as visible as their parent.
 const CHILDREN: &str = thread_select!("where t.parent_id = $1 and t.lsn > $2 order by t.lsn limit $3");
 
-/// Returns the thread that the caller would get if it now claimed the next one of the workspace.
+/// Returns the thread that the caller would get by now claiming the next one of the workspace.
 pub(crate) fn next_for_caller(cx: &Read<'_>) -> Result<Option<Thread>> {
     let caller = cx.caller();
     if !caller.is_member() || !caller.capabilities.has(ThreadTransition) || caller.frozen {
@@ -234,10 +225,10 @@ pub(crate) fn next_for_caller(cx: &Read<'_>) -> Result<Option<Thread>> {
 
 /// Returns a thread's events, oldest first unless you request the newest first.
 ///
-/// They are the stored events with the hashes that chain them, as in the workspace's log.
+/// Returns the stored events with their chained hashes, as in the workspace's log.
 ///
-/// The payload of a message's event holds the content as it was hashed: sealed. `message` beside it holds the
-/// plaintext, which is blank once the message is withdrawn.
+/// The payload of a message's event contains the content as it was hashed: sealed. `message` beside the
+/// payload contains the plaintext, which is blank once the message is withdrawn.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListThreadEvents {
@@ -259,7 +250,7 @@ fn list_thread_events(cx: &Read<'_>, input: &ListThreadEvents) -> Result<Page<Op
     messages::open_content(cx, Page::of(events, input.limit, |event: &StoredEvent| event.lsn))
 }
 
-/// Selects the events of a thread from the floor on.
+/// Selects the events of a thread from the log's floor on.
 macro_rules! thread_events {
     ($which:literal) => {
         concat!(

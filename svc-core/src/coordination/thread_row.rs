@@ -1,8 +1,8 @@
 //! Threads: a thread is a task in a channel, and may have child threads.
 //!
-//! This file defines what a thread is, with the claim in its row, and how it is loaded. What changes one is
-//! in the files of this folder that use this one: each keeps the thread's columns up to date and records its
-//! changes by an event at the thread's place, from which the ready queue follows.
+//! This file defines the row of a thread, with the claim in it, and how a thread is loaded. The other files
+//! of this folder change threads: each keeps the thread's columns up to date and records its changes by an
+//! event of the thread, from which the ready queue is updated.
 
 use std::collections::BTreeSet;
 
@@ -35,7 +35,7 @@ named_enum! {
 }
 
 impl ThreadState {
-    /// Whether other threads no longer wait for it.
+    /// Returns whether a thread in this state no longer blocks threads that wait for it.
     pub fn is_finished(self) -> bool {
         matches!(self, Self::Closed | Self::Archived)
     }
@@ -48,74 +48,74 @@ pub(crate) struct Thread {
     pub id: ThreadId,
     /// The thread's address: `svc://{workspace}/channels/{channel}/threads/{thread}`.
     pub uri: String,
-    /// The workspace that it belongs to.
+    /// The workspace that the thread belongs to.
     pub workspace_id: WorkspaceId,
-    /// The channel that it is in.
+    /// The channel that the thread is in.
     pub channel_id: ChannelId,
-    /// The thread it is a child of.
+    /// The thread's parent; null if it has none.
     pub parent_id: Option<ThreadId>,
-    /// The task to do, in one line.
+    /// The thread's title: the task in one line.
     pub title: String,
-    /// How far it has come.
+    /// The state of the thread.
     pub state: ThreadState,
-    /// How urgent it is: of threads that can be claimed, those with a higher priority are given out first.
+    /// The thread's priority: claimable threads with a higher priority are claimed first.
     pub priority: i64,
-    /// The skills that a member must have to claim it, sorted.
+    /// The skills that a member must have to claim the thread, sorted.
     pub required_skills: Vec<String>,
-    /// The tools that its creator advises its worker to use.
+    /// The tools that the thread's creator advises its worker to use.
     pub tools: Vec<String>,
-    /// Its footprint; null if it has none.
+    /// The thread's footprint; null if it has none.
     pub footprint: Option<Footprint>,
-    /// How many unfinished threads it waits for. It can be claimed only if there are none.
+    /// Number of unfinished threads that the thread waits for. It can be claimed only if there are none.
     pub blocked: i64,
-    /// Whether it has a result that stands. If so, it is not given out again until it is reopened.
+    /// Whether the thread has a current result. If so, it cannot be claimed until it is reopened.
     pub has_result: bool,
-    /// Whether nothing is left of a limit of its budget. If so, it is not given out.
+    /// Whether a limit of the thread's budget is used up. If so, it cannot be claimed.
     pub exhausted: bool,
-    /// Whether it failed over its budget. It is not given out then until its dead letter is requeued.
+    /// Whether the thread failed over its budget. If so, it cannot be claimed until it is requeued.
     pub dead: bool,
-    /// The member who is responsible for it: its creator, unless changed.
+    /// The member who is responsible for the thread: its creator, unless changed.
     pub owner_id: Option<MemberId>,
-    /// The holder of the live claim.
+    /// The holder of the live claim; null if the thread is not claimed.
     pub assignee_id: Option<MemberId>,
-    /// The fencing id of the live claim.
+    /// The fencing id of the live claim; null if the thread is not claimed.
     pub claim_lease_id: Option<LeaseId>,
-    /// When the live claim lapses unless it is renewed.
+    /// Time at which the live claim lapses unless it is renewed.
     pub assignment_expires_at: Option<Time>,
-    /// When the holder acknowledged the live claim.
+    /// Time at which the holder acknowledged the live claim; null until then.
     pub acknowledged_at: Option<Time>,
-    /// Whether it was closed by cancelling it.
+    /// Whether the thread was closed by cancelling it.
     pub cancelled: bool,
-    /// When it was cancelled.
+    /// Time at which the thread was cancelled; null unless it was.
     pub cancelled_at: Option<Time>,
-    /// The member who created it; null for the service itself.
+    /// The member who created the thread; null for the service itself.
     pub created_by: Option<MemberId>,
-    /// When it was created.
+    /// Time at which the thread was created.
     pub created_at: Time,
-    /// The position of its creation in the workspace's event log.
+    /// Position of the thread's creation in the workspace's event log.
     pub lsn: i64,
-    /// The position of its last result or reopening: verdicts before it are about other work.
+    /// Position of the last result or reopening. Verdicts before that position are about earlier work.
     #[serde(skip)]
     pub judged_from: i64,
-    /// How deep it is nested; 1 without a parent.
+    /// Nesting depth of the thread; 1 without a parent.
     #[serde(skip)]
     pub depth: i64,
-    /// The id of its interned set of required skills.
+    /// The id of the stored set of required skills.
     #[serde(skip)]
     pub skill_set: i64,
-    /// The id of its interned footprint; 0 without one.
+    /// The id of the stored footprint; 0 without a footprint.
     #[serde(skip)]
     pub footprint_id: i64,
-    /// Whether a holder has left a checkpoint.
+    /// Whether a holder has stored a checkpoint.
     #[serde(skip)]
     pub has_checkpoint: bool,
-    /// How many children it has ever had.
+    /// Number of children that the thread has ever had.
     #[serde(skip)]
     pub children_ever: i64,
-    /// Whether its budget has a limit.
+    /// Whether the thread's budget has a limit.
     #[serde(skip)]
     pub budgeted: bool,
-    /// The claim in its row. Once it has lapsed, it counts for nothing and is not returned.
+    /// The claim in the thread's row. A lapsed claim has no effect and is not returned to callers.
     #[serde(skip)]
     pub held: Option<HeldClaim>,
 }
@@ -129,23 +129,23 @@ pub(crate) struct HeldClaim {
 }
 
 impl HeldClaim {
-    /// Makes a claim of the three columns of a thread's row, which are null together.
+    /// Builds a claim from three columns of a thread's row, which are either all null or all set.
     pub fn of(holder: Option<MemberId>, lease_id: Option<LeaseId>, until: Option<Time>) -> Option<Self> {
         Some(Self { holder: holder?, lease_id: lease_id?, until: until? })
     }
 
-    /// Whether the lease has not lapsed.
+    /// Returns whether the lease has not lapsed.
     pub fn is_live(&self, now: Time) -> bool {
         now < self.until
     }
 }
 
-/// A thread's row, before it is known whether its claim is live.
+/// A thread as its row stores it, before the time decides whether its claim is live.
 #[derive(Clone)]
 struct StoredThread(Thread);
 
 impl StoredThread {
-    /// Returns the thread as it is now.
+    /// Returns the thread as it is at the time `now`.
     fn at(self, now: Time) -> Thread {
         let Self(thread) = self;
         let held = thread.held;
@@ -196,7 +196,7 @@ columns! {
         footprint: mode.zip(items).map(|(mode, StoredItems(items))| Footprint { repo, mode, items }),
         tools: tool_names.map_or_else(|| Ok(Vec::new()), serde_json::from_value).map_err(Error::internal)?,
         cancelled: cancelled_at.is_some(),
-        // What is shown of a claim depends on the time: `StoredThread::at` puts it in.
+        // The fields of a claim depend on the time, so `StoredThread::at` sets them.
         held: HeldClaim::of(holder, lease_id, until),
         assignee_id: None,
         claim_lease_id: None,
@@ -205,13 +205,13 @@ columns! {
     insert "insert into threads" { worked_micros: 0_i64 }
 }
 
-/// Returns the threads of a page that a [`thread_select`] finds.
+/// Returns the threads of a page that a [`thread_select`] statement finds.
 pub(crate) fn select(cx: &Read<'_>, sql: &'static str, params: &[&dyn ToParam]) -> Result<PageRows<Thread>> {
     let found: PageRows<StoredThread> = cx.rows(sql, params)?;
     Ok(found.map(|stored| stored.at(cx.now())))
 }
 
-/// Selects the first threads, as many as a page can hold, for a response that is not a page.
+/// Returns the first threads that a [`thread_select`] statement finds, as many as fit on a page.
 pub(crate) fn select_first(cx: &Read<'_>, sql: &'static str, params: &[&dyn ToParam]) -> Result<Vec<Thread>> {
     let found: Vec<StoredThread> = cx.first_rows(sql, params)?;
     Ok(found.into_iter().map(|stored| stored.at(cx.now())).collect())
@@ -232,13 +232,13 @@ macro_rules! thread_select {
 }
 pub(crate) use thread_select;
 
-/// Returns the address of a thread.
+/// Returns the address of a thread, as in `Thread::uri`.
 pub(in crate::coordination) fn uri(workspace: WorkspaceId, channel: ChannelId, thread: ThreadId) -> String {
     format!("svc://{workspace}/channels/{channel}/threads/{thread}")
 }
 
 impl Thread {
-    /// Returns the thread with this claim in its row. All fields that describe a claim are derived here.
+    /// Returns the thread with this claim in its row, and with all fields that follow from the claim.
     pub fn claimed(self, held: Option<HeldClaim>, now: Time) -> Self {
         let live = held.filter(|held| held.is_live(now));
         Self {
@@ -251,17 +251,17 @@ impl Thread {
         }
     }
 
-    /// Whether the claim in its row has lapsed.
+    /// Returns whether the claim in the thread's row has lapsed.
     pub fn has_lapsed(&self, now: Time) -> bool {
         self.held.is_some_and(|held| !held.is_live(now))
     }
 
-    /// Returns the place of its events.
+    /// Returns the place in the log at which the thread's events are recorded.
     pub fn place(&self) -> Subject {
         Subject::thread(self.channel_id, self.id)
     }
 
-    /// Fails if the thread is archived, which no longer changes.
+    /// Fails if the thread is archived, because an archived thread no longer changes.
     pub fn check_not_archived(&self) -> Result<()> {
         if self.state == ThreadState::Archived {
             return Err(self.wrong_state("it can no longer be changed"));
@@ -277,7 +277,7 @@ impl Thread {
         Ok(())
     }
 
-    /// The error of a change that the thread's state does not allow.
+    /// Returns the error of a change that the thread's state does not allow.
     pub(in crate::coordination) fn wrong_state(&self, why: &str) -> Error {
         let state = self.state.name();
         Error::wrong_state(format!("the thread is {state}: {why}")).with("state", state)
@@ -288,7 +288,7 @@ impl Cached for StoredThread {
     const LIFETIME: Lifetime = Lifetime::Transaction;
 }
 
-/// Loads the thread `id` for the service itself, which sees those of private channels too.
+/// Loads the thread `id`, even from a private channel, without checking that the caller may see it.
 pub(in crate::coordination) fn thread_of_workspace(cx: &Read<'_>, id: ThreadId) -> Result<Option<Thread>> {
     match cx.cached::<StoredThread>(&(id, cx.caller().workspace_id)) {
         Some(stored) => Ok(Some(stored.at(cx.now()))),
@@ -296,9 +296,10 @@ pub(in crate::coordination) fn thread_of_workspace(cx: &Read<'_>, id: ThreadId) 
     }
 }
 
-/// Loads the threads with these ids for the service itself, in their order, without those that do not exist.
+/// Loads the threads with these ids, in this order, without a check of visibility; omits missing ones.
 ///
-/// On Postgres one statement loads them together, and with the first of a batch all that its jobs name.
+/// On Postgres one statement loads them together. The first load of a batch includes all threads that its
+/// jobs name.
 pub(in crate::coordination) fn threads_of_workspace(cx: &Read<'_>, ids: &[ThreadId]) -> Result<Vec<Thread>> {
     let workspace = cx.caller().workspace_id;
     let is_missing = |id: &ThreadId| cx.cached::<StoredThread>(&(*id, workspace)).is_none();
@@ -321,7 +322,7 @@ pub(in crate::coordination) fn threads_of_workspace(cx: &Read<'_>, ids: &[Thread
     Ok(found.map(|stored| stored.at(cx.now())).collect())
 }
 
-/// Saves a change of the row of the thread `id`, which `change` makes of the loaded thread too.
+/// Updates the row of the thread `id`, and applies `change` to the cached thread too.
 pub(in crate::coordination) fn save(
     cx: &mut Write<'_>,
     id: ThreadId,
@@ -337,7 +338,7 @@ pub(in crate::coordination) fn save(
     Ok(())
 }
 
-/// Loads the thread `id`, if the caller may see it.
+/// Loads the thread `id`. Fails if the caller may not see the thread.
 pub(crate) fn visible_thread(cx: &Read<'_>, id: ThreadId) -> Result<Thread> {
     let thread = thread_of_workspace(cx, id)?.ok_or_else(|| Error::not_found("thread"))?;
     visibility::visible_channel(cx, thread.channel_id).map_err(as_hidden_thread)?;
@@ -360,7 +361,7 @@ impl<I> Answer<I> for Thread {
     }
 }
 
-/// A thread in a channel that the caller may not see is not found.
+/// Turns the error of a channel that the caller may not see into that of a missing thread.
 fn as_hidden_thread(error: Error) -> Error {
     if error.code() == Code::NotFound { Error::not_found("thread") } else { error }
 }
@@ -377,7 +378,7 @@ pub(in crate::coordination) fn insert(cx: &mut Write<'_>, thread: &Thread) -> Re
 
 const SET_TOOLS: &str = "update threads set tools = $2 where id = $1";
 
-/// A thread that was not changed since it was created, for unit tests of rules.
+/// Returns a new, unchanged thread for unit tests of rules.
 #[cfg(test)]
 pub(crate) fn untouched() -> Thread {
     let id = uuid::Uuid::from_u128;

@@ -1,8 +1,8 @@
-//! Revoking a token, and with it the claims of a member that is left without a live credential.
+//! Revokes a token, and can end the claims of a member that is left without a live credential.
 //!
-//! A claim outlives the token with which it was made, because its holder may have other tokens. After the
-//! last one, its claims can end as well: the first ones in the same transaction, and the rest, if there are
-//! many, in later steps.
+//! A claim outlives the token with which it was made, because its holder may have other tokens. When the last
+//! one is revoked, the member's claims can end as well: the first ones in the same transaction, and the rest,
+//! if there are many, in later steps.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,8 +27,8 @@ pub(crate) fn feature() -> Feature {
                 .in_resumed_steps(revoke_token)
                 .title("Revoke a token")
                 .when(
-                    "Use to end a token for good, with all derived from it, at once; `rotate_token` only \
-                     changes its secret.",
+                    "Revoke a token and all tokens derived from it, permanently. Use `rotate_token` to only \
+                     change its secret.",
                 )
                 .delete("/tokens/{token_id}")
                 .needs(&[TokenAdmin])
@@ -38,21 +38,21 @@ pub(crate) fn feature() -> Feature {
     )
 }
 
-/// The fate of the claims of a member whose token is revoked.
+/// The effect of a revocation on the claims of the token's member.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
 enum Claims {
-    /// They continue until their leases lapse.
+    /// The claims continue until their leases lapse.
     #[default]
     Keep,
-    /// They end, unless the member has another live credential.
+    /// The claims end, unless the member has another live credential.
     Release,
 }
 
 /// Revokes a token of your workspace with all tokens derived from it, and returns which ones ended.
 ///
-/// They stop working at once. Revoking a token again changes nothing, except for the effect of `claims`.
+/// The tokens stop working at once. Revoking again changes nothing, except for the effect of `claims`.
 ///
 /// With `claims` = `release` the claims of the member that the token acts as end too, unless it still has a
 /// live token, one that a delegate uses for it, its own session, or an app that gets it tokens.
@@ -68,8 +68,8 @@ enum Claims {
 struct RevokeToken {
     /// The token.
     token_id: TokenId,
-    /// Whether to `keep` the claims of its member, or to `release` them if it has no other live credential.
-    /// Default: `keep`.
+    /// Whether to `keep` the claims of the token's member, or to `release` them if it has no other live
+    /// credential. Default: `keep`.
     #[serde(default)]
     claims: Claims,
 }
@@ -77,31 +77,31 @@ struct RevokeToken {
 /// The tokens that a revocation ended.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 struct Revocation {
-    /// The token that the request named.
+    /// The token in the request.
     id: TokenId,
-    /// When it was revoked.
+    /// Time at which the token was revoked.
     revoked_at: Time,
-    /// The tokens that ended now: the token itself and the live ones derived from it.
+    /// The tokens that this call ended: the token itself and the live ones derived from it.
     ///
-    /// Empty if it was revoked before.
+    /// Empty if the token was revoked before.
     revoked_ids: Vec<TokenId>,
-    /// How many live claims of its member the revocation ended.
+    /// Number of live claims of the token's member that the revocation ended.
     claims_released: i64,
-    /// Whether its member keeps live claims.
+    /// Whether the token's member still holds live claims.
     keeps_claims: bool,
 }
 
-/// The progress of a call's steps.
+/// The progress of a revocation that takes several steps.
 #[derive(Default, Serialize, Deserialize)]
 struct RevocationProgress {
-    /// The revoked tokens, and when the named one was revoked.
+    /// The revoked tokens, and the time at which the requested one was revoked.
     revoked: Option<(Vec<TokenId>, Time)>,
     claims_released: i64,
 }
 
-/// Revokes the token in the first step, and ends claims in this one and those that follow.
+/// Revokes the token in the first step, and ends claims in the first and all later steps.
 ///
-/// Each step audits the claims that it has ended: later steps may not run, or may find fewer claims.
+/// Each step audits the claims that it has ended, because later steps may not run, or may find fewer claims.
 fn revoke_token(
     cx: &mut Write<'_>,
     input: &RevokeToken,
@@ -117,7 +117,7 @@ fn revoke_token(
         true => claims::end_some(cx, member, ClaimEnd::Released)?,
         false => EndedClaims { live: 0, more: false },
     };
-    // A token that revokes itself is revoked last, because it authorises the next step.
+    // A token that revokes itself is revoked in the last step, because it authorises the steps before.
     let is_own = cx.caller().token_id.is_some_and(|own| ending.contains(&own));
     let ends_now = begun.revoked.is_none() && !(is_own && ended.more);
     let ended_ids = if ends_now { ending } else { Vec::new() };

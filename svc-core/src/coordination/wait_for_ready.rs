@@ -38,8 +38,7 @@ pub(crate) fn feature() -> Feature {
             wait("wait_for_ready", wait_for_ready)
                 .title("Wait until there is a thread to claim")
                 .when(
-                    "Use when there is nothing to claim, to wait until there is: returns a thread that you \
-                     could claim.",
+                    "Wait until there is a thread that you could claim. Use when there is nothing to claim.",
                 )
                 .get("/workspaces/{workspace_id}/wait/ready")
                 .needs(&[WorkspaceRead])
@@ -53,12 +52,13 @@ pub(crate) fn feature() -> Feature {
 
 /// Waits until there is a thread that you could claim, and returns its id.
 ///
-/// It is not reserved: claim next, and expect `{}` if others were faster. Returns `{"timed_out": true}` on a
-/// timeout.
+/// The thread is not reserved: claim the next thread at once, and expect `{}` if others were faster. Returns
+/// `{"timed_out": true}` on a timeout.
 ///
-/// If there is one, the call returns at once; a conflict may still prevent the claim. The thread is in one
-/// channel, or in any that you may see. Of several waiting callers, the first is answered, and another one a
-/// second later if the thread is still there. While you are frozen, no thread is returned.
+/// If there is such a thread already, the call returns at once; a conflict may still prevent the claim. The
+/// thread is in the given channel, or in any channel that you may see. Of several waiting callers, the first
+/// one gets an answer, and another one a second later if the thread is still unclaimed. While you are frozen,
+/// no thread is returned.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct WaitForReady {
@@ -88,7 +88,7 @@ impl LongPoll for WaitForReady {
 struct ReadyThread {
     /// Always true.
     ready: bool,
-    /// The thread that you would get.
+    /// The thread that a claim of the next thread would return.
     thread_id: ThreadId,
     /// The channel of the thread.
     channel_id: ChannelId,
@@ -109,8 +109,8 @@ fn wait_for_ready(cx: &Read<'_>, input: &mut WaitForReady) -> Result<Poll<ReadyT
     }))
 }
 
-/// The events that can make a thread of their channel ready.
-const IN_ITS_CHANNEL: [&str; 9] = [
+/// The events that can make a thread of their own channel ready.
+const CHANNEL_EVENTS: [&str; 9] = [
     ThreadCreated::KIND,
     ThreadStateChanged::KIND,
     ThreadReady::KIND,
@@ -122,9 +122,10 @@ const IN_ITS_CHANNEL: [&str; 9] = [
     ChannelUnarchived::KIND,
 ];
 
-/// The events that can make threads of any channel ready: threads that waited for a cancelled one, and
-/// threads with a conflict that has ended.
-const ANYWHERE: [&str; 7] = [
+/// The events that can make threads of any channel ready.
+///
+/// Such threads waited for a cancelled thread, or had a conflict that has ended.
+const WORKSPACE_EVENTS: [&str; 7] = [
     ThreadCancelled::KIND,
     ThreadAssignmentChanged::KIND,
     ClaimExpired::KIND,
@@ -134,16 +135,16 @@ const ANYWHERE: [&str; 7] = [
     RepoResumed::KIND,
 ];
 
-/// The events that can make threads ready for the member they are about.
-const FOR_ONE: [&str; 4] = [
+/// The events that can make threads ready for the member that the event is about.
+const MEMBER_EVENTS: [&str; 4] = [
     ChannelMemberAdded::KIND,
     MemberSkillsChanged::KIND,
     GovernanceSkillConferred::KIND,
     MemberUnfrozen::KIND,
 ];
 
-/// Matches the events that can make a thread ready for another member, in one channel or in any.
+/// Returns a filter for the events that can make a thread ready for the caller, in one channel or in any.
 fn filter(channel: Option<ChannelId>) -> EventFilter {
-    let elsewhere = EventFilter::on(ANYWHERE).or(EventFilter::on(FOR_ONE).about_me());
-    EventFilter::on(IN_ITS_CHANNEL).in_channel(channel).or(elsewhere)
+    let elsewhere = EventFilter::on(WORKSPACE_EVENTS).or(EventFilter::on(MEMBER_EVENTS).about_me());
+    EventFilter::on(CHANNEL_EVENTS).in_channel(channel).or(elsewhere)
 }

@@ -1,8 +1,8 @@
-//! The workers of a thread: the members who have worked on it.
+//! The workers of a thread: the members who have worked on the thread.
 //!
-//! Those are the members who claimed it, received it or set its result, and the delegates who acted for them
-//! under the claim. They cannot judge the result independently. A member is added at the first such action
-//! and never removed, whatever happens to the claim.
+//! These are the members who claimed the thread, received it or set its result, and the delegates who acted
+//! for them under the claim. They cannot judge the result independently. A member is added at the first such
+//! action and never removed, whatever happens to the claim.
 
 use std::collections::BTreeSet;
 
@@ -13,9 +13,9 @@ use crate::id::{MemberId, ThreadId};
 use crate::log::replay::Replayed;
 use crate::op::{Read, Write};
 
-/// Records that the caller has worked on the thread, and that `holder` does from now on.
+/// Records that the caller has worked on the thread, and that `holder` works on it from now on.
 ///
-/// The caller is the member it acts as and, under delegation, the delegate. `lsn` is the position of the
+/// The caller is the member it acts as and, under delegation, also the delegate. `lsn` is the position of the
 /// event.
 pub(super) fn add(cx: &mut Write<'_>, thread: ThreadId, lsn: i64, holder: MemberId) -> Result<()> {
     let caller = cx.caller();
@@ -24,8 +24,9 @@ pub(super) fn add(cx: &mut Write<'_>, thread: ThreadId, lsn: i64, holder: Member
     workers.into_iter().try_for_each(|worker| cx.save_any(ADD, &[&thread, &worker, &lsn]))
 }
 
-/// Records that a delegate has acted under a claim of the member that it acts for: only the delegate was not
-/// recorded when the claim began. `lsn` is the position of the event.
+/// Records the caller's delegate, if it has one, as a worker of a thread.
+///
+/// The holder was recorded when its claim began. `lsn` is the position of the event.
 pub(super) fn add_delegate(cx: &mut Write<'_>, thread: ThreadId, lsn: i64) -> Result<()> {
     match delegate(cx) {
         Some(delegate) => cx.save_any(ADD, &[&thread, &delegate, &lsn]),
@@ -33,7 +34,7 @@ pub(super) fn add_delegate(cx: &mut Write<'_>, thread: ThreadId, lsn: i64) -> Re
     }
 }
 
-/// Whether the caller is a delegate who has not worked on the thread before.
+/// Returns whether the caller acts through a delegate who has not worked on the thread before.
 pub(super) fn is_new_delegate(cx: &Read<'_>, thread: ThreadId) -> Result<bool> {
     match delegate(cx) {
         Some(delegate) => Ok(!of(cx, thread)?.contains(&delegate)),
@@ -41,7 +42,7 @@ pub(super) fn is_new_delegate(cx: &Read<'_>, thread: ThreadId) -> Result<bool> {
     }
 }
 
-/// Returns the delegate who acts for the caller's member, if that is another.
+/// Returns the delegate who acts for the caller's member, or `None` if the member acts itself.
 fn delegate(cx: &Read<'_>) -> Option<MemberId> {
     cx.caller().actor.filter(|actor| cx.caller().member != Some(*actor))
 }
@@ -49,13 +50,13 @@ fn delegate(cx: &Read<'_>) -> Option<MemberId> {
 const ADD: &str =
     "insert into thread_workers (thread_id, member_id, lsn) values ($1, $2, $3) on conflict do nothing";
 
-/// Adds the new holder that an event says, and who has acted.
+/// Adds the holder, the acting member and the delegate of an event to the thread's workers.
 pub(super) fn replay(event: &Replayed<'_>, holder: Value) -> Result<()> {
     let workers = [holder, event.subject(), event.actor()];
     workers.into_iter().try_for_each(|worker| replay_one(event, worker))
 }
 
-/// Adds the delegate who has acted, if one has.
+/// Adds the delegate of an event to the thread's workers, if a delegate acted.
 pub(super) fn replay_delegate(event: &Replayed<'_>) -> Result<()> {
     let actor = event.actor();
     if actor == event.subject() { Ok(()) } else { replay_one(event, actor) }
@@ -66,7 +67,7 @@ fn replay_one(event: &Replayed<'_>, worker: Value) -> Result<()> {
     if worker.is_null() || row.exists() {
         return Ok(());
     }
-    // An event that was pruned may have added the worker, unless the thread is newer.
+    // A pruned event may already have added the worker, unless the thread is newer.
     let thread = event.row("threads", [event.thread()])?;
     if thread.value("lsn").is_some() { row.made().set("lsn", event.lsn()).keep() } else { row.keep() }
 }

@@ -1,4 +1,4 @@
-//! The threads of all channels of a workspace, filtered by their holders and by whether they can be claimed.
+//! The threads of all channels of a workspace, filtered by holder and by whether they can be claimed.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -21,8 +21,8 @@ use crate::store::ToParam;
 ///
 /// Threads of direct messages are not tasks, and are omitted.
 ///
-/// One page covers up to 2000 threads, with `claimable` 500 and footprints with up to 500 items, so it may be
-/// short or empty although there is more: continue while `next_cursor` is not null.
+/// Each page examines up to 2000 threads, or with `claimable` up to 500 threads and footprints with up to 500
+/// items, so it may be short or empty although more follow: continue while `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::coordination) struct ListWorkspaceThreads {
@@ -32,9 +32,10 @@ pub(in crate::coordination) struct ListWorkspaceThreads {
     state: Option<ThreadState>,
     /// Only threads whose live claim this member holds.
     assignee_id: Option<MemberId>,
-    /// Whether they have a live claim.
+    /// Only threads with (true) or without (false) a live claim.
     claimed: Option<bool>,
-    /// Whether you or an active, unfrozen member with the skills can claim them now.
+    /// Only threads that you or an active, unfrozen member with the skills can claim now; false for all
+    /// others.
     claimable: Option<bool>,
     /// Newest first.
     #[serde(default)]
@@ -67,7 +68,7 @@ struct PageSpan {
 }
 
 impl PageSpan {
-    /// Returns the span of the page that `input` requests, of the list whose horizons `of` selects.
+    /// Returns the span of the page that `input` requests; the statements `of` select where a page ends.
     fn of(
         cx: &Read<'_>,
         input: &ListWorkspaceThreads,
@@ -79,7 +80,7 @@ impl PageSpan {
         Ok(Self::up_to(horizon, input))
     }
 
-    /// Returns the span of a page for whose threads obstacles are looked up.
+    /// Returns the span of a page for which the obstacles of its threads are looked up.
     fn of_waiting(
         cx: &Read<'_>,
         input: &ListWorkspaceThreads,
@@ -101,7 +102,7 @@ impl PageSpan {
     }
 }
 
-/// A statement for either order of the list.
+/// The two statements of a list, one for each order.
 struct OrderedStatements {
     oldest_first: &'static str,
     newest_first: &'static str,
@@ -215,7 +216,7 @@ const CANDIDATES: OrderedStatements = OrderedStatements {
     newest_first: candidates!(" order by t.lsn desc"),
 };
 
-/// Uses the index of claimed threads.
+/// Returns the threads that one member has claimed, by the index of claimed threads.
 fn held_by(
     cx: &Read<'_>,
     input: &ListWorkspaceThreads,

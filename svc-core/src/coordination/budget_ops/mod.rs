@@ -1,4 +1,4 @@
-//! Operations on budgets: those of threads, and those of the children that threads create.
+//! Operations on budgets: those of threads (usage limits), and that of a workspace (limits on child threads).
 
 pub(crate) mod thread;
 pub(crate) mod usage;

@@ -1,7 +1,7 @@
-//! Spawn budgets: how far the threads of a workspace may be divided into children.
+//! The spawn budget of a workspace: limits on the number, depth and tools of child threads.
 //!
-//! Each workspace has one. It is checked when a child is created, against every child that the parent ever
-//! had, the depth of the child, and the number of its tools. A rejected child leaves an event.
+//! Each workspace has one spawn budget. It is checked when a child is created, against every child that the
+//! parent ever had, the depth of the child, and the number of its tools. A rejected child leaves an event.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,7 @@ pub(crate) fn feature() -> Feature {
             vec![
                 idempotent("set_spawn_budget", set_spawn_budget)
                     .title("Set the spawn budget of a workspace")
-                    .when("Use to limit how far threads are divided into children.")
+                    .when("Limit the number, depth and tools of child threads in the workspace.")
                     .put("/workspaces/{workspace_id}/spawn-budget")
                     .needs(&[TokenAdmin])
                     .example(
@@ -36,7 +36,7 @@ pub(crate) fn feature() -> Feature {
                 read("get_spawn_budget", get_spawn_budget)
                     .title("Read the spawn budget of a workspace")
                     .when(
-                        "Use to see how far threads may be divided into children, before many calls of \
+                        "Get the workspace's limits on child threads. Use before many calls of \
                          `create_child_thread`.",
                     )
                     .get("/workspaces/{workspace_id}/spawn-budget")
@@ -54,14 +54,14 @@ pub(crate) fn feature() -> Feature {
         ])
 }
 
-/// The spawn budget of a workspace.
+/// The spawn budget of a workspace: its limits on child threads.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 struct SpawnBudget {
-    /// Children that a thread may ever have; null for any number.
+    /// Maximum children that one thread may ever have; null for any number.
     max_children: Option<i64>,
-    /// How deep threads may be nested, where a thread without a parent is 1 deep; null for any depth.
+    /// Maximum nesting depth of threads, where a thread without a parent has depth 1; null for any depth.
     max_depth: Option<i64>,
-    /// Tools that may be named for a child; null for any number.
+    /// Maximum tools that may be named for a child; null for any number.
     max_tools: Option<i64>,
 }
 
@@ -98,11 +98,11 @@ impl Event for SpawnBudgetSet {
 /// A child thread was not created, because the spawn budget does not allow it.
 #[derive(Serialize, JsonSchema)]
 struct ThreadSpawnDenied {
-    /// The limit: `max_children`, `max_depth` or `max_tools`.
+    /// The limit that was exceeded: `max_children`, `max_depth` or `max_tools`.
     limit: &'static str,
-    /// The maximum.
+    /// The maximum that the limit allows.
     allowed: i64,
-    /// The thread that would have been its parent.
+    /// The thread below which the child would have been created.
     parent_id: ThreadId,
 }
 
@@ -114,20 +114,19 @@ impl Event for ThreadSpawnDenied {
     }
 }
 
-/// Sets how far the threads of a workspace may be divided into children, and returns the spawn budget.
+/// Sets the limits on the child threads of a workspace, and returns the spawn budget.
 ///
-/// Existing threads stay, and count.
+/// Existing threads are kept, and count.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SetSpawnBudget {
     /// The workspace. It must be yours.
     workspace_id: OwnWorkspaceId,
-    /// Children that a thread may ever have. Default: any number.
+    /// Maximum children of one thread, ever. Default: any number.
     max_children: Option<Count<0, SPAWN_CHILDREN_MAX>>,
-    /// How deep threads may be nested, where a thread without a parent is 1 deep: with 0 or 1 no thread has
-    /// children. Default: any depth.
+    /// Maximum nesting depth; a thread without a parent has depth 1. Default: any depth.
     max_depth: Option<Count<0, THREAD_DEPTH_MAX>>,
-    /// Tools that may be named for a child. Default: any number.
+    /// Maximum tools named for a child. Default: any number.
     max_tools: Option<Count<0, SPAWN_TOOLS_MAX>>,
 }
 
@@ -151,7 +150,7 @@ const SET: &str = "
     on conflict (workspace_id) do update set max_children = excluded.max_children,
         max_depth = excluded.max_depth, max_tools = excluded.max_tools";
 
-/// Returns how far the threads of a workspace may be divided into children.
+/// Returns the limits on the child threads of a workspace.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetSpawnBudget {
@@ -171,7 +170,7 @@ fn stored(cx: &Read<'_>, workspace: WorkspaceId) -> Result<SpawnBudget> {
 const STORED: &str =
     concat!("select ", spawn_budget_columns!(), " from spawn_budgets b where b.workspace_id = $1");
 
-/// Fails if the spawn budget does not allow another child of `parent` with this number of tools.
+/// Fails if the spawn budget does not allow `parent` another child with this number of tools.
 pub(in crate::coordination) fn check_child(
     cx: &mut Write<'_>,
     parent: &Thread,
@@ -201,7 +200,7 @@ fn denial(budget: SpawnBudget, children: i64, depth: i64, tools: i64) -> Option<
     })
 }
 
-/// Counts a child that was created below `parent`.
+/// Counts a new child in the row of `parent`.
 pub(in crate::coordination) fn count_child(cx: &mut Write<'_>, parent: ThreadId) -> Result<()> {
     cx.execute(1, COUNT_CHILD, &[&parent])
 }

@@ -1,6 +1,6 @@
 //! The budgets of threads: setting, changing and reading them.
 //!
-//! A budget may be set at any time. A live claim continues even if a limit is then used up, but its lease is
+//! A budget may be set at any time. If a limit is then used up, a live claim continues, but its lease is
 //! shortened to the remaining wall time.
 
 use schemars::JsonSchema;
@@ -28,8 +28,8 @@ pub(crate) fn feature() -> Feature {
                     .after(expire_first)
                     .title("Set a thread's budget")
                     .when(
-                        "Use to limit what the claims of a thread may use, as a whole; \
-                         `update_thread_budget` changes single limits.",
+                        "Set all limits of a thread's budget; omitted ones are removed. Use \
+                         `update_thread_budget` to change single limits.",
                     )
                     .put("/threads/{thread_id}/budget")
                     .needs(&[ThreadTransition])
@@ -42,8 +42,8 @@ pub(crate) fn feature() -> Feature {
                     .after(expire_first)
                     .title("Change a thread's budget")
                     .when(
-                        "Use to change single limits of a thread's budget; `set_thread_budget` sets it as \
-                         a whole.",
+                        "Change single limits of a thread's budget. Use `set_thread_budget` to replace all \
+                         limits.",
                     )
                     .patch("/threads/{thread_id}/budget")
                     .needs(&[ThreadTransition])
@@ -53,7 +53,7 @@ pub(crate) fn feature() -> Feature {
                     ),
                 read("get_thread_budget", get_thread_budget)
                     .title("Read a thread's budget")
-                    .when("Use to see what a thread may use, and what is left of it.")
+                    .when("Get the limits, usage and remaining budget of a thread.")
                     .get("/threads/{thread_id}/budget")
                     .needs(&[WorkspaceRead])
                     .example(|w| json!({"thread_id": w.id("thread")})),
@@ -100,7 +100,7 @@ struct ThreadBudget {
     thread_id: ThreadId,
     #[serde(flatten)]
     limits: Limits,
-    /// The amounts used.
+    /// The amount used of each quantity.
     used: Used,
     /// The remaining amount of each limit.
     remaining: Remaining,
@@ -129,9 +129,9 @@ impl<I> Answer<I> for ThreadBudget {
     }
 }
 
-/// Sets what the claims of a thread may use, and returns the budget.
+/// Sets the limits of a thread's budget, and returns the budget.
 ///
-/// Earlier usage already counts. Once a limit is used up, the thread can neither be claimed nor its claim
+/// Earlier usage counts. Once a limit is used up, the thread cannot be claimed, and its claim cannot be
 /// renewed or handed off; if a claim then ends without a result, the thread gets a dead letter.
 ///
 /// A lapsed claim is ended first, under the previous limits. No lease reaches beyond the remaining wall time;
@@ -148,15 +148,15 @@ impl<I> Answer<I> for ThreadBudget {
 struct SetThreadBudget {
     /// The thread.
     thread_id: ThreadId,
-    /// Tokens that may be used, as reported. Default: any number.
+    /// Maximum tokens, as reported. Default: any number.
     max_tokens: Option<Amount>,
-    /// Millionths of a US dollar that may be spent, as reported. Default: any number.
+    /// Maximum millionths of a US dollar, as reported. Default: any number.
     max_usd_micros: Option<Amount>,
-    /// Turns that may be taken, as reported. Default: any number.
+    /// Maximum turns, as reported. Default: any number.
     max_turns: Option<Amount>,
-    /// Seconds that claims may last together. Default: any number.
+    /// Maximum seconds of all claims together. Default: any number.
     max_wall_secs: Option<WallSecs>,
-    /// Claims that may end without a result until the thread is requeued. Default: any number.
+    /// Maximum claims that may end without a result until the thread is requeued. Default: any number.
     max_attempts: Option<Amount>,
 }
 
@@ -174,7 +174,7 @@ fn set_thread_budget(cx: &mut Write<'_>, input: &SetThreadBudget) -> Result<Thre
 
 /// Changes some limits of a thread's budget, and returns the budget.
 ///
-/// Absent limits keep their value, and null removes a limit. Otherwise it is like `set_thread_budget`.
+/// Omitted limits keep their value; null removes a limit. All else is as in `set_thread_budget`.
 ///
 /// Fails with 409 `wrong-state` if the thread is archived.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -182,19 +182,19 @@ fn set_thread_budget(cx: &mut Write<'_>, input: &SetThreadBudget) -> Result<Thre
 struct UpdateThreadBudget {
     /// The thread.
     thread_id: ThreadId,
-    /// Tokens that may be used, as reported; null for any number.
+    /// Maximum tokens, as reported; null for any number.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     max_tokens: Patch<Amount>,
-    /// Millionths of a US dollar that may be spent, as reported; null for any number.
+    /// Maximum millionths of a US dollar, as reported; null for any number.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     max_usd_micros: Patch<Amount>,
-    /// Turns that may be taken, as reported; null for any number.
+    /// Maximum turns, as reported; null for any number.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     max_turns: Patch<Amount>,
-    /// Seconds that claims may last together; null for any number.
+    /// Maximum seconds of all claims together; null for any number.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     max_wall_secs: Patch<WallSecs>,
-    /// Claims that may end without a result until the thread is requeued; null for any number.
+    /// Maximum claims that may end without a result until the thread is requeued; null for any number.
     #[serde(default, skip_serializing_if = "Patch::is_keep")]
     max_attempts: Patch<Amount>,
 }
@@ -228,7 +228,7 @@ fn set(cx: &mut Write<'_>, id: ThreadId, change: impl FnOnce(Limits) -> Limits) 
         shorten_lease(cx, &thread, &budget)?;
         budget::follow(cx, &thread, &budget)?;
     }
-    // Loaded again, because the lease may have been shortened to end at this moment.
+    // Load the thread again, because its lease may have been shortened to end at this moment.
     let thread = visible_thread(cx, id)?;
     Ok(ThreadBudget::of(id, &budget::load_now(cx, &thread)?))
 }

@@ -1,8 +1,9 @@
 //! Usage: the cost of work, as the holders of claims report it.
 //!
-//! A report is stored once, even if it exhausts the budget, and a repeat returns the first answer. A
+//! A report is stored once, even if it exhausts the budget, and a repeated report returns the first answer. A
 //! workspace keeps sums by day, member and model, so the cost of reading them does not depend on the number
-//! of reports. As a model may have any name, only a limited number per member and day have their own sums.
+//! of reports. Because a report may name any model, only a limited number of models per member and day have
+//! their own sums.
 
 mod sums;
 
@@ -38,8 +39,8 @@ pub(crate) fn feature() -> Feature {
                 idempotent("report_usage", report_usage)
                     .title("Report what the work on a thread has used")
                     .when(
-                        "Use while you hold a claim, and before you hand in, to report what the work has \
-                         cost.",
+                        "Report the tokens, money and turns used under your claim. Use before you submit the \
+                         result.",
                     )
                     .post("/threads/{thread_id}/usage")
                     .needs(&[ThreadTransition])
@@ -54,8 +55,7 @@ pub(crate) fn feature() -> Feature {
                 read("list_thread_usage", list_thread_usage)
                     .title("List the usage reports of a thread")
                     .when(
-                        "Use to read a thread's usage reports, oldest first; `get_workspace_usage` has \
-                         sums.",
+                        "List a thread's usage reports, oldest first. Use `get_workspace_usage` for totals.",
                     )
                     .detailed()
                     .get("/threads/{thread_id}/usage")
@@ -65,8 +65,8 @@ pub(crate) fn feature() -> Feature {
                     .detailed()
                     .title("Sum up the usage of a workspace")
                     .when(
-                        "Use to see what work has cost, by member and model; `list_thread_usage` has the \
-                         reports of one thread.",
+                        "Get usage totals by member and model. Use `list_thread_usage` for the reports of \
+                         one thread.",
                     )
                     .get("/workspaces/{workspace_id}/usage")
                     .needs(&[WorkspaceRead])
@@ -104,22 +104,22 @@ type Name = Text<1, REPORT_ID_MAX>;
 
 type Reported = Count<0, USAGE_MAX>;
 
-/// The holder of a claim reported what its work has used.
+/// The holder of a claim reported the usage of its work.
 #[derive(Serialize, JsonSchema)]
 struct UsageReported<'a> {
-    /// The thread.
+    /// The thread whose budget the usage counts against.
     thread_id: ThreadId,
     /// The report's id, chosen by the holder.
     report_id: &'a str,
     /// The fencing id of the claim.
     claim_lease_id: LeaseId,
-    /// Tokens.
+    /// Tokens that the report adds.
     tokens: i64,
-    /// Millionths of a US dollar.
+    /// Money that the report adds, in millionths of a US dollar.
     usd_micros: i64,
-    /// Turns.
+    /// Turns that the report adds.
     turns: i64,
-    /// The model that was used, if the report names it.
+    /// The model that was used; null if the report does not name one.
     model: Option<&'a str>,
 }
 
@@ -140,12 +140,12 @@ impl Event for UsageReported<'_> {
     }
 }
 
-/// Reports what your work under a claim has used, and returns what is left of the thread's budget.
+/// Reports the usage of your work under a claim, and returns the remaining budget of the thread.
 ///
-/// Choose an id for each report, so that a repeat is not counted twice.
+/// Choose a `report_id` for each report; a report that is sent twice counts once.
 ///
-/// Send it again until there is a response: a repeat returns the first one, also after the claim has ended.
-/// The report is stored even if a limit is then used up.
+/// Send the report again until there is a response: a repeat returns the first response, even after the claim
+/// has ended. The report is stored even if a limit is then used up.
 ///
 /// Fails with 409 `stale-claim` if the claim has lapsed, or if `claim_lease_id` is not that of the live
 /// claim; 409 `claim-not-held` if you do not hold the claim; 409 `report-taken` if a different report of the
@@ -170,12 +170,12 @@ struct ReportUsage {
     turns: Option<Reported>,
     /// The model that was used.
     ///
-    /// Per member and day, 50 models have their own sums in the workspace's usage; further ones are added to
-    /// one sum named `other`.
+    /// Per member and day, 50 models have their own sums in the workspace's usage; the usage of further
+    /// models is added to one sum named `other`.
     model: Option<Name>,
 }
 
-/// Numbers of a report.
+/// The amounts of a usage report.
 #[derive(Clone, Copy)]
 struct Numbers {
     tokens: i64,
@@ -200,28 +200,28 @@ impl ReportUsage {
     }
 }
 
-/// Returns the digest that equal reports share, apart from their ids.
+/// Returns a digest of a report without its id, to compare a repeated report with the stored one.
 fn digest_of(member: Option<Uuid>, lease: Option<Uuid>, numbers: [i64; 3], model: Option<&str>) -> [u8; 32] {
     let [tokens, usd_micros, turns] = numbers;
     sha256(json!([member, lease, tokens, usd_micros, turns, model]).to_string().as_bytes())
 }
 
-/// A stored usage report, and the budget after it.
+/// A stored usage report, and the thread's budget after it.
 #[derive(Serialize, Deserialize, JsonSchema)]
 struct ReportedUsage {
     /// The thread.
     thread_id: ThreadId,
     /// The id of the report.
     report_id: String,
-    /// When it was stored.
+    /// Time at which the report was stored.
     reported_at: Time,
-    /// Its position in the workspace's log.
+    /// Position of the report's event in the workspace's log.
     lsn: i64,
     /// The thread's usage after the report.
     used: Used,
-    /// The remaining amount of each limit.
+    /// The remaining amount of each limit after the report.
     remaining: Remaining,
-    /// The limits that were used up.
+    /// The limits that were used up after the report.
     exceeded: Vec<Limit>,
 }
 
@@ -234,7 +234,7 @@ impl Answer<ReportUsage> for ReportedUsage {
 
     fn answer_repeat(cx: &Read<'_>, input: &ReportUsage, (): ()) -> Result<Self> {
         let thread = visible_thread(cx, input.thread_id)?;
-        let known = known(cx, thread.id, input)?;
+        let known = stored_answer(cx, thread.id, input)?;
         known.ok_or_else(|| Error::not_found("usage report"))
     }
 }
@@ -243,7 +243,7 @@ fn report_usage(cx: &mut Write<'_>, input: &ReportUsage) -> Result<ReportedUsage
     let thread = visible_thread(cx, input.thread_id)?;
     let member_id = cx.caller().member_id()?;
     // Checked before the fence: a repeated report is answered even if the claim has ended.
-    if let Some(known) = known(cx, thread.id, input)? {
+    if let Some(known) = stored_answer(cx, thread.id, input)? {
         return Ok(known);
     }
     check_holder(cx, &thread, Some(input.claim_lease_id))?;
@@ -263,7 +263,7 @@ fn report_usage(cx: &mut Write<'_>, input: &ReportUsage) -> Result<ReportedUsage
     workers::add_delegate(cx, thread.id, lsn)?;
     cx.execute(1, SPEND, &[&thread.id, &tokens, &usd_micros, &turns])?;
     let day = day_of(now);
-    let key = summed_as(cx, day, member_id, model)?;
+    let key = sum_model(cx, day, member_id, model)?;
     cx.execute(1, SUM, &[&thread.workspace_id, &day, &member_id, &key, &tokens, &usd_micros, &turns])?;
     let budget = budget::load(cx, thread.id)?;
     let answer = ReportedUsage {
@@ -295,10 +295,10 @@ fn report_usage(cx: &mut Write<'_>, input: &ReportUsage) -> Result<ReportedUsage
     Ok(answer)
 }
 
-/// Returns the stored answer to a report, if it was stored before.
+/// Returns the stored answer to a usage report, or `None` if no report with its id is stored.
 ///
 /// Fails with 409 `report-taken` if a different report has its id.
-fn known(cx: &Read<'_>, thread: ThreadId, input: &ReportUsage) -> Result<Option<ReportedUsage>> {
+fn stored_answer(cx: &Read<'_>, thread: ThreadId, input: &ReportUsage) -> Result<Option<ReportedUsage>> {
     let known: Option<([u8; 32], Value)> = cx.one(KNOWN, &[&thread, &input.report_id])?;
     let Some((digest, answer)) = known else { return Ok(None) };
     if digest != input.digest(cx.caller().member_id()?) {
@@ -310,7 +310,7 @@ fn known(cx: &Read<'_>, thread: ThreadId, input: &ReportUsage) -> Result<Option<
 
 const KNOWN: &str = "select digest, answer from usage_reports where thread_id = $1 and report_id = $2";
 
-/// One day. Days are counted from the beginning of 1970, in UTC.
+/// Microseconds of one day. Days are counted from the beginning of 1970, in UTC.
 const DAY_MICROS: i64 = 86_400_000_000;
 
 fn day_of(time: Time) -> i64 {
@@ -322,19 +322,19 @@ const SPEND: &str = "
         spent_turns = spent_turns + $4
     where id = $1";
 
-/// Returns the name under which the usage of a model is summed.
+/// Returns the model name under which a report's usage is summed.
 ///
-/// Models beyond the maximum of a member and day share one sum. Reports without a model are summed under the
-/// empty name.
-fn summed_as<'m>(cx: &Read<'_>, day: i64, member: MemberId, model: Option<&'m str>) -> Result<&'m str> {
+/// Beyond the maximum number of models per member and day, further models share one sum. Reports without a
+/// model are summed under the empty name.
+fn sum_model<'m>(cx: &Read<'_>, day: i64, member: MemberId, model: Option<&'m str>) -> Result<&'m str> {
     let Some(model) = model else { return Ok("") };
     let place: [&dyn ToParam; 5] = [&cx.caller().workspace_id, &day, &member, &model, &USAGE_MODELS_MAX];
     let apart: Option<(bool,)> = cx.one(HAS_A_SUM, &place)?;
-    Ok(if apart.is_some_and(|(apart,)| apart) { model } else { OTHERS })
+    Ok(if apart.is_some_and(|(apart,)| apart) { model } else { OTHER_MODELS })
 }
 
-/// The name of the sum of further models.
-const OTHERS: &str = "other";
+/// Name of the sum shared by models that have no sum of their own.
+const OTHER_MODELS: &str = "other";
 
 /// Selects whether a model has its own sum or can still get one.
 const HAS_A_SUM: &str = "
@@ -352,7 +352,7 @@ const SUM: &str = "
         usd_micros = usage_totals.usd_micros + excluded.usd_micros,
         turns = usage_totals.turns + excluded.turns";
 
-/// Usage under a claim, as its holder reported it.
+/// One report of usage under a claim, by the claim's holder.
 #[derive(Serialize, JsonSchema)]
 struct UsageReport {
     /// The report's id, chosen by the holder.
@@ -361,17 +361,17 @@ struct UsageReport {
     member_id: MemberId,
     /// The fencing id of the claim.
     claim_lease_id: LeaseId,
-    /// The model that was used, if the report names it.
+    /// The model that was used; null if the report does not name one.
     model: Option<String>,
-    /// Tokens.
+    /// Tokens that the report added.
     tokens: i64,
-    /// Millionths of a US dollar.
+    /// Money that the report added, in millionths of a US dollar.
     usd_micros: i64,
-    /// Turns.
+    /// Turns that the report added.
     turns: i64,
-    /// When it was stored.
+    /// Time at which the report was stored.
     reported_at: Time,
-    /// The position in the workspace's log.
+    /// Position of the report's event in the workspace's log.
     lsn: i64,
 }
 

@@ -1,4 +1,4 @@
-//! Claims that an administrator takes from their holder: the notice, the inbox item and the audit row.
+//! Reports a claim that an administrator takes from its holder: by a notice, an inbox item and an audit row.
 
 use serde_json::json;
 
@@ -10,10 +10,10 @@ use crate::id::MemberId;
 use crate::identity::members::load_member;
 use crate::op::{Read, Write};
 
-/// Notifies the holder that the caller has taken its claim, on the thread and in its inbox, and writes an
-/// audit row.
+/// Notifies the holder that the caller has taken its claim, and writes an audit row.
 ///
-/// `to` is the member that received the claim; `None` if it was released.
+/// The holder gets a notice on the thread and an item in its inbox. `to` is the member that received the
+/// claim, or `None` if the claim was released.
 pub(super) fn notify_holder(
     cx: &mut Write<'_>,
     thread: &Thread,

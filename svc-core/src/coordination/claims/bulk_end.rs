@@ -1,6 +1,6 @@
-//! The ends of many claims: those of a member, and those that have lapsed.
+//! Ending many claims: all claims of a member, or the lapsed claims of a workspace.
 //!
-//! They end in bounded steps, so that others have their turn in between.
+//! The claims end in bounded steps, so that other jobs can run in between.
 
 use super::{ClaimEnd, end_claim, lapsed_claims};
 use crate::Result;
@@ -9,8 +9,9 @@ use crate::coordination::thread_row::{thread_of_workspace, threads_of_workspace}
 use crate::id::{MemberId, ThreadId};
 use crate::op::{Read, Write};
 
-/// Ends all claims of a member of the caller's workspace in one transaction, and returns how many of them
-/// were live.
+/// Ends all claims of a member in one transaction, and returns the number of those that were live.
+///
+/// The member must be in the caller's workspace.
 pub fn end_all(cx: &mut Write<'_>, member: MemberId, end: ClaimEnd) -> Result<i64> {
     let mut live: i64 = 0;
     loop {
@@ -22,35 +23,35 @@ pub fn end_all(cx: &mut Write<'_>, member: MemberId, end: ClaimEnd) -> Result<i6
     }
 }
 
-/// Returns how many live claims a member of the caller's workspace has.
+/// Returns the number of live claims that a member of the caller's workspace holds.
 pub(in crate::coordination) fn live_of(cx: &Read<'_>, member: MemberId) -> Result<i64> {
     let counted: Option<(i64,)> = cx.one(LIVE_OF, &[&cx.caller().workspace_id, &member, &cx.now()])?;
     Ok(counted.map_or(0, |(count,)| count))
 }
 
-/// Returns whether a member of the caller's workspace has a live claim.
+/// Returns whether a member of the caller's workspace holds a live claim.
 pub(in crate::coordination) fn has_live(cx: &Read<'_>, member: MemberId) -> Result<bool> {
-    let found: Option<(i64,)> = cx.one(A_LIVE_OF, &[&cx.caller().workspace_id, &member, &cx.now()])?;
+    let found: Option<(i64,)> = cx.one(HAS_LIVE, &[&cx.caller().workspace_id, &member, &cx.now()])?;
     Ok(found.is_some())
 }
 
-/// Uses the index of claimed threads.
-const A_LIVE_OF: &str = "
+/// Selects a live claim of a member, by the index of claimed threads.
+const HAS_LIVE: &str = "
     select lsn from threads
     where workspace_id = $1 and assignee_id = $2 and assignment_expires_at > $3
     limit 1";
 
-/// The claims that a step has ended.
+/// The number of claims that a step has ended, and whether more remain.
 pub(in crate::coordination) struct EndedClaims {
-    /// How many of them were live.
+    /// Number of the ended claims that were live.
     pub live: i64,
-    /// Whether there may be more.
+    /// Whether the member may hold more claims.
     pub more: bool,
 }
 
-/// Ends the first claims of a member, in the order in which their threads were created, and counts them.
+/// Ends a member's claims on its oldest threads, up to [`ENDED_MAX`], and counts them.
 ///
-/// Call it in steps only for a member that can begin no claim in between.
+/// Calling this in steps ends all claims only if the member cannot begin a claim in between.
 pub(in crate::coordination) fn end_some(
     cx: &mut Write<'_>,
     member: MemberId,
@@ -67,10 +68,10 @@ pub(in crate::coordination) fn end_some(
     Ok(EndedClaims { live, more: i64::try_from(held.len()).unwrap_or(i64::MAX) >= ENDED_MAX })
 }
 
-/// Maximum number of claims of a member that end at once.
+/// Maximum claims of a member that end in one step.
 const ENDED_MAX: i64 = 128;
 
-/// Uses the index of claimed threads.
+/// Selects the first threads that a member has claimed, by the index of claimed threads.
 const HELD_BY: &str =
     "select id from threads where workspace_id = $1 and assignee_id = $2 order by lsn limit $3";
 
@@ -80,20 +81,20 @@ const LIVE_OF: &str = "
 
 /// Ends claims of the caller's workspace whose leases have lapsed. Returns whether there may be more.
 ///
-/// Changes that begin a claim take this step first, so that the log has the end of a lapsed claim before the
-/// beginning of another, and no thread stays parked behind it. Changes of a budget, closes and cancels take
-/// it because they would change how a lapsed claim counts.
+/// Changes that begin a claim run this step first: the log then records the end of a lapsed claim before the
+/// next claim begins, and no thread stays parked behind it. Changes of a budget, closes and cancels run it
+/// because they would change how a lapsed claim counts.
 pub(in crate::coordination) fn expire_first(cx: &mut Write<'_>) -> Result<bool> {
-    // Once is enough, unless very many have lapsed: then others have their turn.
+    // Two rounds are usually enough; if very many claims have lapsed, other jobs can run in between.
     Ok(expire_some(cx)? && expire_some(cx)?)
 }
 
-/// Ends some of them. Returns whether there may be more.
+/// Ends the first lapsed claims of the caller's workspace. Returns whether there may be more.
 fn expire_some(cx: &mut Write<'_>) -> Result<bool> {
     let lapsed = lapsed_claims::lapsed(cx)?;
     for thread in threads_of_workspace(cx, &lapsed)? {
         end_claim(cx, &thread, ClaimEnd::Expired)?;
-        // The claim that is about to begin may be of this thread: the projector would be too late.
+        // The next claim may be of this thread, so its queue row is updated before the projector runs.
         if let Some(ended) = thread_of_workspace(cx, thread.id)? {
             queue::refresh(cx, &ended)?;
         }

@@ -20,7 +20,7 @@ pub(in crate::coordination) struct ClaimExpired {
     member_id: MemberId,
     /// The fencing id of the claim.
     claim_lease_id: LeaseId,
-    /// When the lease lapsed.
+    /// Time at which the lease lapsed.
     expired_at: Time,
 }
 
@@ -28,7 +28,7 @@ impl Event for ClaimExpired {
     const KIND: &'static str = "ClaimExpired";
 
     fn replay(_: &Replayed<'_>) -> Result<()> {
-        // The event ThreadAssignmentChanged follows and ends the claim.
+        // The event ThreadAssignmentChanged that follows ends the claim.
         Ok(())
     }
 }

@@ -1,6 +1,7 @@
-//! Checks who may act under a claim: its holder, while the claim is live, under its lease id if one is named.
+//! Checks whether a caller may act under a claim.
 //!
-//! A member with `channel:admin` may take a live claim from its holder if it names the lease id.
+//! The caller must hold the live claim, and a lease id in the request must be current. A member with
+//! `channel:admin` may take a live claim from its holder if the request contains the lease id.
 
 use std::borrow::Cow;
 
@@ -12,7 +13,7 @@ use crate::id::{LeaseId, MemberId};
 use crate::op::Read;
 use crate::time::Time;
 
-/// Fails if the caller does not hold the live claim on `thread`, or names a lease id that is not current.
+/// Fails if the caller does not hold the live claim on `thread`, or if the lease id `named` is not current.
 pub(in crate::coordination) fn check_holder(
     cx: &Read<'_>,
     thread: &Thread,
@@ -21,8 +22,10 @@ pub(in crate::coordination) fn check_holder(
     fence(thread.held, cx.caller().member_id()?, false, named, cx.now()).map(|_| ())
 }
 
-/// Fails if the caller may not release or hand off the live claim on `thread`, or names a lease id that is
-/// not current. Returns the claim if the caller takes it from another member.
+/// Fails if the caller may not release or hand off the live claim on `thread`.
+///
+/// Also fails if the given lease id is not current. Returns the claim if the caller takes it from another
+/// member.
 pub(super) fn check_disposes(
     cx: &Read<'_>,
     thread: &Thread,
@@ -39,9 +42,9 @@ pub(super) fn check_disposes(
     })
 }
 
-/// Checks that the caller holds the claim, or may take it.
+/// Checks that the caller holds the claim, or may take it from its holder.
 ///
-/// The lease id is a fence, not a credential: it names the claim under which the caller means to act.
+/// The lease id is a fence, not a credential: it identifies the claim under which the caller means to act.
 /// The caller must also hold that claim, or have the right to take it. Returns the claim if the caller takes
 /// it from another member.
 fn fence(
@@ -132,7 +135,7 @@ mod tests {
         for (held, caller, named, now, wanted) in table {
             let found = fence(held, caller, false, named, now);
             assert_eq!(found.err().map(|error| error.code()), wanted, "{held:?} {caller} {named:?} {now}");
-            // A caller that may take the claim needs only its lease id, and is rejected like a holder.
+            // A caller that may take the claim needs the lease id, and is otherwise rejected like a holder.
             let found = fence(held, caller, true, named, now);
             let takes = (caller == other && named == live && now == before).then_some(held).flatten();
             let wanted = if takes.is_some() { ok } else { wanted };

@@ -1,4 +1,4 @@
-//! Holding a claim: reading, acknowledging, renewing and releasing it, and handing it off to another member.
+//! Operations of a claim's holder: reading, acknowledging, renewing, releasing and handing off the claim.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -31,8 +31,8 @@ pub(super) fn operations() -> Vec<Operation> {
             .quick()
             .title("Read a thread's claim")
             .when(
-                "Use to see who works on a thread, under which lease and until when; `list_active_claims` \
-                 has all.",
+                "Get a thread's live claim: holder, lease id and end. Use `list_active_claims` for all \
+                 claims.",
             )
             .get("/threads/{thread_id}/claim")
             .needs(&[WorkspaceRead])
@@ -41,8 +41,8 @@ pub(super) fn operations() -> Vec<Operation> {
         idempotent("acknowledge_claim", acknowledge_claim)
             .title("Acknowledge a claim")
             .when(
-                "Use right after a claim that you did not make with `acknowledge`, to say that you work on \
-                 the thread.",
+                "Confirm that you work on a claimed thread. Use right after a claim that you made without \
+                 `acknowledge`.",
             )
             .post("/threads/{thread_id}/claim/acknowledge")
             .needs(&[ThreadTransition])
@@ -51,8 +51,8 @@ pub(super) fn operations() -> Vec<Operation> {
         idempotent("renew_claim", renew_claim)
             .title("Renew a claim")
             .when(
-                "Use before `assignment_expires_at` while you work, or the thread goes to somebody else: \
-                 your claim then ends `lease_secs` from now.",
+                "Extend your claim to `lease_secs` from now. Use while you work, before \
+                 `assignment_expires_at`, or another member can claim the thread.",
             )
             .post("/threads/{thread_id}/claim/renew")
             .needs(&[ThreadTransition])
@@ -64,8 +64,8 @@ pub(super) fn operations() -> Vec<Operation> {
         destructive("release_claim", release_claim)
             .title("Release a claim")
             .when(
-                "Use when you cannot finish: gives the thread back for anybody to claim. `hand_off_claim` \
-                 gives it to one member, `set_thread_result` hands work in.",
+                "Give up your claim, so that any member can claim the thread. Use `hand_off_claim` to choose \
+                 the member, `set_thread_result` to submit work.",
             )
             .reversible()
             .post("/threads/{thread_id}/claim/release")
@@ -76,8 +76,8 @@ pub(super) fn operations() -> Vec<Operation> {
             .after(expire_first)
             .title("Hand a claim to another member")
             .when(
-                "Use when a certain member is to go on with your claimed thread; `release_claim` leaves it \
-                 to anybody.",
+                "Transfer your claim to another member. Use `release_claim` to let any member claim the \
+                 thread.",
             )
             .post("/threads/{thread_id}/claim/hand-off")
             .needs(&[ThreadTransition])
@@ -94,21 +94,21 @@ pub(super) fn operations() -> Vec<Operation> {
 /// The right of one member to work on a thread, until its lease ends.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Claim {
-    /// The thread that is being worked on.
+    /// The claimed thread.
     pub thread_id: ThreadId,
     /// The channel of the thread.
     pub channel_id: ChannelId,
-    /// The task to do, in one line.
+    /// The thread's title: the task in one line.
     pub title: String,
     /// The member who holds the claim.
     pub holder: MemberId,
     /// The fencing id of the claim.
     pub claim_lease_id: LeaseId,
-    /// When the claim lapses unless it is renewed.
+    /// Time at which the claim lapses unless it is renewed.
     pub lease_expires_at: Time,
-    /// When the holder acknowledged the claim; null until then.
+    /// Time at which the holder acknowledged the claim; null until then.
     pub acknowledged_at: Option<Time>,
-    /// The place of its thread in lists.
+    /// The thread's `lsn`, by which lists of claims are ordered.
     #[serde(skip)]
     pub lsn: i64,
 }
@@ -156,13 +156,13 @@ columns! {
     }
 }
 
-/// Loads a thread that is not finished. A finished thread has no claim: it ended when the thread closed.
+/// Loads an unfinished thread. Fails if the thread is finished, because its claim ended when it closed.
 fn unfinished_thread(cx: &Read<'_>, id: ThreadId) -> Result<Thread> {
     let thread = visible_thread(cx, id)?;
     if thread.state.is_finished() { Err(Error::not_found("claim")) } else { Ok(thread) }
 }
 
-/// Returns the live claim on a thread: who holds it, under which lease and until when.
+/// Returns the live claim on a thread, with its holder, its lease id and the end of its lease.
 ///
 /// Fails with 404 `not-found` if the thread has no live claim.
 #[derive(Deserialize, JsonSchema)]
@@ -178,7 +178,7 @@ fn get_claim(cx: &Read<'_>, input: &GetClaim) -> Result<Claim> {
     Ok(Claim::of(thread, held))
 }
 
-/// Returns the claim that the caller holds.
+/// Returns the live claim on a thread. Fails if the caller does not hold it.
 fn own_claim(cx: &Read<'_>, thread: &Thread, named: Option<LeaseId>) -> Result<HeldClaim> {
     check_holder(cx, thread, named)?;
     thread.held.ok_or_else(|| Error::internal("a claim that is held is missing"))
@@ -207,9 +207,10 @@ impl Event for ClaimAcknowledged {
 
 /// Acknowledges the claim that you hold, and returns it.
 ///
-/// Acknowledging it again changes nothing.
+/// Acknowledging again changes nothing.
 ///
-/// That confirms that you work on the thread, so that the claim is not reported as unacknowledged.
+/// An acknowledgement confirms that you work on the thread, so that the claim is not reported as
+/// unacknowledged.
 ///
 /// Fails with 404 `not-found` if the thread is finished; 409 `stale-claim` if the claim has lapsed, or if
 /// `claim_lease_id` is not that of the live claim; 409 `claim-not-held` if you do not hold the claim.
@@ -218,8 +219,8 @@ impl Event for ClaimAcknowledged {
 struct AcknowledgeClaim {
     /// The thread.
     thread_id: ThreadId,
-    /// The lease id of your claim. If given, the call fails unless it is that of the live claim.
-    #[schemars(transform = brief("That of your claim: always send it."))]
+    /// The lease id of your claim. If given, it must be the lease id of the live claim.
+    #[schemars(transform = brief("Lease id of your claim: always send it."))]
     claim_lease_id: Option<LeaseId>,
 }
 
@@ -232,7 +233,7 @@ fn acknowledge_claim(cx: &mut Write<'_>, input: &AcknowledgeClaim) -> Result<Cla
     Ok(Claim::of(thread, held))
 }
 
-/// Acknowledges the live claim of a thread, which has not been acknowledged before.
+/// Acknowledges the live claim of a thread. The claim must not have been acknowledged before.
 pub(in crate::coordination) fn acknowledge(
     cx: &mut Write<'_>,
     thread: &mut Thread,
@@ -252,7 +253,7 @@ pub(in crate::coordination) fn acknowledge(
 const ACKNOWLEDGE: &str = "
     update threads set acknowledged_at = $3, acknowledge_by = null where id = $1 and claim_lease_id = $2";
 
-/// The lease of a claim was renewed, or shortened to what a new budget leaves.
+/// The lease of a claim was renewed by its holder, or shortened by a new budget.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ClaimRenewed {
     /// The thread.
@@ -261,9 +262,9 @@ pub(super) struct ClaimRenewed {
     member_id: MemberId,
     /// The fencing id of the claim, which stays the same.
     claim_lease_id: LeaseId,
-    /// When the claim lapses from now on.
+    /// New end of the lease.
     expires_at: Time,
-    /// Whether a new budget has shortened the lease; false if the holder has renewed it.
+    /// Whether a new budget shortened the lease; false if the holder renewed it.
     shortened: bool,
 }
 
@@ -275,7 +276,7 @@ impl Event for ClaimRenewed {
         let row = row.set_to("assignment_expires_at", "expires_at");
         let row = match event.field("shortened").and_then(Value::as_bool) {
             Some(true) => return row.keep(),
-            // Something was left, or the claim could not have been renewed.
+            // A claim is renewed only while its budget has something left.
             Some(false) => row.set("exhausted", false),
             None => row,
         };
@@ -284,12 +285,11 @@ impl Event for ClaimRenewed {
     }
 }
 
-/// Renews the claim that you hold, and returns it: it ends `lease_secs` from now.
+/// Renews the claim that you hold until `lease_secs` from now, and returns it.
 ///
-/// A `checkpoint` left with it is returned to the next member who claims the thread, also if your lease
-/// lapses.
+/// A `checkpoint` is kept for the next member who claims the thread, even if your lease lapses.
 ///
-/// The claim ends earlier if the thread's budget leaves less wall time.
+/// The claim ends earlier if less wall time is left in the thread's budget.
 ///
 /// Fails with 404 `not-found` if the thread is finished, for example after a cancel: stop working on it; 409
 /// `stale-claim` if the claim has lapsed, or if `claim_lease_id` is not that of the live claim, for example
@@ -301,8 +301,8 @@ struct RenewClaim {
     /// The thread.
     thread_id: ThreadId,
     lease_secs: Option<LeaseSecs>,
-    /// The lease id of your claim. If given, the call fails unless it is that of the live claim.
-    #[schemars(transform = brief("That of your claim: always send it."))]
+    /// The lease id of your claim. If given, it must be the lease id of the live claim.
+    #[schemars(transform = brief("Lease id of your claim: always send it."))]
     claim_lease_id: Option<LeaseId>,
     checkpoint: Option<NewCheckpoint>,
 }
@@ -311,9 +311,9 @@ fn renew_claim(cx: &mut Write<'_>, input: &RenewClaim) -> Result<Claim> {
     let thread = unfinished_thread(cx, input.thread_id)?;
     let held = own_claim(cx, &thread, input.claim_lease_id)?;
     let limited = budget::check_left(cx, &thread)?;
-    checkpoint::leave(cx, &thread, input.checkpoint.as_ref())?;
+    checkpoint::replace(cx, &thread, input.checkpoint.as_ref())?;
     let renewed = HeldClaim { until: lease_end(cx, input.lease_secs, limited.as_ref()), ..held };
-    // At the end of the wall time there is nothing to add, but a delegate has worked all the same.
+    // At the end of the wall time the lease stays the same, but a new delegate is recorded as a worker.
     if renewed != held || workers::is_new_delegate(cx, thread.id)? {
         let lsn = set_lease_end(cx, &thread, renewed, false)?;
         workers::add_delegate(cx, thread.id, lsn)?;
@@ -324,7 +324,7 @@ fn renew_claim(cx: &mut Write<'_>, input: &RenewClaim) -> Result<Claim> {
     Ok(Claim::of(thread, renewed))
 }
 
-/// Sets the end of the lease of a claim to that of `changed`, and returns the position of the event.
+/// Changes the end of a claim's lease to that in `changed`, and returns the position of the event.
 fn set_lease_end(cx: &mut Write<'_>, thread: &Thread, changed: HeldClaim, shortened: bool) -> Result<i64> {
     let renew = |thread| Thread { held: Some(changed), ..thread };
     thread_row::save(cx, thread.id, RENEW, &[&thread.id, &changed.lease_id, &changed.until], renew)?;
@@ -339,7 +339,7 @@ fn set_lease_end(cx: &mut Write<'_>, thread: &Thread, changed: HeldClaim, shorte
     Ok(cx.emit(thread.place().about(changed.holder), &event)?.lsn)
 }
 
-/// Shortens the lease of a thread's live claim to what its budget leaves.
+/// Shortens the lease of a thread's live claim to the remaining wall time of its budget.
 pub(in crate::coordination) fn shorten_lease(
     cx: &mut Write<'_>,
     thread: &Thread,
@@ -358,9 +358,9 @@ const RENEW: &str = "update threads set assignment_expires_at = $3 where id = $1
 
 /// Releases the claim that you hold, and returns the thread, which others can claim at once.
 ///
-/// If nothing is left of a limit of the thread's budget, the thread gets a dead letter instead.
+/// If a limit of the thread's budget is used up, the thread gets a dead letter instead.
 ///
-/// With `channel:admin` you can release the claim of another member too; the holder is notified.
+/// With `channel:admin` you can also release the claim of another member; the holder is notified.
 ///
 /// Fails with 409 `stale-claim` if the claim has lapsed, or if `claim_lease_id` is not that of the live
 /// claim, for example after a release; 409 `claim-not-held` if you neither hold the claim nor have
@@ -378,18 +378,20 @@ struct ReleaseClaim {
 fn release_claim(cx: &mut Write<'_>, input: &ReleaseClaim) -> Result<Thread> {
     let thread = visible_thread(cx, input.thread_id)?;
     let taken = check_disposes(cx, &thread, Some(input.claim_lease_id))?;
-    leave_checkpoint(cx, &thread, taken, input.checkpoint.as_ref())?;
+    store_checkpoint(cx, &thread, taken, input.checkpoint.as_ref())?;
     end_claim(cx, &thread, ClaimEnd::Released)?;
     if let Some(taken) = taken {
         admin_takeover::notify_holder(cx, &thread, taken, None)?;
     }
-    // What its budget says may have changed.
+    // The end of the claim may have changed the fields that follow from the budget.
     if thread.budgeted { visible_thread(cx, thread.id) } else { Ok(thread.claimed(None, cx.now())) }
 }
 
-/// Leaves the checkpoint of a claim that is released or handed off. An administrator who takes it from its
-/// holder does not know how far the work has come.
-fn leave_checkpoint(
+/// Stores the holder's checkpoint when a claim is released or handed off.
+///
+/// An administrator who takes the claim cannot store a checkpoint, because it does not know the progress of
+/// the work.
+fn store_checkpoint(
     cx: &mut Write<'_>,
     thread: &Thread,
     taken: Option<HeldClaim>,
@@ -398,18 +400,18 @@ fn leave_checkpoint(
     if taken.is_some() && left.is_some() {
         return Err(Error::in_field("checkpoint", "only the holder of the claim leaves one; omit it"));
     }
-    checkpoint::leave(cx, thread, left)
+    checkpoint::replace(cx, thread, left)
 }
 
 /// Hands the thread whose claim you hold off to another member, and returns it with its new claim.
 ///
 /// The member must have the required skills and see the channel.
 ///
-/// With `channel:admin` you can hand off the claim of another member too, by its `claim_lease_id`; the
+/// With `channel:admin` you can also hand off the claim of another member, by its `claim_lease_id`; the
 /// former holder is notified.
 ///
-/// It gets its own claim with a fresh lease id, which it has to acknowledge; your lease id is no longer
-/// valid. `pin` refers to the event that made the new claim.
+/// The member receives a new claim with its own lease id, and has to acknowledge it; your lease id is no
+/// longer valid. `pin` refers to the event that created the new claim.
 ///
 /// Fails with 409 `stale-claim` if the claim has lapsed, or if `claim_lease_id` is not that of the live
 /// claim; 409 `claim-not-held` if you do not hold the claim, and lack `channel:admin` or name no
@@ -424,8 +426,8 @@ struct HandOffClaim {
     thread_id: ThreadId,
     /// The member who receives the claim.
     to_member_id: MemberId,
-    /// The lease id of the claim. If given, the call fails unless it is that of the live claim.
-    #[schemars(transform = brief("That of the claim: always send it."))]
+    /// The lease id of the claim. If given, it must be the lease id of the live claim.
+    #[schemars(transform = brief("Lease id of the claim: always send it."))]
     claim_lease_id: Option<LeaseId>,
     lease_secs: Option<LeaseSecs>,
     checkpoint: Option<NewCheckpoint>,
@@ -435,7 +437,7 @@ fn hand_off_claim(cx: &mut Write<'_>, input: &HandOffClaim) -> Result<ClaimedThr
     let mut thread = visible_thread(cx, input.thread_id)?;
     let taken = check_disposes(cx, &thread, input.claim_lease_id)?;
     check_receiver(cx, &thread, input.to_member_id)?;
-    leave_checkpoint(cx, &thread, taken, input.checkpoint.as_ref())?;
+    store_checkpoint(cx, &thread, taken, input.checkpoint.as_ref())?;
     thread.has_checkpoint |= input.checkpoint.is_some();
     let claimed = transfer_claim(cx, thread, input.to_member_id, input.lease_secs)?;
     if let Some(taken) = taken {

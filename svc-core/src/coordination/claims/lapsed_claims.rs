@@ -1,6 +1,7 @@
-//! Finds the lapsed claims of a workspace, once for many jobs.
+//! Finds the lapsed claims of a workspace, once for all jobs of a batch.
 //!
-//! A lookup also finds the time until which no other claim lapses, so that later jobs need no lookup.
+//! If no claim has lapsed, the lookup also returns a time until which none will, so later jobs need no
+//! lookup.
 
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use crate::log::cache::{Cached, Lifetime, ONLY};
 use crate::op::Read;
 use crate::time::Time;
 
-/// Until when no claim of the workspace lapses, as far as the batch has read and saved.
+/// A time before which no claim of the workspace lapses, as far as this batch knows.
 #[derive(Clone, Copy)]
 struct NoLapseUntil(Time);
 
@@ -18,7 +19,7 @@ impl Cached for NoLapseUntil {
     const LIFETIME: Lifetime = Lifetime::Transaction;
 }
 
-/// Returns the first threads of the caller's workspace whose claims have lapsed, or an empty list.
+/// Returns the first threads of the caller's workspace whose claims have lapsed, ordered by lease end.
 pub(super) fn lapsed(cx: &Read<'_>) -> Result<Vec<ThreadId>> {
     if cx.cached(&ONLY).is_some_and(|NoLapseUntil(next)| cx.now() < next) {
         return Ok(Vec::new());
@@ -33,14 +34,16 @@ pub(super) fn lapsed(cx: &Read<'_>) -> Result<Vec<ThreadId>> {
     Ok(lapsed.into_iter().map(|(thread, _)| thread).collect())
 }
 
-/// Takes account of a claim that lapses at `until`: a budget may leave it less time than a lookup searches.
+/// Records that a new or changed claim lapses at `until`, which may be before the cached time.
+///
+/// A budget can leave a claim less time than a lookup searches ahead.
 pub(super) fn lapses_at(cx: &Read<'_>, until: Time) {
     if cx.cached(&ONLY).is_some_and(|NoLapseUntil(next)| until < next) {
         cx.keep(&ONLY, NoLapseUntil(until));
     }
 }
 
-/// How far ahead a lookup searches.
+/// How far ahead a lookup searches for claims that lapse.
 const LOOK_AHEAD: Duration = Duration::from_secs(1);
 
 const ENDING: &str = "

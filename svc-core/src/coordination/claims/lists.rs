@@ -18,7 +18,10 @@ pub(super) fn operations() -> Vec<Operation> {
     vec![
         read("list_active_claims", list_active_claims)
             .title("List the live claims of a workspace")
-            .when("Use to see who works on what, and until when; `get_claim` has the claim of one thread.")
+            .when(
+                "List the live claims of the workspace: thread, holder and end. Use `get_claim` for one \
+                 thread.",
+            )
             .detailed()
             .get("/workspaces/{workspace_id}/claims")
             .needs(&[WorkspaceRead])
@@ -26,11 +29,11 @@ pub(super) fn operations() -> Vec<Operation> {
     ]
 }
 
-/// Returns the live claims on threads that you may see: who works on what, and until when.
+/// Returns the live claims on threads that you may see, with the holder and the end of each.
 ///
-/// They are in the order in which their threads were created.
+/// Claims are ordered by the creation of their threads.
 ///
-/// One page covers up to 2000 claims, so it may be short or empty although there is more: continue while
+/// Each page examines up to 2000 claims, so it may be short or empty although more follow: continue while
 /// `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -57,7 +60,7 @@ fn list_active_claims(cx: &Read<'_>, input: &ListActiveClaims) -> Result<Page<Cl
     Ok(Page::within(horizon, claims, input.limit, |claim: &Claim| claim.lsn))
 }
 
-/// Uses the index of claimed threads, which has the order of the list.
+/// Selects live claims by the index of claimed threads, which has the order of the list.
 const ACTIVE: &str = concat!(
     "select ",
     claim_columns!(),

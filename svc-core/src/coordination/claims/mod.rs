@@ -1,9 +1,9 @@
-//! Claims: who works on a thread, under a lease and a fencing id that is fresh whenever the holder changes.
+//! Claims: the right to work on a thread, under a lease with a fencing id that changes with the holder.
 //!
-//! One member at a time holds a claim. It is live until it is ended or its lease lapses, and a lapsed claim
-//! counts for nothing even before the reaper has ended it. This file defines who may act under a claim, and
-//! how it begins, changes hands and ends; the operations are in the files below. A claim is independent of
-//! the thread's state, except that a finished thread has none.
+//! One member at a time holds a claim. A claim is live until it is ended or its lease lapses, and a lapsed
+//! claim has no effect even before the reaper has ended it. This file defines how a claim begins, changes
+//! hands and ends; the files below contain the checks of the holder and the operations. A claim is
+//! independent of the thread's state, except that a finished thread has no claim.
 
 mod holder_check;
 mod expired;
@@ -95,20 +95,20 @@ impl JsonSchema for LeaseSecs {
     }
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let description = format!(
-            "How long the claim lasts without renewal, in seconds. Default: {LEASE_DEFAULT_SECS} unless the \
+            "Seconds until the claim lapses unless it is renewed. Default: {LEASE_DEFAULT_SECS} unless the \
              operator configured another."
         );
         let mut schema =
             described(Count::<LEASE_MIN_SECS, LEASE_MAX_SECS>::json_schema(generator), description);
-        brief("Seconds until it lapses.").transform(&mut schema);
+        brief("Seconds until the claim lapses.").transform(&mut schema);
         schema
     }
 }
 
-/// A reference to the event that made a claim.
+/// A reference to the event that created a claim.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Pin {
-    /// The event, as `svc:event/{id}`: the ThreadAssignmentChanged in the workspace's log.
+    /// The URI of the event ThreadAssignmentChanged in the workspace's log: `svc:event/{id}`.
     uri: String,
     /// The event's hash, as `sha256:{hex}`.
     content_hash: String,
@@ -125,15 +125,15 @@ impl Pin {
 pub(in crate::coordination) struct ClaimedThread {
     #[serde(flatten)]
     pub thread: Thread,
-    /// The thread's id, as the operations on a claim take it.
+    /// The thread's id, as the operations on claims expect it.
     thread_id: ThreadId,
-    /// The event that made the claim; null if the log no longer has it.
+    /// A reference to the event that created the claim; null if the log no longer contains the event.
     pin: Option<Pin>,
-    /// How far the work had come when a holder last left word of it; null if none has.
+    /// The last checkpoint that a holder stored; null if there is none.
     checkpoint: Option<Checkpoint>,
 }
 
-/// Why the holder of a thread changed.
+/// The reason for which the holder of a thread changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Reason {
@@ -149,27 +149,27 @@ enum Reason {
     Deactivated,
 }
 
-/// How a claim ends without a new holder.
+/// The reason for which a claim ends without a new holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClaimEnd {
-    /// The holder released it, or an administrator did.
+    /// The holder or an administrator released the claim.
     Released,
-    /// The holder set the thread's result, at this position of the log.
+    /// The holder set the thread's result, whose event has this position in the log.
     Result(i64),
-    /// The thread was closed.
+    /// The thread was closed, which ends the claim.
     Closed,
-    /// The thread was cancelled.
+    /// The thread was cancelled, which ends the claim.
     Cancelled,
-    /// The lease lapsed.
+    /// The lease of the claim lapsed.
     Expired,
-    /// The holder was frozen.
+    /// The holder of the claim was frozen.
     Frozen,
-    /// The holder was deactivated.
+    /// The holder of the claim was deactivated.
     Deactivated,
 }
 
 impl ClaimEnd {
-    /// Returns the position of the result that ends it.
+    /// Returns the position of the result that ends the claim, if a result does.
     fn result(self) -> Option<i64> {
         match self {
             Self::Result(lsn) => Some(lsn),
@@ -177,7 +177,7 @@ impl ClaimEnd {
         }
     }
 
-    /// Whether it is an attempt of the thread that has failed.
+    /// Returns whether the claim counts as a failed attempt.
     fn is_attempt(self) -> bool {
         match self {
             Self::Released | Self::Expired | Self::Frozen | Self::Deactivated => true,
@@ -200,28 +200,28 @@ impl From<ClaimEnd> for Reason {
     }
 }
 
-/// The holder of a thread changed: it was claimed, handed off or released.
+/// The holder of a thread changed: the thread was claimed, handed off or released.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct ThreadAssignmentChanged {
     /// The thread.
     thread_id: ThreadId,
-    /// The holder from now on; null when there is none.
+    /// The new holder; null if the thread is no longer claimed.
     assignee_id: Option<MemberId>,
-    /// The holder until now; null when there was none.
+    /// The previous holder; null if the thread was not claimed.
     previous_assignee_id: Option<MemberId>,
-    /// The fencing id of the new claim; null when there is none.
+    /// The fencing id of the new claim; null without a new claim.
     claim_lease_id: Option<LeaseId>,
-    /// When the new claim began; null when there is none.
+    /// Time at which the new claim began; null without a new claim.
     claimed_at: Option<Time>,
-    /// When the new claim lapses unless it is renewed; null when there is none.
+    /// Time at which the new claim lapses unless it is renewed; null without a new claim.
     expires_at: Option<Time>,
-    /// When the new claim is reported unless it is acknowledged; null when there is none, or no such time.
+    /// Deadline for acknowledging the new claim; null without a new claim or without a deadline.
     acknowledge_by: Option<Time>,
-    /// Until when the previous holder worked, no later than the end of the lease; null when there was none.
+    /// Time until which the previous holder worked, at most its lease's end; null if there was no holder.
     worked_until: Option<Time>,
-    /// Why the holder changed.
+    /// The reason for which the holder changed.
     reason: Reason,
-    /// The administrator who released or handed off another member's claim; absent if the holder did.
+    /// The administrator who released or handed off another member's claim; absent if the holder did so.
     #[serde(skip_serializing_if = "Option::is_none")]
     administrator_id: Option<MemberId>,
 }
@@ -255,14 +255,14 @@ impl LeaseTerms {
     }
 }
 
-/// Returns the end of a lease that begins now, of a thread whose budget may end it earlier.
+/// Returns the end of a lease that begins now. A budget may end the lease earlier than requested.
 fn lease_end(cx: &Read<'_>, lease: Option<LeaseSecs>, budget: Option<&Budget>) -> Time {
     let asked = cx.now().plus(lease.map_or(cx.settings().lease_default, LeaseSecs::length));
     let last = budget.and_then(|budget| budget.last_lease_end(cx.now()));
     last.map_or(asked, |last| asked.min(last))
 }
 
-/// Gives an unclaimed thread to `holder`. The projector removes it from the ready queue.
+/// Begins a claim of `holder` on an unclaimed thread. The projector removes the thread from the ready queue.
 pub(in crate::coordination) fn begin(
     cx: &mut Write<'_>,
     thread: Thread,
@@ -291,7 +291,7 @@ const BEGIN: &str = "
         assignment_expires_at = $5, acknowledged_at = null, acknowledge_by = $6, claim_lsn = $7
     where id = $1 and assignee_id is null";
 
-/// Gives a thread with a live claim to another holder, with a new claim.
+/// Replaces the live claim on a thread by a new claim of another holder.
 fn transfer_claim(
     cx: &mut Write<'_>,
     thread: Thread,
@@ -321,7 +321,7 @@ const HAND_OVER: &str = "
         claim_lsn = $8
     where id = $1 and claim_lease_id = $7";
 
-/// Records that the thread has a new holder.
+/// Emits the event of a new claim, records its workers, and notifies the receiver of a hand-off.
 fn record_assignment(
     cx: &mut Write<'_>,
     thread: &Thread,
@@ -338,7 +338,7 @@ fn record_assignment(
         acknowledge_by: terms.acknowledge_by,
         worked_until: (reason == Reason::HandedOff).then(|| cx.now()),
         reason,
-        administrator_id: other_than(cx, thread.assignee_id),
+        administrator_id: caller_unless_holder(cx, thread.assignee_id),
     };
     let recorded = cx.emit(thread.place().about(terms.holder), &changed)?;
     workers::add(cx, thread.id, recorded.lsn, terms.holder)?;
@@ -348,8 +348,8 @@ fn record_assignment(
     Ok(recorded)
 }
 
-/// Returns the caller, if it disposes of the claim of another member.
-fn other_than(cx: &Read<'_>, holder: Option<MemberId>) -> Option<MemberId> {
+/// Returns the caller if it is not the holder, as when an administrator takes a claim.
+fn caller_unless_holder(cx: &Read<'_>, holder: Option<MemberId>) -> Option<MemberId> {
     cx.caller().member.filter(|caller| holder.is_some_and(|holder| holder != *caller))
 }
 
@@ -364,9 +364,9 @@ fn assigned(cx: &Read<'_>, thread: Thread, terms: &LeaseTerms, recorded: &Record
 
 /// Ends the claim in a thread's row, if there is one, and adds the time worked under it.
 ///
-/// A claim that is no longer live has ended already: it has lapsed, whatever `end` says. If a claim ends
-/// without a result and nothing is left of a limit then, the thread gets a dead letter. `thread` is the row
-/// as it was read in this transaction.
+/// If the lease has already lapsed, the claim ends as expired, whatever `end` is. If a claim ends without a
+/// result while a limit of the budget is used up, the thread gets a dead letter. `thread` must be the row as
+/// read in this transaction.
 pub(crate) fn end_claim(cx: &mut Write<'_>, thread: &Thread, end: ClaimEnd) -> Result<()> {
     let Some(held) = thread.held else { return Ok(()) };
     let end = if held.is_live(cx.now()) { end } else { ClaimEnd::Expired };
@@ -375,8 +375,8 @@ pub(crate) fn end_claim(cx: &mut Write<'_>, thread: &Thread, end: ClaimEnd) -> R
     if is_attempt {
         budget = budget.map(Budget::with_attempt);
     }
-    // The holder did not work under the claim after its lease had lapsed, however late that is noticed. If
-    // the clock was set back, the time worked is zero.
+    // Time after the end of the lease is not counted as work, however late the lapse is noticed. If the clock
+    // was set back, the time worked is zero.
     let worked_until = cx.now().min(held.until);
     let result = end.result();
     let params: [&dyn ToParam; 5] =
@@ -409,7 +409,7 @@ pub(crate) fn end_claim(cx: &mut Write<'_>, thread: &Thread, end: ClaimEnd) -> R
         acknowledge_by: None,
         worked_until: Some(worked_until),
         reason: if exceeded.is_empty() { end.into() } else { Reason::Failed },
-        administrator_id: other_than(cx, Some(held.holder)).filter(|_| end == ClaimEnd::Released),
+        administrator_id: caller_unless_holder(cx, Some(held.holder)).filter(|_| end == ClaimEnd::Released),
     };
     cx.emit(thread.place().about(held.holder), &changed)?;
     if let Some(touched) = &thread.footprint {
@@ -418,9 +418,9 @@ pub(crate) fn end_claim(cx: &mut Write<'_>, thread: &Thread, end: ClaimEnd) -> R
     budget.map_or(Ok(()), |budget| budget::follow(cx, thread, &budget))
 }
 
-/// Ends what a thread's claim touches, so that others can touch it.
+/// Ends the use of a claim's items and slots, and returns the threads parked behind them to the queue.
 pub(super) fn release_footprint(cx: &mut Write<'_>, thread: ThreadId, touched: &Footprint) -> Result<()> {
-    // A few are dealt with one by one sooner than it is found out what is waited for.
+    // For a few items, freeing each is cheaper than first finding those that threads wait for.
     let waited_for =
         if touched.items.len() > FEW_ITEMS { Some(queue::waited_for(cx, thread)?) } else { None };
     let mut freed = obstacles::end(cx, thread, touched)?;

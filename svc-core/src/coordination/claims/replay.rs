@@ -1,4 +1,4 @@
-//! Replays the claim in a thread's row from the events of its beginning and end.
+//! Replays the claim in a thread's row from the events that begin and end claims.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::Result;
 use crate::coordination::{budget, workers};
 use crate::log::replay::{Replayed, RowChange};
 
-/// Sets the new claim of an event that changes the holder, or ends the previous one.
+/// Sets the new claim from an event that changes the holder, or clears the previous claim.
 pub(super) fn assignment(event: &Replayed<'_>) -> Result<()> {
     match event.field("assignee_id") {
         Some(Value::Null) => end(event),
@@ -23,7 +23,7 @@ fn begin(event: &Replayed<'_>, holder: Value) -> Result<()> {
     let row = row.set_to("assignment_expires_at", "expires_at").clear("acknowledged_at");
     row.set("claim_lsn", event.lsn()).keep()?;
     workers::replay(event, holder)?;
-    // The time worked so far is charged.
+    // The time worked before the hand-off has just been added.
     if is_handed_off { budget::replay(event, Some(0)) } else { Ok(()) }
 }
 
@@ -51,7 +51,7 @@ const CLAIM: [&str; 7] = [
     "claim_lsn",
 ];
 
-/// The reasons for the end of a claim that count as an attempt of its thread.
+/// The reasons for the end of a claim that count as a failed attempt.
 const ATTEMPTS: [&str; 5] = ["released", "expired", "failed", "frozen", "deactivated"];
 
 /// Adds the time worked under the claim in the row.

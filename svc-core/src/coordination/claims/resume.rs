@@ -14,8 +14,7 @@ use crate::limits::PAGE_SCAN_MAX;
 use crate::op::{Answer, Read};
 use crate::store::ToParam;
 
-/// Returns the thread of the caller's newest live claim, in this channel and of this repository if they are
-/// given.
+/// Returns the thread of the caller's newest live claim, limited to a channel and a repository if given.
 ///
 /// Searches the newest 2000 claims of the caller.
 pub(in crate::coordination) fn newest_of_caller(
@@ -45,7 +44,7 @@ const NEWEST: &str = concat!(
     " order by t.newest desc limit 1"
 );
 
-/// A repeat also returns a claim that was handed off, while its recipient holds it.
+/// Answers a repeated request, also after a hand-off, while the new holder still holds the claim.
 impl<I> Answer<I> for ClaimedThread {
     type Kept = (ThreadId, LeaseId);
     const REFUSES: &'static [Code] = &[Code::StaleClaim];
@@ -61,14 +60,14 @@ impl<I> Answer<I> for ClaimedThread {
     }
 }
 
-/// Returns a thread with a live claim in the form that the claiming operation returns.
+/// Returns a thread with a live claim in the form that the claiming operations return.
 pub(in crate::coordination) fn resumed(cx: &Read<'_>, thread: Thread) -> Result<ClaimedThread> {
     let checkpoint = checkpoint::last(cx, &thread)?;
     let pin = pin_of(cx, thread.id)?;
     Ok(ClaimedThread { thread_id: thread.id, thread, pin, checkpoint })
 }
 
-/// Returns the reference to the event that created the claim in a thread's row, if the log still has it.
+/// Returns a reference to the event that created the claim in a thread's row, if the log still contains it.
 fn pin_of(cx: &Read<'_>, thread: ThreadId) -> Result<Option<Pin>> {
     let found: Option<(Option<i64>,)> = cx.one(CLAIMED_BY, &[&thread])?;
     let Some((Some(lsn),)) = found else { return Ok(None) };

@@ -1,17 +1,17 @@
-//! Parses the path of a repository from user and tool input: `owner/name`, a clone URL, or a path.
+//! Parses the path of a repository from input by users and tools: `owner/name`, a clone URL, or a path.
 //!
-//! The location of a repository does not count. The scheme, credentials, host, port, query, fragment and
-//! `.git` are removed, and so are the path segments that code hosts add. Credentials are removed before
-//! anything else is parsed, and no path segment contains `@`, so a credential is never taken for a name.
+//! The location of a repository is not part of its path. The scheme, credentials, host, port, query, fragment
+//! and `.git` are removed, and so are the path segments that code hosts add. Credentials are removed before
+//! anything else is parsed, and no path segment may contain `@`, so a credential is never taken for a name.
 //!
-//! No crate does this: `gix-url` splits a clone URL as git does, but keeps what hosts add, does not parse an
-//! address without a scheme, and brings ten other crates.
+//! No crate does this: `gix-url` splits a clone URL as git does, but keeps the segments that hosts add, does
+//! not parse an address without a scheme, and brings ten other crates.
 
 use percent_encoding::percent_decode_str;
 
 use super::names::{is_invisible, nfc};
 
-/// The schemes of a clone URL.
+/// The schemes that a clone URL may have.
 const SCHEMES: [&str; 13] = [
     "https",
     "ssh",
@@ -30,24 +30,24 @@ const SCHEMES: [&str; 13] = [
 
 const SUFFIX: &str = ".git";
 
-/// Returns the path of a repository, such as `owner/name`; `None` if the text does not name a repository.
+/// Returns the path of a repository, such as `owner/name`, or `None` if the text does not name a repository.
 ///
-/// A path that would be parsed as something else, because it has only one segment or begins like a host, is
+/// A path with only one segment, or whose beginning looks like a host, would be parsed differently and is
 /// returned with a leading `/`. Parsing the result returns it unchanged.
 pub(super) fn path_of(text: &str) -> Option<String> {
-    let (path, place) = located(text)?;
+    let (path, place) = split_location(text)?;
     let decoded = percent_decode_str(path).decode_utf8().ok()?;
     let mut parts: Vec<String> =
         nfc(&decoded).split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect();
     if let Some(place) = &place {
-        parts = place.named(parts);
+        parts = place.repository_segments(parts);
     }
     while parts.first().is_some_and(|first| first == "~") {
         parts.remove(0);
     }
     drop_suffix(&mut parts);
-    let is_short = is_short(&parts);
-    let is_whole = !parts.is_empty() && parts.iter().all(|part| is_part(part));
+    let is_short = is_stable_path(&parts);
+    let is_whole = !parts.is_empty() && parts.iter().all(|part| is_valid_segment(part));
     let is_meant = is_short || place.is_some() || is_path(path);
     let joined = parts.join("/");
     (is_whole && is_meant).then(|| if is_short { joined } else { format!("/{joined}") })
@@ -58,9 +58,10 @@ fn is_path(text: &str) -> bool {
     text.starts_with('/') || text.starts_with("~/")
 }
 
-/// Returns whether segments joined by `/` parse as the same again: as `owner/name`, or as a longer path that
-/// does not begin like a host.
-fn is_short(parts: &[String]) -> bool {
+/// Returns whether path segments joined by `/` are parsed as the same segments again.
+///
+/// That is so for `owner/name`, and for a longer path whose beginning does not look like a host.
+fn is_stable_path(parts: &[String]) -> bool {
     let is_plain = |part: &String| part.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-~".contains(&b));
     match parts {
         [] | [_] => false,
@@ -69,8 +70,8 @@ fn is_short(parts: &[String]) -> bool {
     }
 }
 
-/// Returns whether a path may have this segment.
-fn is_part(part: &str) -> bool {
+/// Returns whether a text is allowed as a path segment.
+fn is_valid_segment(part: &str) -> bool {
     let is_refused = |c: char| {
         is_invisible(c)
             || c.is_control()
@@ -80,14 +81,16 @@ fn is_part(part: &str) -> bool {
     part.trim() == part && part.chars().any(|c| c != '.') && !part.contains(is_refused)
 }
 
-/// Removes `.git` at the end of the last segment, in any case, and a last segment that is the `.git` of a
-/// working tree. A repository may itself be named `.git`.
+/// Removes `.git` at the end of a path, in any case.
+///
+/// It may end the last segment, or be the last segment, as that of a working tree. A repository may itself be
+/// named `.git`.
 fn drop_suffix(parts: &mut Vec<String>) {
     while let Some(mut last) = parts.pop() {
         while let Some((name, end)) =
             last.len().checked_sub(SUFFIX.len()).and_then(|at| last.split_at_checked(at))
             && end.eq_ignore_ascii_case(SUFFIX)
-            && is_part(name)
+            && is_valid_segment(name)
         {
             last = name.to_owned();
         }
@@ -98,32 +101,32 @@ fn drop_suffix(parts: &mut Vec<String>) {
     }
 }
 
-/// The location that a clone URL names.
+/// The location in a clone URL: its user and host.
 #[derive(Debug)]
-struct Place<'t> {
-    /// The user name before the host; empty without one.
+struct Location<'t> {
+    /// The user name before the host; empty if there is none.
     user: &'t str,
     host: &'t str,
 }
 
-/// Splits a text into its path and its location: `None` for a plain path or a name.
-fn located(text: &str) -> Option<(&str, Option<Place<'_>>)> {
+/// Splits a text into its path and its location; a plain path or a name has no location.
+fn split_location(text: &str) -> Option<(&str, Option<Location<'_>>)> {
     let url = text.split(['?', '#']).next()?;
     if let Some((scheme, rest)) = url.split_once("://") {
         let scheme = SCHEMES.iter().find(|known| known.eq_ignore_ascii_case(scheme))?;
         if scheme.ends_with("file") {
             let (_, path) = rest.split_once('/')?;
-            // A drive is a location.
+            // The drive of a Windows path is part of the location.
             let path =
                 path.split_once(":/").filter(|(drive, _)| drive.len() == 1).map_or(path, |(_, path)| path);
-            return Some((path, Some(Place { user: "", host: "" })));
+            return Some((path, Some(Location { user: "", host: "" })));
         }
-        let (place, after) = Place::before(rest)?;
+        let (place, after) = Location::parse(rest)?;
         let path = match after.strip_prefix(':') {
             None => after,
             Some(after) => match after.split_once('/')? {
                 (port, path) if is_port(port) => path,
-                // The form of package managers: git+ssh://git@host:owner/name.
+                // Package managers write git+ssh://git@host:owner/name.
                 _ if scheme.contains("ssh") => after,
                 _ => return None,
             },
@@ -132,22 +135,23 @@ fn located(text: &str) -> Option<(&str, Option<Place<'_>>)> {
     }
     let (first, rest) = url.split_once('/').unwrap_or((url, ""));
     if first.starts_with('@') {
-        // An npm package, or a member.
+        // This is an npm package or the handle of a member.
         return None;
     }
     if first.contains([':', '@']) {
-        let (place, after) = Place::before(url)?;
+        let (place, after) = Location::parse(url)?;
         let is_scheme = SCHEMES.iter().any(|scheme| scheme.eq_ignore_ascii_case(place.host));
-        // Otherwise, part of a password that contains `?` or `#` could be taken for the path.
+        // Part of a password that contains `?` or `#` could be taken for the path.
         let may_hide = text.get(url.len()..).is_some_and(|rest| rest.contains('@'));
         if (is_scheme && place.user.is_empty()) || may_hide {
             return None;
         }
         let path = match after.strip_prefix(':').map(|path| (path, path.split_once('/'))) {
             None => after,
-            // An address without a scheme. After a user, git takes a number for a path segment.
+            // In an address without a scheme, a number after the host is a port. After a user, git takes it
+            // for a path segment.
             Some((_, Some((port, path))))
-                if place.user.is_empty() && !port.is_empty() && is_port(port) && has_two(path) =>
+                if place.user.is_empty() && !port.is_empty() && is_port(port) && has_two_segments(path) =>
             {
                 path
             }
@@ -155,8 +159,8 @@ fn located(text: &str) -> Option<(&str, Option<Place<'_>>)> {
         };
         return Some((path, Some(place)));
     }
-    if first.contains('.') && is_host(first) && has_two(rest) {
-        return Some((rest, Some(Place { user: "", host: first })));
+    if first.contains('.') && is_host(first) && has_two_segments(rest) {
+        return Some((rest, Some(Location { user: "", host: first })));
     }
     Some((text, None))
 }
@@ -165,8 +169,8 @@ fn is_port(text: &str) -> bool {
     text.bytes().all(|b| b.is_ascii_digit())
 }
 
-/// Returns whether a path has two segments or more.
-fn has_two(path: &str) -> bool {
+/// Returns whether a path has at least two segments.
+fn has_two_segments(path: &str) -> bool {
     path.split('/').filter(|part| !part.is_empty()).nth(1).is_some()
 }
 
@@ -174,9 +178,9 @@ fn is_host(text: &str) -> bool {
     text.contains(char::is_alphanumeric) && text.chars().all(|c| c.is_alphanumeric() || ".-_".contains(c))
 }
 
-impl<'t> Place<'t> {
-    /// Parses the user and the host at the beginning of a text, and returns the rest.
-    fn before(text: &'t str) -> Option<(Self, &'t str)> {
+impl<'t> Location<'t> {
+    /// Parses the user and the host at the beginning of a text, and returns them with the rest of the text.
+    fn parse(text: &'t str) -> Option<(Self, &'t str)> {
         let (first, _) = text.split_once('/').unwrap_or((text, ""));
         let at = if first.starts_with('[') { None } else { first.rfind('@') };
         let (credentials, rest) = match at {
@@ -196,24 +200,24 @@ impl<'t> Place<'t> {
         is_host(host).then_some((Self { user, host }, after))
     }
 
-    /// Returns the path segments that name the repository at this location.
-    fn named(&self, mut parts: Vec<String>) -> Vec<String> {
+    /// Returns the path segments that name the repository, without segments that this code host adds.
+    fn repository_segments(&self, mut parts: Vec<String>) -> Vec<String> {
         if self.host.is_empty() {
             return parts;
         }
-        // A revision follows `.git`, as in pip.
+        // With pip, a revision follows `.git`.
         let revision = parts.iter().enumerate().find_map(|(at, part)| Some((at, part.find(".git@")?)));
         if let Some((at, name)) = revision {
             parts.truncate(at.saturating_add(1));
             parts.iter_mut().skip(at).for_each(|part| part.truncate(name));
         }
         if let Some(page) = parts.iter().skip(2).position(|part| part == "-") {
-            // A page of a GitLab project.
+            // The URL is a page of a GitLab project.
             parts.truncate(page.saturating_add(2));
         }
         let parts = self.of_azure(parts);
         let is = |part: &String, word: &str| part.eq_ignore_ascii_case(word);
-        // Bitbucket Server: its clone URLs and its pages.
+        // Bitbucket Server has these segments in its clone URLs and its pages.
         let page = parts.windows(4).find_map(|four| match four {
             [kind, owner, repos, name] if is(repos, "repos") && is(kind, "projects") => {
                 Some(vec![owner.clone(), name.clone()])
@@ -253,11 +257,11 @@ impl<'t> Place<'t> {
         if host.ends_with(OLD) {
             parts.retain(|part| !is_collection(part));
         }
-        // A project with the same name as its repository is omitted.
+        // The URL omits a project with the same name as its repository.
         if parts.len() < 2 || parts.last().is_some_and(is_collection) {
             parts.push(name.clone());
         }
-        // On a self-hosted server, a collection is the organisation, below the path of the server.
+        // On a self-hosted server, the collection is the organisation and follows the server's own path.
         parts.drain(..parts.len().saturating_sub(2));
         parts.push(name);
         parts
@@ -270,9 +274,9 @@ mod tests {
 
     use super::*;
 
-    /// Input forms, and the path that each means.
+    /// Inputs, each with the path that it is parsed as.
     const FORMS: &[(&str, &str)] = &[
-        // A name.
+        // Names.
         ("Acme/App", "Acme/App"),
         ("Acme/App/", "Acme/App"),
         ("Acme/App.git", "Acme/App"),
@@ -283,7 +287,7 @@ mod tests {
         ("~ada/app", "~ada/app"),
         ("group/sub/app", "group/sub/app"),
         ("acme/My Project/app", "acme/My Project/app"),
-        // GitHub.
+        // URLs of GitHub.
         ("https://github.com/acme/app", "acme/app"),
         ("https://github.com/acme/app.git", "acme/app"),
         ("https://github.com/acme/app.git/", "acme/app"),
@@ -306,7 +310,7 @@ mod tests {
         ("git@github.com/acme/app", "acme/app"),
         ("ada:ghp_x@github.com/acme/app", "acme/app"),
         ("git@gist.github.com:0123abcd.git", "/0123abcd"),
-        // GitLab.
+        // URLs of GitLab.
         ("https://gitlab.com/group/sub/app.git", "group/sub/app"),
         ("https://oauth2:glpat-x@gitlab.com/group/sub/deep/app.git", "group/sub/deep/app"),
         ("git@gitlab.com:group/sub/app.git", "group/sub/app"),
@@ -317,7 +321,7 @@ mod tests {
         ("https://gitlab.com/group/sub/app/-/tree/main?ref=x", "group/sub/app"),
         ("https://gitlab.com/my.group/sub/app.git", "/my.group/sub/app"),
         ("/my.group/sub/app", "/my.group/sub/app"),
-        // Bitbucket, in the cloud and on a server.
+        // URLs of Bitbucket, in the cloud and on a server.
         ("https://ada@bitbucket.org/team/app.git", "team/app"),
         ("git@bitbucket.org:team/app.git", "team/app"),
         ("ssh://git@altssh.bitbucket.org:443/team/app.git", "team/app"),
@@ -329,7 +333,7 @@ mod tests {
         ("https://git.example/users/ada/repos/app", "~ada/app"),
         ("https://git.example/scm/~ada/app.git", "~ada/app"),
         ("ssh://git@git.example:7999/~ada/app.git", "~ada/app"),
-        // Azure DevOps.
+        // URLs of Azure DevOps.
         ("https://dev.azure.com/org/project/_git/app", "org/project/app"),
         ("https://org@dev.azure.com/org/project/_git/app", "org/project/app"),
         ("https://dev.azure.com/org/My%20Project/_git/My%20App", "org/My Project/My App"),
@@ -352,7 +356,7 @@ mod tests {
         ("ssh://tfs.example:22/tfs/DefaultCollection/project/_ssh/app", "DefaultCollection/project/app"),
         ("https://tfs.example/tfs/DefaultCollection/_git/app", "DefaultCollection/app/app"),
         ("dev.azure.com/org/project/_git/app", "org/project/app"),
-        // Gitea, Forgejo, sr.ht and others.
+        // URLs of Gitea, Forgejo, sr.ht and others.
         ("https://codeberg.org/acme/app.git", "acme/app"),
         ("ssh://forgejo@git.example:222/acme/app.git", "acme/app"),
         ("http://localhost:3000/acme/app.git", "acme/app"),
@@ -360,7 +364,7 @@ mod tests {
         ("https://git.sr.ht/~ada/app", "~ada/app"),
         ("git@git.sr.ht:~ada/app", "~ada/app"),
         ("https://git-codecommit.eu-west-1.amazonaws.com/v1/repos/app", "v1/repos/app"),
-        // SSH by itself, and files.
+        // Plain SSH addresses, and files.
         ("git@git.example:app.git", "/app"),
         ("https://git.example/app.git", "/app"),
         ("/app", "/app"),
@@ -447,7 +451,7 @@ mod tests {
         }
     }
 
-    /// Generates text from the pieces of URLs, and from characters that do not belong into one.
+    /// Generates text from parts of URLs and from characters that are not allowed in one.
     fn hostile() -> impl Strategy<Value = String> {
         let words = [
             "https://",
@@ -519,7 +523,7 @@ mod tests {
         fn whatever_is_accepted_is_read_as_the_same_again(text in hostile()) {
             if let Some(path) = path_of(&text) {
                 let parts: Vec<&str> = path.strip_prefix('/').unwrap_or(&path).split('/').collect();
-                prop_assert!(parts.iter().all(|part| is_part(part)), "{path:?}");
+                prop_assert!(parts.iter().all(|part| is_valid_segment(part)), "{path:?}");
                 prop_assert_eq!(path_of(&path), Some(path), "{:?}", text);
             }
         }
@@ -544,7 +548,7 @@ mod tests {
             prop_assert_eq!(path_of(&by_ssh), Some(wanted.clone()), "{}", by_ssh);
         }
 
-        /// Checks that names stored before longer paths existed stay unchanged.
+        /// Checks that names stored before longer paths existed are parsed unchanged.
         #[test]
         fn a_plain_name_is_itself(
             owner in "[A-Za-z0-9._-]{0,6}[A-Za-z0-9_-]",

@@ -1,7 +1,8 @@
 //! The rows of footprints: equal footprints of a workspace are stored once, under a small id.
 //!
-//! A row is never changed or removed, so an id always means the same footprint. 0 means no footprint. Items
-//! that are older than a rule about them therefore stay as they are; only their comparison follows the rule.
+//! A row is never changed or removed, so an id always means the same footprint; the id 0 means no footprint.
+//! Stored items therefore keep their form when a rule about items changes; only their comparison follows the
+//! new rule.
 
 use serde_json::Value as Json;
 
@@ -35,7 +36,7 @@ impl FromValue for Mode {
     }
 }
 
-/// A stored footprint.
+/// A footprint as the database stores it.
 struct StoredFootprint(Footprint);
 
 impl FromRow for StoredFootprint {
@@ -45,7 +46,7 @@ impl FromRow for StoredFootprint {
     }
 }
 
-/// Returns the footprint with this id; `None` for 0.
+/// Returns the footprint with this id, or `None` for 0.
 pub(crate) fn load(cx: &Read<'_>, id: i64) -> Result<Option<Footprint>> {
     if id == 0 {
         return Ok(None);
@@ -56,7 +57,7 @@ pub(crate) fn load(cx: &Read<'_>, id: i64) -> Result<Option<Footprint>> {
     Ok(Some(footprint))
 }
 
-/// Returns the footprints with these ids, in this order: the first ones that fit a page, with their ids.
+/// Returns the footprints with these ids, in this order, with their ids: as many as fit on a page.
 pub(crate) fn load_some(cx: &Read<'_>, ids: &[i64]) -> Result<Vec<(i64, Footprint)>> {
     let sql = match cx.engine() {
         Engine::Sqlite => BY_IDS_SQLITE,
@@ -89,7 +90,7 @@ const BY_IDS_POSTGRES: &str = "
 
 const BY_ID: &str = "select repo, mode, items from footprints where workspace_id = $1 and id = $2";
 
-/// Returns the digest by which a footprint is looked up.
+/// Returns the digest by which a stored footprint is looked up.
 pub(crate) fn digest_of(footprint: &Footprint) -> Result<[u8; 32]> {
     Ok(sha256(&serde_json::to_vec(footprint).map_err(Error::internal)?))
 }
@@ -105,7 +106,7 @@ pub(crate) fn in_row(row: &RowColumns<'_>) -> Result<Footprint> {
     })
 }
 
-/// Returns the footprint in the payload of an event, as [`OF_ROW`] selects it; null for none.
+/// Returns the footprint in an event's payload in the form that [`OF_ROW`] selects; null for none.
 pub(crate) fn footprint_in_event(event: &Replayed<'_>) -> Option<Json> {
     let footprint = event.field("footprint")?;
     if footprint.is_null() {
@@ -117,7 +118,7 @@ pub(crate) fn footprint_in_event(event: &Replayed<'_>) -> Option<Json> {
     Some(format!("{repo} {mode} {items}").into())
 }
 
-/// Selects the footprint of a row `t` as a text; null if it has none.
+/// Selects the footprint of a row `t` as one text; null if the row has none.
 pub(crate) const OF_ROW: &str = "
     case when t.footprint <> 0 then coalesce(
         (select coalesce(f.repo, '') || ' ' || f.mode || ' ' || f.items from footprints f
@@ -146,7 +147,7 @@ pub(crate) fn intern(cx: &mut Write<'_>, footprint: Option<&Footprint>) -> Resul
     Ok(id)
 }
 
-/// Selects a footprint by its digest, and the newest one.
+/// Selects the id of a footprint by its digest, and the newest id.
 const FIND: &str = "
     select (select id from footprints where workspace_id = $1 and digest = $2),
         (select max(id) from footprints where workspace_id = $1)";

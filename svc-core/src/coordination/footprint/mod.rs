@@ -1,7 +1,7 @@
 //! Footprints: the items of a repository, and the slots, that a thread will touch.
 //!
-//! This folder defines footprints, when two of them overlap, and how they are stored. `obstacles` finds the
-//! conflicts of a thread; nothing here reads claims.
+//! This folder defines footprints, the rules by which two of them overlap, and how they are stored.
+//! `obstacles` finds the conflicts of a thread; this folder reads no claims.
 
 mod names;
 mod clone_url;

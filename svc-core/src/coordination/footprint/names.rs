@@ -1,8 +1,8 @@
 //! The names of footprint items: how a name is parsed, and the form in which it is compared.
 //!
 //! Canonically equivalent names are stored in the same form, Unicode's NFC, and invisible characters are
-//! rejected. Case matters, except in the name of a slot. Items that were stored before this rule are shown as
-//! they are, and compared in the same form as others.
+//! rejected. Case matters, except in the name of a slot. Items that were stored before these rules are shown
+//! as they are, and compared in the same form as other items.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::limits::FOOTPRINT_ITEM_MAX;
 
-/// The kind of thing that an item names.
+/// The type of thing that an item names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Kind {
@@ -51,7 +51,7 @@ pub(super) fn read(kind: Kind, sent: &str) -> Result<String, String> {
     Ok(name)
 }
 
-/// Parses a name from the database, where names older than [`read`] have other forms too.
+/// Parses a name from the database, including forms from before the rules of [`read`].
 pub(super) fn stored(kind: Kind, text: &str) -> Result<String, String> {
     match kind {
         Kind::Path | Kind::Glob => path(text),
@@ -59,7 +59,7 @@ pub(super) fn stored(kind: Kind, text: &str) -> Result<String, String> {
     }
 }
 
-/// Returns the form in which a stored name is compared. Results of [`read`] have that form already.
+/// Returns the form in which a stored name is compared. Results of [`read`] already have that form.
 pub(super) fn compared(kind: Kind, stored: &str) -> Cow<'_, str> {
     match (kind, nfc(stored)) {
         (Kind::Branch, Cow::Borrowed(name)) => Cow::Borrowed(short(name)),
@@ -68,12 +68,12 @@ pub(super) fn compared(kind: Kind, stored: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns the form in which the names of slots are compared, regardless of case.
+/// Returns the key under which slots are compared: the slot's name without case differences.
 pub(crate) fn slot_key(slot: &str) -> String {
     folded(slot)
 }
 
-/// Returns the form in which a name is compared regardless of case.
+/// Returns a name in NFC and without case differences, for comparison.
 pub(super) fn folded(name: &str) -> String {
     nfc(&caseless(&nfc(name))).into_owned()
 }
@@ -84,27 +84,27 @@ pub(super) fn caseless(text: &str) -> String {
     text.to_uppercase().to_lowercase()
 }
 
-/// Returns a text in the form NFC.
+/// Returns a text in Unicode's normalization form C (NFC).
 pub(super) fn nfc(text: &str) -> Cow<'_, str> {
     ComposingNormalizerBorrowed::new_nfc().normalize(text)
 }
 
-/// The invisible characters below U+10000, for a class of an ECMA-262 regular expression.
+/// The invisible characters below U+10000, as a character class of an ECMA-262 regular expression.
 pub(super) const UNSEEN: &str = concat!(
     r"\u0000-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5",
     r"\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb",
 );
 
-/// Returns whether a character is invisible, and not a blank.
+/// Returns whether a character is invisible and not a space.
 ///
-/// Controls and line breaks are rejected earlier, when a line of text is parsed.
+/// Control characters and line breaks are rejected earlier, when a line of text is parsed.
 pub(super) fn is_invisible(c: char) -> bool {
     // Annotation marks, and the Braille pattern without dots.
     let others = matches!(c, '\u{fff9}'..='\u{fffb}' | '\u{2800}');
     others || CodePointSetData::new::<DefaultIgnorableCodePoint>().contains(c)
 }
 
-/// Returns a path from the root of its repository, without empty segments and without `.`.
+/// Returns a path relative to its repository's root, without empty segments and without `.` segments.
 ///
 /// The root itself is `.`.
 fn path(path: &str) -> Result<String, String> {
@@ -118,7 +118,7 @@ fn path(path: &str) -> Result<String, String> {
     Ok(if parts.is_empty() { ".".to_owned() } else { parts.join("/") })
 }
 
-/// Returns the short name of a branch. Fails unless `git check-ref-format --branch` accepts it.
+/// Returns the short name of a branch. Fails unless `git check-ref-format --branch` accepts the name.
 fn branch(name: &str) -> Result<&str, String> {
     let name = short(name);
     let fault = if name.is_empty() {

@@ -1,8 +1,9 @@
-//! Whether two items overlap, and the form of an item by which the database finds overlaps.
+//! Decides whether two items overlap, and defines the form in which the database finds overlapping items.
 //!
 //! Lanes, crates, branches and slots overlap if their values are equal. Paths and globs are compared by
-//! prefixes: that of a path is its text with `/` at the end, that of a glob its text before the first
-//! wildcard. Two of them overlap if one prefix begins with the other. Nothing here reads the database.
+//! prefixes: the prefix of a path is its text with `/` at the end, and that of a glob is its text before the
+//! first wildcard. Two paths or globs overlap if one prefix begins with the other. Nothing here reads the
+//! database.
 
 use super::names::{Kind, caseless, compared, slot_key};
 use super::repo::RepoKey;
@@ -10,7 +11,7 @@ use super::value::{Footprint, Item, Mode};
 use crate::limits::FOOTPRINT_ITEM_MAX;
 use crate::store::{Param, ToParam};
 
-/// The items that an item is compared with.
+/// A group of items that are compared only with each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Space {
     Lane,
@@ -21,7 +22,7 @@ pub(crate) enum Space {
 }
 
 impl Space {
-    /// Returns the name in the database.
+    /// Returns the name of the space in the database.
     pub fn name(self) -> &'static str {
         match self {
             Self::Lane => "lane",
@@ -39,15 +40,15 @@ impl ToParam for Space {
     }
 }
 
-/// An item in the form in which it is compared.
+/// An item in the form in which it is compared with other items.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Extent {
-    /// Empty for a slot, which belongs to the workspace.
+    /// The key of the repository; empty for a slot, which belongs to the workspace.
     pub repo_key: RepoKey,
     pub space: Space,
-    /// The prefix of a path or glob; otherwise the whole value.
+    /// The prefix of a path or glob; for other items the whole value.
     pub prefix: String,
-    /// Always true for a branch, and for a slot, which each claim uses on its own.
+    /// Whether the item conflicts with shared items too; always true for branches and slots.
     pub exclusive: bool,
 }
 
@@ -63,7 +64,7 @@ impl Extent {
         Self::new(item.kind, prefix, repo, mode)
     }
 
-    /// Returns the extent that a claim may have recorded before names had one form; `None` if it is the same.
+    /// Returns the extent that claims recorded before names were normalised, if it differs from today's.
     fn former(item: &Item, repo: &RepoKey, mode: Mode) -> Option<Self> {
         let prefix = match item.kind {
             Kind::Lane | Kind::Crate | Kind::Branch => item.value.clone(),
@@ -91,10 +92,12 @@ impl Extent {
         }
     }
 
-    /// Returns the first text, in byte order, after all texts with its prefix, or after its value.
+    /// Returns the first text that sorts, by bytes, after every text that this extent's prefix covers.
+    ///
+    /// For a path or glob these are all texts with the prefix, and for other items only the value itself.
     pub fn end(&self) -> String {
         if self.space != Space::Path {
-            // A value has no control characters.
+            // A value contains no control characters, so no other value sorts before this text.
             return format!("{}\u{1}", self.prefix);
         }
         let mut end: Vec<char> = self.prefix.chars().collect();
@@ -104,11 +107,11 @@ impl Extent {
                 return end.into_iter().collect();
             }
         }
-        // No text follows all texts with this prefix, but no prefix is as long as this text.
+        // No text sorts after all texts with this prefix, but this text is longer than any prefix.
         char::MAX.to_string().repeat(FOOTPRINT_ITEM_MAX + 2)
     }
 
-    /// Returns whether both touch the same thing, in any mode.
+    /// Returns whether both extents touch the same thing, regardless of their modes.
     #[cfg(test)]
     pub fn overlaps(&self, other: &Self) -> bool {
         let same_space = self.space == other.space && self.repo_key == other.repo_key;
@@ -124,14 +127,13 @@ impl Extent {
 
 /// Returns the extents of a footprint, in the order of its items.
 ///
-/// Several items can have one extent, such as `src/*` and `src/?`.
+/// Several items can have the same extent, such as `src/*` and `src/?`.
 pub(crate) fn extents(footprint: &Footprint) -> Vec<Extent> {
     let repo = footprint.repo_key();
     footprint.items.iter().map(|item| Extent::of(item, &repo, footprint.mode)).collect()
 }
 
-/// Returns the extents of a footprint, and then those that its claim may have recorded before names had one
-/// form.
+/// Returns the extents of a footprint, followed by those recorded before names were normalised.
 pub(crate) fn all_extents(footprint: &Footprint) -> Vec<Extent> {
     let repo = footprint.repo_key();
     let mut all = extents(footprint);
@@ -144,7 +146,7 @@ fn below(path: &str) -> String {
     if path == "." { String::new() } else { format!("{path}/") }
 }
 
-/// Returns the prefix of all that a glob can match.
+/// Returns the prefix of every path that a glob can match.
 fn before_wildcard(glob: &str) -> String {
     match glob.find(['*', '?', '[', '{']) {
         Some(end) => glob.get(..end).unwrap_or_default().to_owned(),
@@ -270,8 +272,8 @@ mod tests {
             .prop_filter("an item has a value", |(_, value)| !value.is_empty())
     }
 
-    /// Returns whether both touch some path, by comparing character by character.
-    fn naive(one: (&str, &str), other: (&str, &str)) -> bool {
+    /// Returns whether both items touch some path, by comparing their prefixes character by character.
+    fn overlaps_naively(one: (&str, &str), other: (&str, &str)) -> bool {
         let prefix = |(kind, value): (&str, &str)| -> Vec<char> {
             let parts: Vec<&str> = value.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
             let text: Vec<char> = parts.join("/").chars().collect();
@@ -284,8 +286,7 @@ mod tests {
         prefix(one).iter().zip(&prefix(other)).all(|(a, b)| a == b)
     }
 
-    /// Returns whether a shell's glob matches all of a text: `*` and `?` within a segment, `**` across
-    /// segments.
+    /// Returns whether a shell's glob matches a whole text: `*` and `?` in one segment, `**` across segments.
     fn matches(glob: &[char], text: &[char]) -> bool {
         match (glob, text) {
             ([], _) => text.is_empty(),
@@ -310,7 +311,7 @@ mod tests {
         }
     }
 
-    /// Returns whether an item touches a file: it names the file or a folder above it.
+    /// Returns whether an item touches a file, because it names the file or a folder above the file.
     fn touches((kind, value): &(&str, String), file: &str) -> bool {
         let value: Vec<&str> = value.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
         let value: Vec<char> = value.join("/").chars().collect();
@@ -322,7 +323,7 @@ mod tests {
         }
     }
 
-    /// Generates files of the same segments as [`value`], so that many are touched.
+    /// Generates files from the same segments as [`value`], so that items touch many of them.
     fn file() -> impl Strategy<Value = String> {
         let part = prop::sample::select(vec!["a", "ab", "b", "A", "x", "ax", "a*", "0"]);
         proptest::collection::vec(part, 1..5).prop_map(|parts| parts.join("/"))
@@ -347,9 +348,9 @@ mod tests {
         fn overlap_is_that_of_a_naive_matcher(one in value(), other in value()) {
             let a = extent(one.0, &one.1);
             let b = extent(other.0, &other.1);
-            let wanted = naive((one.0, &one.1), (other.0, &other.1));
+            let wanted = overlaps_naively((one.0, &one.1), (other.0, &other.1));
             prop_assert_eq!(a.overlaps(&b), wanted);
-            // The comparison in the database finds the same.
+            // The comparison that the database makes has the same result.
             let below = b.prefix >= a.prefix && b.prefix < a.end();
             prop_assert_eq!(a.prefix.starts_with(&b.prefix) || below, wanted);
         }

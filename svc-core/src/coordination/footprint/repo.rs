@@ -1,7 +1,7 @@
 //! The name of a repository: `owner/name`, or the path of a clone URL.
 //!
-//! Credentials in a URL are dropped, so they are never stored. Two names are the same repository if they
-//! differ only in case; the host does not count.
+//! Credentials in a URL are dropped, so they are never stored. Two names denote the same repository if they
+//! differ only in case; the host is ignored.
 
 use std::borrow::Cow;
 
@@ -14,22 +14,22 @@ use crate::Result;
 use crate::limits::REPO_MAX;
 use crate::store::{FromValue, Param, ToParam, Value};
 
-/// Maximum characters that a name is parsed from: a clone URL may have a long token.
+/// Maximum characters of a name or clone URL to parse: a clone URL may contain a long token.
 const REPO_URL_MAX: usize = 2_048;
 
-/// A repository, as `owner/name` or a longer path.
+/// The name of a repository, as `owner/name` or a longer path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub(crate) struct Repo(String);
 
-/// The form in which names of repositories are compared, regardless of case.
+/// The key under which repositories are compared: the name without case differences.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RepoKey(String);
 
 impl Repo {
     /// Parses `owner/name`, a longer path, or a clone URL in any form.
     ///
-    /// An error never quotes the text, because it may contain credentials.
+    /// An error never quotes the text, because the text may contain credentials.
     pub fn new(text: &str) -> Result<Self, String> {
         let length = text.chars().count();
         if length > REPO_URL_MAX {
@@ -51,7 +51,7 @@ impl Repo {
 }
 
 impl RepoKey {
-    /// Returns the key of a name that is in stored form.
+    /// Returns the key of a repository's stored name.
     pub fn of(name: &str) -> Self {
         Self(folded(name))
     }
@@ -85,7 +85,7 @@ impl JsonSchema for Repo {
         "Repo".into()
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        // A pattern cannot describe all of its forms.
+        // A pattern cannot describe every form of a clone URL.
         json_schema!({"type": "string", "minLength": 2, "maxLength": REPO_URL_MAX})
     }
 }

@@ -16,7 +16,7 @@ use crate::limits::{FOOTPRINT_ITEM_MAX, FOOTPRINT_ITEMS_MAX};
 use crate::schema::brief;
 use crate::text::{Items, Text, described};
 
-/// Whether a footprint may overlap others.
+/// Whether a footprint may overlap the footprints of other claims.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
@@ -27,7 +27,7 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    /// Returns the name on the wire and in the database.
+    /// Returns the mode's name on the wire and in the database.
     pub fn name(self) -> &'static str {
         match self {
             Self::Exclusive => "exclusive",
@@ -45,13 +45,13 @@ pub(crate) struct Item {
 }
 
 impl Item {
-    /// Returns the key of the slot that it names; `None` for other kinds.
+    /// Returns the key of the slot that the item names, or `None` if the item is not a slot.
     pub fn slot_key(&self) -> Option<String> {
         (self.kind == Kind::Slot).then(|| slot_key(&self.value))
     }
 }
 
-/// An item before it is checked.
+/// An item as a caller sent it, before it is checked.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SentItem {
@@ -68,7 +68,7 @@ impl TryFrom<SentItem> for Item {
     }
 }
 
-/// An item as it is stored, perhaps in a form that callers can no longer send.
+/// An item from the database, possibly in a form that callers can no longer send.
 #[derive(Deserialize)]
 pub(super) struct StoredItem(SentItem);
 
@@ -80,7 +80,7 @@ impl TryFrom<StoredItem> for Item {
     }
 }
 
-/// The name of a slot, as an item has it.
+/// The name of a slot, in the form that footprint items have.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(try_from = "Text<1, FOOTPRINT_ITEM_MAX>")]
 pub(crate) struct SlotName(String);
@@ -112,7 +112,7 @@ impl JsonSchema for SlotName {
     }
 }
 
-/// Returns the schema of a single-line name, without blanks at its ends and without invisible characters.
+/// Returns the schema of a single-line name without invisible characters and without spaces at its ends.
 fn name_schema() -> Schema {
     json_schema!({
         "type": "string", "minLength": 1, "maxLength": FOOTPRINT_ITEM_MAX,
@@ -120,9 +120,9 @@ fn name_schema() -> Schema {
     })
 }
 
-/// The paths that an item may have, as an ECMA-262 regular expression.
+/// Returns an ECMA-262 regular expression for the paths that an item may name.
 ///
-/// A segment is anything but `..`, without invisible characters.
+/// Each segment is any text but `..`, without invisible characters.
 fn path_pattern() -> String {
     let any = format!(r"[^/\\{UNSEEN}]");
     let no_dot = format!(r"[^/.\\{UNSEEN}]");
@@ -200,15 +200,15 @@ pub(crate) struct Footprint {
 }
 
 impl Footprint {
-    /// Returns the key of its repository; empty if it has none.
+    /// Returns the key of the footprint's repository; empty if it names none.
     pub fn repo_key(&self) -> RepoKey {
         self.repo.as_ref().map(Repo::key).unwrap_or_default()
     }
 
-    /// Returns the footprint in its stored form, without repeated items; `None` if it has no items.
+    /// Returns the footprint in its stored form, without repeated items, or `None` if it has no items.
     ///
-    /// Fails with `malformed` in the input's field `repo` if an item belongs to a repository and none is
-    /// named.
+    /// Fails with `malformed` for the input field `repo` if an item belongs to a repository and the footprint
+    /// names none.
     pub fn checked(mut self, repo: &str) -> Result<Option<Self>> {
         if self.items.is_empty() {
             return Ok(None);
@@ -324,7 +324,7 @@ mod tests {
             };
             let leaves = sent.split('/').any(|part| part == "..") || sent.contains('\\');
             let hides = sent.contains(names::is_invisible);
-            // Segments keep their order and the meaning that a caller could have intended.
+            // Normalising keeps the order of segments, and every meaning that a caller could have intended.
             let nfc = names::nfc(&sent);
             let meant: Vec<&str> = nfc.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
             let stored = if meant.is_empty() { ".".to_owned() } else { meant.join("/") };

@@ -1,6 +1,6 @@
-//! Cancelling: the creator of a task withdraws it.
+//! Cancelling: the creator of a task withdraws the task.
 //!
-//! A cancel closes the thread without checking the conditions of a close, and gives the reason in a message
+//! A cancel closes the thread without checking the conditions of a close, and posts the reason as a message
 //! and a notice. Children are not affected; each can be cancelled separately.
 
 use schemars::JsonSchema;
@@ -33,8 +33,8 @@ pub(crate) fn feature() -> Feature {
                     .after(claims::expire_first)
                     .title("Cancel a thread")
                     .when(
-                        "Use when a thread is not to be done at all; if its work is done, close it with \
-                         `transition_thread`.",
+                        "Cancel a thread that is not to be done. Use `transition_thread` to close one whose \
+                         work is done.",
                     )
                     .post("/threads/{thread_id}/cancel")
                     .needs(&[WorkspaceWrite])
@@ -47,17 +47,17 @@ pub(crate) fn feature() -> Feature {
         .events(vec![EventKind::of::<ThreadCancelled>()])
 }
 
-/// The kind of the notice of a cancel, also in the metadata of its message.
+/// The kind of the notice about a cancel, also contained in the metadata of its message.
 const NOTICE: &str = "cancelled";
 
-/// A thread was cancelled. No member should continue to work on it.
+/// A thread was cancelled. Members should stop working on it.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct ThreadCancelled<'a> {
-    /// The reason, as the member who cancelled it wrote it.
+    /// The reason, as the member who cancelled the thread wrote it.
     reason: &'a str,
-    /// The member who cancelled it; null for the service itself.
+    /// The member who cancelled the thread; null for the service itself.
     cancelled_by: Option<MemberId>,
-    /// The message with the reason.
+    /// The message that contains the reason.
     message_id: MessageId,
 }
 
@@ -72,9 +72,9 @@ impl Event for ThreadCancelled<'_> {
 
 /// Cancels a thread and returns it.
 ///
-/// Closes it regardless of its reviews, children or results; a live claim ends, and the reason is posted as a
-/// message. Threads that wait for it can be claimed unless something else blocks them. Cancelling it again
-/// changes nothing.
+/// The thread is closed regardless of its reviews, children and results; a live claim ends, and the reason is
+/// posted as a message. Threads that wait for it can be claimed unless something else blocks them. Cancelling
+/// again changes nothing.
 ///
 /// Withdrawing the message with the reason removes the reason from the thread's notices too; the event
 /// ThreadCancelled keeps it permanently.
@@ -86,7 +86,7 @@ impl Event for ThreadCancelled<'_> {
 struct CancelThread {
     /// The thread.
     thread_id: ThreadId,
-    /// Why, for members who worked on it or wait for it.
+    /// The reason, for members who worked on the thread or wait for it.
     reason: Prose<1, CANCEL_REASON_MAX>,
 }
 
@@ -124,7 +124,7 @@ fn cancel_thread(cx: &mut Write<'_>, input: &CancelThread, post: &SealedPost) ->
     visible_thread(cx, thread.id)
 }
 
-/// Returns whether the caller may cancel the thread, apart from the capability that the operation needs.
+/// Returns whether the caller created the thread or has `thread:transition`: a cancel requires either.
 fn may_cancel(caller: &Caller, thread: &Thread) -> bool {
     let created = caller.is_member() && thread.created_by == caller.member;
     created || caller.capabilities.has(ThreadTransition)

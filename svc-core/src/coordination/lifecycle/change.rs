@@ -1,6 +1,6 @@
 //! Changing a thread's own fields: its title, priority, owner and required skills.
 //!
-//! Setting a field to its present value changes nothing, and leaves no event.
+//! Setting a field to its present value changes nothing, and emits no event.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -38,7 +38,7 @@ impl Event for ThreadUpdated<'_> {
 
 /// Changes a thread's title and returns the thread.
 ///
-/// Absent fields keep their value.
+/// Omitted fields keep their value.
 ///
 /// Fails with 409 `wrong-state` if the thread is archived.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -67,9 +67,9 @@ const SET_TITLE: &str = "update threads set title = $2 where id = $1";
 /// A thread's priority was changed.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct ThreadPriorityChanged {
-    /// The priority before.
+    /// The previous priority.
     from: i64,
-    /// The priority after.
+    /// The new priority.
     to: i64,
 }
 
@@ -83,7 +83,7 @@ impl Event for ThreadPriorityChanged {
 
 /// Sets a thread's priority and returns the thread.
 ///
-/// Of the threads that a member can claim, the one with the highest priority is given out first.
+/// Of the threads that a member can claim, the one with the highest priority is claimed first.
 ///
 /// Fails with 409 `wrong-state` if the thread is archived.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -113,9 +113,9 @@ const SET_PRIORITY: &str = "update threads set priority = $2 where id = $1";
 /// The owner of a thread changed.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ThreadOwnerChanged {
-    /// The owner before; null if there was none.
+    /// The previous owner; null if there was none.
     from: Option<MemberId>,
-    /// The owner after; null if there is none.
+    /// The new owner; null if there is none.
     to: Option<MemberId>,
 }
 
@@ -129,8 +129,8 @@ impl Event for ThreadOwnerChanged {
 
 /// Sets or clears the owner of a thread, and returns the thread.
 ///
-/// The owner is responsible for the thread, even while another member works on it: it is notified if a claim
-/// is not acknowledged, and its own approval of the thread does not count. A live claim is not affected.
+/// The owner stays responsible while other members work on the thread: the owner is notified if a claim is
+/// not acknowledged, and the owner's own approval does not count. A live claim is not affected.
 ///
 /// Fails with 404 `not-found` also if the workspace has no such member; 409 `wrong-state` if the thread is
 /// archived, or if the member is deactivated or may not see the thread's channel.
@@ -139,7 +139,7 @@ impl Event for ThreadOwnerChanged {
 pub(super) struct SetThreadOwner {
     /// The thread.
     thread_id: ThreadId,
-    /// The member; null or absent for no owner.
+    /// The new owner; null or absent for no owner.
     owner_id: Option<MemberId>,
 }
 
@@ -178,7 +178,7 @@ const SET_OWNER: &str = "update threads set owner_id = $2 where id = $1";
 /// The required skills of a thread were replaced.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct ThreadSkillsChanged<'a> {
-    /// The skills that a member must have from now on to claim it.
+    /// The skills that a member must now have to claim the thread.
     required_skills: &'a [String],
 }
 
@@ -202,7 +202,7 @@ impl Event for ThreadSkillsChanged<'_> {
 pub(super) struct SetRequiredSkills {
     /// The thread.
     thread_id: ThreadId,
-    /// All required skills from now on.
+    /// All skills that the thread requires from now on.
     required_skills: Items<Skill, SKILLS_MAX>,
 }
 

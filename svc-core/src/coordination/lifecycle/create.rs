@@ -1,7 +1,7 @@
 //! Creating threads, in a channel or below another thread.
 //!
-//! A new thread is open. Its event adds it to the ready queue, once it waits for nothing. Its first message
-//! is posted in the same transaction, so that no member can claim it before it is described.
+//! A new thread is open. Its event adds it to the ready queue unless it waits for other threads. Its first
+//! message is posted in the same transaction, so that no member can claim the thread before it is described.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -33,21 +33,21 @@ use crate::time::Time;
 /// A thread was created. It can be claimed once it waits for no unfinished thread.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct ThreadCreated<'a> {
-    /// The title: the task in one line.
+    /// The thread's title: the task in one line.
     title: &'a str,
-    /// The thread it is a child of.
+    /// The thread's parent; null if it has none.
     parent_id: Option<ThreadId>,
-    /// How urgent it is; threads with a higher priority are given out first.
+    /// The thread's priority: threads with a higher priority are claimed first.
     priority: i64,
-    /// The skills that a member must have to claim it.
+    /// The skills that a member must have to claim the thread.
     required_skills: &'a [String],
-    /// The threads that must be finished before it can be claimed.
+    /// The threads that must be finished before this thread can be claimed.
     depends_on: &'a [ThreadId],
-    /// The tools that its creator advises its worker to use.
+    /// The tools that the creator advises the thread's worker to use.
     tools: &'a [&'a str],
-    /// The footprint; null for none.
+    /// The thread's footprint; null for none.
     footprint: Option<&'a Footprint>,
-    /// The member who created it; null for the service itself.
+    /// The member who created the thread; null for the service itself.
     created_by: Option<MemberId>,
 }
 
@@ -79,7 +79,7 @@ impl Event for ThreadCreated<'_> {
     }
 }
 
-/// Sets the initial values of the columns that a creation does not set.
+/// Sets the columns that have the same initial value in every new thread.
 fn untouched(row: RowChange<'_>) -> RowChange<'_> {
     let zero = [
         "worked_micros",
@@ -96,7 +96,7 @@ fn untouched(row: RowChange<'_>) -> RowChange<'_> {
     no.into_iter().fold(row, |row, column| row.set(column, false))
 }
 
-/// Declares the input of an operation that creates a thread: its location, and then the task.
+/// Declares the input of an operation that creates a thread: the location, followed by the task.
 ///
 /// Inputs are flat, so each has the fields of the task itself.
 macro_rules! creates_thread {
@@ -107,29 +107,29 @@ macro_rules! creates_thread {
         pub(super) struct $name {
             $(#[$place_doc])*
             $place: $id,
-            /// The title: the task in one line.
+            /// The thread's title: the task in one line.
             title: Title,
-            /// How urgent it is, from -100 to 100.
+            /// The thread's priority, from -100 to 100; a higher one is more urgent.
             #[schemars(transform = brief("From -100 to 100."), transform = default_is("0"))]
             priority: Option<Priority>,
-            /// The skills that a member must have to claim it.
-            #[schemars(transform = brief("Needed to claim it."), transform = default_is("none"))]
+            /// The skills that a member must have to claim the thread.
+            #[schemars(transform = brief("Needed for a claim."), transform = default_is("none"))]
             #[serde(default)]
             required_skills: Items<Skill, SKILLS_MAX>,
-            /// The threads that must be finished before it can be claimed.
-            #[schemars(transform = brief("What it waits for."), transform = default_is("none"))]
+            /// The threads that must be finished before this thread can be claimed.
+            #[schemars(transform = brief("Threads to finish first."), transform = default_is("none"))]
             #[serde(default)]
             depends_on: DependsOn,
-            /// The tools that you advise its worker to use. Default: none in particular.
-            #[schemars(transform = brief("Advice to its worker."))]
+            /// The tools that you advise the thread's worker to use. Default: none in particular.
+            #[schemars(transform = brief("Suggested tools."))]
             #[serde(default)]
             tools: Items<Tool, TOOLS_MAX>,
             /// The footprint, as in `set_thread_footprint`.
             #[schemars(transform = default_is("nothing"), transform = explained_elsewhere)]
             footprint: Option<Footprint>,
-            /// The first message: what its worker has to know. It is posted as yourself, as by
-            /// `post_message`, and needs `message:post` too.
-            #[schemars(transform = brief("What its worker has to know."), transform = default_is("none"))]
+            /// The first message: the information that the thread's worker needs. It is posted under your
+            /// name, as by `post_message`, and needs `message:post` too.
+            #[schemars(transform = brief("The task description."), transform = default_is("none"))]
             body: Option<FirstBody>,
         }
 
@@ -170,7 +170,7 @@ struct NewTask<'a> {
     footprint: Option<&'a Footprint>,
 }
 
-/// A newly created thread.
+/// A newly created thread, with its first message if it has one.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct CreatedThread {
     #[serde(flatten)]
@@ -179,18 +179,18 @@ pub(super) struct CreatedThread {
     first: Option<FirstMessage>,
 }
 
-/// The first message of a thread, if it was created with one.
+/// The first message of a thread that was created with one.
 #[derive(Debug, Serialize, JsonSchema)]
 struct FirstMessage {
     /// The message with the text of `body`. Only with a `body`.
     first_message_id: MessageId,
-    /// The members that it mentions by their handles, except yourself. Only with a `body`.
+    /// The members that the message mentions by their handles, except yourself. Only with a `body`.
     mentioned: Vec<Mentioned>,
     /// The mentions that reach no member. Only with a `body`.
     not_reached: Vec<NotReached>,
 }
 
-/// Returns a thread from an earlier call, with the members that its first message would reach now.
+/// Returns a thread that an earlier call created, with the members that its first message would reach now.
 fn created_before(cx: &Read<'_>, thread: ThreadId, first: Option<MessageId>) -> Result<CreatedThread> {
     let thread = visible_thread(cx, thread)?;
     let Some(first_message_id) = first else { return Ok(CreatedThread { thread, first: None }) };
@@ -209,9 +209,9 @@ creates_thread! {
     ///
     /// Pass `body` to post the task description in the same step, before an agent can claim the thread.
     ///
-    /// It is given to the next claimer with the required skills once every thread in `depends_on` is finished
-    /// and its footprint conflicts with nothing; of several threads, the oldest of those with the highest
-    /// priority is given out first.
+    /// The thread can be claimed by a member with the required skills once every thread in `depends_on` is
+    /// finished and its footprint conflicts with nothing; of several such threads, the oldest of those with
+    /// the highest priority is claimed first.
     ///
     /// Fails with 409 `wrong-state` if the channel is archived, if 1000 threads already wait for a thread in
     /// `depends_on`, or if `required_skills` is a new set and the workspace has 10000 different ones; 409
@@ -235,10 +235,10 @@ pub(super) fn create_thread(
     input: &CreateThread,
     first: &Option<SealedPost>,
 ) -> Result<CreatedThread> {
-    check_may_say(cx, first.as_ref())?;
+    check_may_post(cx, first.as_ref())?;
     let channel = visibility::visible_channel(cx, input.channel_id)?;
     visibility::check_not_archived(&channel)?;
-    let thread = open(cx, &channel, None, &input.task())?;
+    let thread = create_at(cx, &channel, None, &input.task())?;
     with_first(cx, &channel, thread, first.as_ref())
 }
 
@@ -254,7 +254,7 @@ creates_thread! {
     /// with `limit` if the workspace's spawn budget does not allow the child; 409 `not-visible-to-all` if a
     /// thread in `depends_on` is in another, private channel.
     CreateChildThread {
-        /// The parent.
+        /// The thread below which the new thread is created.
         thread_id: ThreadId
     }
 }
@@ -272,7 +272,7 @@ pub(super) fn create_child_thread(
     input: &CreateChildThread,
     first: &Option<SealedPost>,
 ) -> Result<CreatedThread, RecordedRefusal> {
-    check_may_say(cx, first.as_ref())?;
+    check_may_post(cx, first.as_ref())?;
     let parent = visible_thread(cx, input.thread_id)?;
     let channel = visibility::visible_channel(cx, parent.channel_id)?;
     visibility::check_not_archived(&channel)?;
@@ -284,7 +284,7 @@ pub(super) fn create_child_thread(
         return Err(Error::wrong_state(detail).into());
     }
     spawn::check_child(cx, &parent, input.tools.len())?;
-    let child = open(cx, &channel, Some(&parent), &input.task())?;
+    let child = create_at(cx, &channel, Some(&parent), &input.task())?;
     spawn::count_child(cx, parent.id)?;
     Ok(with_first(cx, &channel, child, first.as_ref())?)
 }
@@ -296,12 +296,12 @@ fn seal(body: Option<&FirstBody>, shared: &SharedState, now: Time) -> Result<Opt
     body.map(|body| messages::seal_post(shared, now, body, &json!({}))).transpose()
 }
 
-/// Fails if there is a first message that the caller may not post.
-fn check_may_say(cx: &Write<'_>, first: Option<&SealedPost>) -> Result<()> {
+/// Fails if there is a first message and the caller may not post messages.
+fn check_may_post(cx: &Write<'_>, first: Option<&SealedPost>) -> Result<()> {
     if first.is_some() { cx.caller().check_has(MessagePost) } else { Ok(()) }
 }
 
-/// Posts the first message of a thread that was created in this transaction, if there is one.
+/// Posts the first message, if there is one, of a thread that was created in this transaction.
 fn with_first(
     cx: &mut Write<'_>,
     channel: &ChannelPlace,
@@ -321,7 +321,7 @@ fn with_first(
     Ok(CreatedThread { thread, first: Some(first) })
 }
 
-/// Creates a thread of a direct message, which is not a task, at a checked location.
+/// Creates a thread of a direct message, which is not a task. The channel must have been checked.
 pub(in crate::coordination) fn open_conversation(
     cx: &mut Write<'_>,
     channel: &ChannelPlace,
@@ -329,11 +329,11 @@ pub(in crate::coordination) fn open_conversation(
 ) -> Result<Thread> {
     let task =
         NewTask { title, priority: None, required_skills: &[], depends_on: &[], tools: &[], footprint: None };
-    open(cx, channel, None, &task)
+    create_at(cx, channel, None, &task)
 }
 
-/// Creates a thread at a checked location.
-fn open(
+/// Creates a thread in a channel, below `parent` if given. Both must have been checked.
+fn create_at(
     cx: &mut Write<'_>,
     channel: &ChannelPlace,
     parent: Option<&Thread>,

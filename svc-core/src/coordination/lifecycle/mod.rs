@@ -1,7 +1,7 @@
-//! The life of a thread: it is created, changed, moved between states, and perhaps cancelled.
+//! The life of a thread: it is created, changed, moved between states, and possibly cancelled.
 //!
-//! This file lists the operations that create threads and change their fields. The files of transitions and
-//! cancelling list their own operations, and that of transitions also the conditions of a transition.
+//! This file lists the operations that create threads and change their fields. The files for transitions and
+//! cancelling list their own operations; the file for transitions also lists the conditions of a transition.
 
 mod create;
 mod change;
@@ -38,8 +38,8 @@ pub(crate) fn feature() -> Feature {
                     .run(create_thread)
                     .title("Create a thread")
                     .when(
-                        "Use to give out a new task in a channel; `create_child_thread` splits one up that \
-                         exists, and `post_message` only talks.",
+                        "Create a task in a channel. Use `create_child_thread` to split an existing task, \
+                         and `post_message` only to talk.",
                     )
                     .post("/channels/{channel_id}/threads")
                     .needs(&[WorkspaceWrite])
@@ -56,10 +56,7 @@ pub(crate) fn feature() -> Feature {
                     .prepare(seal_first_of_child)
                     .records_refusals(create_child_thread)
                     .title("Create a child thread")
-                    .when(
-                        "Use to split work up: creates a task below another thread. `create_thread` \
-                         creates one that stands for itself.",
-                    )
+                    .when("Create a subtask of a thread. Use `create_thread` for an independent task.")
                     .post("/threads/{thread_id}/children")
                     .needs(&[WorkspaceWrite])
                     .created()
@@ -73,7 +70,7 @@ pub(crate) fn feature() -> Feature {
                     }),
                 idempotent("update_thread", update_thread)
                     .title("Change a thread's title")
-                    .when("Use to change a thread's title; its state is changed with `transition_thread`.")
+                    .when("Change a thread's title. Use `transition_thread` to change its state.")
                     .patch("/threads/{thread_id}")
                     .needs(&[WorkspaceWrite])
                     .refuses(&[Code::WrongState])
@@ -82,7 +79,7 @@ pub(crate) fn feature() -> Feature {
                     ),
                 idempotent("set_thread_priority", set_thread_priority)
                     .title("Set a thread's priority")
-                    .when("Use to make a thread more or less urgent.")
+                    .when("Set the priority of a thread.")
                     .put("/threads/{thread_id}/priority")
                     .needs(&[ThreadTransition])
                     .refuses(&[Code::WrongState])
@@ -90,8 +87,7 @@ pub(crate) fn feature() -> Feature {
                 idempotent("set_thread_owner", set_thread_owner)
                     .title("Set a thread's owner")
                     .when(
-                        "Use to make a member responsible for a thread, or nobody; who works on it is \
-                         decided by claims.",
+                        "Set or clear the member responsible for a thread. Claims determine who works on it.",
                     )
                     .put("/threads/{thread_id}/owner")
                     .needs(&[ThreadTransition])
@@ -99,7 +95,7 @@ pub(crate) fn feature() -> Feature {
                     .example(|w| json!({"thread_id": w.id("thread"), "owner_id": w.id("agent")})),
                 idempotent("set_required_skills", set_required_skills)
                     .title("Set the skills that a thread requires")
-                    .when("Use to say who can claim a thread: replaces the skills that it requires.")
+                    .when("Replace the skills that a member must have to claim a thread.")
                     .put("/threads/{thread_id}/required-skills")
                     .needs(&[ThreadTransition])
                     .refuses(&[Code::WrongState])

@@ -1,8 +1,8 @@
 //! The table of a thread's transitions between states, and their conditions.
 //!
-//! Any feature may add a condition. Two are in this file: a parent cannot close while a child is unfinished,
-//! and a child cannot be reopened while its parent is finished. Cancelling is a separate transition, without
-//! conditions.
+//! Any feature may add a condition. Two conditions are in this file: a parent cannot close while a child is
+//! unfinished, and a child cannot be reopened while its parent is finished. Cancelling is a separate
+//! transition, without conditions.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ use crate::log::replay::Replayed;
 use crate::op::{Answer, Condition, Effect, Feature, Read, UnmetRequirement, Write, changing};
 use crate::time::Time;
 
-/// A transition of a thread.
+/// A transition that a caller can request for a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Action {
@@ -33,12 +33,12 @@ pub(crate) enum Action {
 
 const START_REVIEW: &str = "start_review";
 const RETURN_TO_OPEN: &str = "return_to_open";
-/// The action whose unmet conditions prevent a thread from closing.
+/// The name of the closing action, by which its unmet conditions are looked up.
 pub(crate) const CLOSE: &str = "close";
 const REOPEN: &str = "reopen";
 const ARCHIVE: &str = "archive";
 
-/// An entry of the table: how an action changes the state.
+/// An entry of the transition table: the states between which an action moves a thread.
 struct Transition {
     action: Action,
     name: &'static str,
@@ -83,8 +83,8 @@ pub(crate) fn feature() -> Feature {
                     .in_steps(transition_thread)
                     .title("Move a thread to another state")
                     .when(
-                        "Use to move a thread to another state, such as to close it; to hand in work use \
-                         `set_thread_result`, to give it up `cancel_thread`.",
+                        "Move a thread to another state, such as closed. Use `set_thread_result` to submit \
+                         work, `cancel_thread` to drop the task.",
                     )
                     .post("/threads/{thread_id}")
                     .needs(&[ThreadTransition])
@@ -105,9 +105,9 @@ pub(crate) fn feature() -> Feature {
 /// A thread moved to another state.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct ThreadStateChanged {
-    /// The state before.
+    /// The previous state.
     from: ThreadState,
-    /// The state after.
+    /// The new state.
     to: ThreadState,
     /// The action: one of `transition_thread`, or `cancel`.
     action: &'static str,
@@ -134,7 +134,7 @@ impl Event for ThreadStateChanged {
     }
 }
 
-/// Moves a thread to another state and returns the state, with the holder of the live claim.
+/// Moves a thread to another state and returns the new state, with the holder of the live claim.
 ///
 /// The actions are `start_review` (open to in_review), `return_to_open` (in_review to open), `close` (open or
 /// in_review to closed, which ends a live claim), `reopen` (closed to open, also after a cancel) and
@@ -142,7 +142,7 @@ impl Event for ThreadStateChanged {
 ///
 /// A live claim continues under review, and lapses unless it is renewed. Closing settles a dead letter. A
 /// reopened thread can be claimed again, unless a limit of its budget is used up: its usage and its attempts
-/// stay.
+/// are kept.
 ///
 /// Fails with 409 `wrong-state` if the action does not start at the thread's state, or if it may not be
 /// reopened because its parent is finished; 409 `close-refused` with `reasons` if the thread may not close
@@ -155,20 +155,20 @@ struct TransitionThread {
     thread_id: ThreadId,
     /// The transition.
     ///
-    /// `state` of the response is the resulting state.
+    /// `state` of the response is the new state.
     action: Action,
     /// The lease id of the claim under which you act.
     ///
-    /// If given, the call fails unless you hold the live claim that it names.
+    /// If given, the call fails unless you hold the live claim with this lease id.
     claim_lease_id: Option<LeaseId>,
 }
 
 /// The state of a thread after a transition.
 #[derive(Serialize, JsonSchema)]
 pub(in crate::coordination) struct Moved {
-    /// The resulting state.
+    /// The new state.
     pub state: ThreadState,
-    /// The holder of the live claim.
+    /// The holder of the live claim; null if there is none.
     assignee_id: Option<MemberId>,
 }
 
@@ -186,7 +186,7 @@ impl Answer<TransitionThread> for Moved {
 }
 
 fn transition_thread(cx: &mut Write<'_>, input: &TransitionThread) -> Result<Option<Moved>> {
-    // A lapsed claim ends as lapsed, and a dead letter that it causes is settled below.
+    // A lapsed claim is ended as expired first; a dead letter that results is settled below.
     if input.action == Action::Close && claims::expire_first(cx)? {
         return Ok(None);
     }
@@ -197,7 +197,7 @@ fn transition_thread(cx: &mut Write<'_>, input: &TransitionThread) -> Result<Opt
     make(cx, &thread, input.action).map(Some)
 }
 
-/// Moves a thread through a transition, if it is possible.
+/// Moves a thread to another state. Fails if the transition is not possible now.
 pub(in crate::coordination) fn make(cx: &mut Write<'_>, thread: &Thread, action: Action) -> Result<Moved> {
     let transition = possible_now(cx, thread, action)?;
     enter(cx, thread, transition.to, transition.name, None)?;
@@ -225,7 +225,7 @@ fn possible_now(cx: &Read<'_>, thread: &Thread, action: Action) -> Result<&'stat
     Ok(transition)
 }
 
-/// Returns the table's entry for `action`, if it starts at `state`.
+/// Returns the table's entry for `action`. Fails if the action does not start at `state`.
 fn allowed(action: Action, state: ThreadState) -> Result<&'static Transition> {
     let line = TRANSITIONS.iter().find(|line| line.action == action);
     let line = line.ok_or_else(|| Error::internal("an action has no entry in the table"))?;
@@ -237,12 +237,12 @@ fn allowed(action: Action, state: ThreadState) -> Result<&'static Transition> {
     Err(Error::wrong_state(detail).with("state", state.name()))
 }
 
-/// A condition that is not met.
+/// A condition of a transition that a thread does not meet.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Reason {
     /// The name of the condition.
     condition: &'static str,
-    /// The missing requirement, for people.
+    /// A description of the missing requirement, for people.
     detail: String,
     /// The ids of the related objects, such as child threads; empty if there are none.
     ids: Vec<String>,
@@ -282,12 +282,12 @@ fn unfinished_children(cx: &Read<'_>, id: ThreadId) -> Result<Vec<UnmetRequireme
     Ok(vec![UnmetRequirement { detail, ids }])
 }
 
-/// Selects the first 10 unfinished children, each with the number of all of them.
+/// Selects the first 10 unfinished children of a thread, each with the total number of unfinished children.
 const UNFINISHED_CHILDREN: &str = "
     select id, count(*) over () from threads
     where parent_id = $1 and state in ('open', 'in_review') order by lsn limit 10";
 
-/// Returns the unmet condition of a thread whose parent is finished, which cannot be reopened.
+/// Returns the unmet condition if the thread's parent is finished, so that the thread cannot be reopened.
 fn finished_parent(cx: &Read<'_>, id: ThreadId) -> Result<Vec<UnmetRequirement>> {
     let parent: Option<(ThreadId, ThreadState)> = cx.one(PARENT, &[&id])?;
     let finished = parent.filter(|(_, state)| state.is_finished());
@@ -306,9 +306,10 @@ pub(crate) fn against_closing(cx: &Read<'_>, thread: &Thread) -> Result<Vec<Reas
         .map_or_else(|_| Ok(Vec::new()), |line| reasons_against(cx, thread, line.name))
 }
 
-/// Returns the names of the actions that would succeed now for the caller.
+/// Returns the names of the actions that would now succeed for the caller.
 ///
-/// `against_closing` is the result of [`against_closing`]: the conditions of a close are the most expensive.
+/// `against_closing` is the result of [`against_closing`], passed in because the conditions of a close are
+/// the most expensive.
 pub(crate) fn possible(
     cx: &Read<'_>,
     thread: &Thread,
@@ -333,7 +334,8 @@ pub(crate) fn possible(
 
 /// Sets a thread's state.
 ///
-/// A thread that becomes open loses its current result and its cancel, and only later reviews count.
+/// A thread that becomes open loses its current result and its cancelled mark, and only reviews after that
+/// count.
 pub(crate) fn enter(
     cx: &mut Write<'_>,
     thread: &Thread,

@@ -1,4 +1,4 @@
-//! Finding the slots of footprints that are full, and the claims that use them.
+//! Finds the full slots of footprints, and the claims that use them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,14 +15,14 @@ use crate::op::Read;
 use crate::store::Engine;
 use crate::time::Time;
 
-/// A live claim that uses a slot: holder, end of the lease, thread, and whether the caller sees it.
+/// A live claim that uses a slot: holder, lease end, thread, and whether the caller may see the thread.
 type SlotClaim = (MemberId, Time, ThreadId, bool);
 
-/// The full slots of some footprints.
+/// The full slots of a group of footprints.
 pub(super) struct FullSlots(BTreeSet<Obstacle>);
 
 impl FullSlots {
-    /// Finds the full slots of all footprints in one statement. A claim on the thread `own` does not count.
+    /// Finds the full slots of all footprints in one statement, without counting a claim on the thread `own`.
     pub fn find(
         cx: &Read<'_>,
         footprints: &[&Footprint],
@@ -45,7 +45,7 @@ impl FullSlots {
         footprint.items.iter().filter_map(|item| obstacle_of(cx, item)).any(|slot| self.0.contains(&slot))
     }
 
-    /// Returns up to `most` claims that use the slots; those of a slot by the ends of their leases.
+    /// Returns up to `most` claims that use the full slots, for each slot in the order of their lease ends.
     pub fn holders(&self, cx: &Read<'_>, own: Option<ThreadId>, most: i64) -> Result<SlotClaims> {
         let mut holders = SlotClaims(self.0.iter().map(|slot| (*slot, Vec::new())).collect());
         if self.0.is_empty() {
@@ -55,7 +55,7 @@ impl FullSlots {
         let sql = by_engine(cx, HOLDERS_SQLITE, HOLDERS_POSTGRES);
         let own = own_id(own);
         let params = cx.caller().visibility.params();
-        let asked = listed(slots.iter().copied());
+        let asked = slots_param(slots.iter().copied());
         let rows: Vec<(i64, MemberId, Time, ThreadId, bool)> =
             cx.query(sql, &params.and(&[&asked, &own, &cx.now(), &most]))?;
         for (number, holder, until, thread, is_visible) in rows {
@@ -68,11 +68,13 @@ impl FullSlots {
     }
 }
 
-/// The claims that use full slots.
+/// The claims that use full slots, by slot.
 pub(super) struct SlotClaims(BTreeMap<Obstacle, Vec<SlotClaim>>);
 
 impl SlotClaims {
-    /// Returns the full slots of a footprint, in the order of its items, with each claim that uses one.
+    /// Returns the conflicts of a footprint with full slots: one for each claim that uses a slot.
+    ///
+    /// Conflicts are in the order of the footprint's items.
     pub fn conflicts_with(&self, cx: &Read<'_>, footprint: &Footprint) -> Vec<Blocked> {
         let mut found = Vec::new();
         for item in footprint.items.iter() {
@@ -97,7 +99,7 @@ impl SlotClaims {
     }
 }
 
-/// Returns the obstacle and the capacity of an item's slot.
+/// Returns the obstacle and the capacity of an item's slot; `None` without a slot or a capacity.
 fn slot_of(cx: &Read<'_>, item: &Item, limited: &WorkspaceLimits) -> Option<(Obstacle, i64)> {
     let key = item.slot_key()?;
     Some((Obstacle::slot(cx.caller().workspace_id, &key), limited.capacity(&key)?))
@@ -118,13 +120,13 @@ fn by_engine(cx: &Read<'_>, sqlite: &'static str, postgres: &'static str) -> &'s
     }
 }
 
-/// Returns slots as a parameter of the statements.
-fn listed(slots: impl Iterator<Item = Obstacle>) -> String {
+/// Encodes slots as a parameter of the statements about slots.
+fn slots_param(slots: impl Iterator<Item = Obstacle>) -> String {
     let slots: Vec<Value> = slots.map(|slot| json!(slot.uuid().simple().to_string())).collect();
     Value::from(slots).to_string()
 }
 
-/// The slots in `$1`, or `$5`, with their numbers.
+/// A table of the slots in `$1`, or `$5`, with their numbers.
 macro_rules! slots_sqlite {
     ($slots:literal) => {
         concat!("(select key as number, unhex(value) as slot from json_each(", $slots, "))")
@@ -142,16 +144,16 @@ macro_rules! slots_postgres {
     };
 }
 
-/// Returns the slots whose uses by live claims reach their capacity, without the claim on `own`.
+/// Returns the slots that are full: live claims, without the one on `own`, use their whole capacity.
 ///
-/// The stored counts change as claims begin and end, so they include lapsed claims that have not been ended.
-/// Those of the first [`LAPSED_MAX`] lapsed claims are subtracted.
+/// The stored counts change only as claims begin and end, so they include lapsed claims that have not been
+/// ended. The uses by the first [`LAPSED_MAX`] lapsed claims are subtracted.
 fn used_up(
     cx: &Read<'_>,
     slots: Vec<(Obstacle, i64)>,
     own: Option<ThreadId>,
 ) -> Result<impl Iterator<Item = Obstacle>> {
-    let asked = listed(slots.iter().map(|(slot, _)| *slot));
+    let asked = slots_param(slots.iter().map(|(slot, _)| *slot));
     let counted: Vec<(i64, i64)> = cx.query(by_engine(cx, USES_SQLITE, USES_POSTGRES), &[&asked])?;
     let mut left: BTreeMap<Obstacle, i64> = BTreeMap::new();
     for (number, uses) in counted {
@@ -184,7 +186,7 @@ const USES_SQLITE: &str = uses_of!(slots_sqlite!("$1"));
 
 const USES_POSTGRES: &str = uses_of!(slots_postgres!("$1"));
 
-/// Selects a slot for each use of it by the claim on `$3`, or by a lapsed claim.
+/// Selects each use of a slot by the claim on `$3` or by a lapsed claim, as one row.
 const FREED: &str = "
     select l.obstacle from (
         select t.id from threads t
@@ -195,14 +197,14 @@ const FREED: &str = "
     union all
     select l.obstacle from live_items l where l.thread_id = $3 and l.space = 'slot'";
 
-/// Returns how many live claims use each of some slots, counting up to `most` per slot.
+/// Returns the number of live claims that use each of these slots, counting up to `most` per slot.
 pub(in crate::coordination) fn used(
     cx: &Read<'_>,
     slots: &[Obstacle],
     most: i64,
 ) -> Result<BTreeMap<Obstacle, i64>> {
     let sql = by_engine(cx, USED_SQLITE, USED_POSTGRES);
-    let asked = listed(slots.iter().copied());
+    let asked = slots_param(slots.iter().copied());
     let used: Vec<(i64, i64)> = cx.query(sql, &[&asked, &cx.now(), &most])?;
     let slot_at = |number: i64| usize::try_from(number).ok().and_then(|number| slots.get(number));
     Ok(used.into_iter().filter_map(|(number, used)| Some((*slot_at(number)?, used))).collect())
@@ -250,7 +252,9 @@ const HOLDERS_SQLITE: &str = holders!(slots_sqlite!("$5"));
 
 const HOLDERS_POSTGRES: &str = holders!(slots_postgres!("$5"));
 
-/// Returns live claims that use a slot, of `counted` ones those whose leases end first.
+/// Returns up to `most` live claims that use a slot, in the order of their lease ends.
+///
+/// Only the first `counted` claims that are read are considered.
 pub(in crate::coordination) fn holders(
     cx: &Read<'_>,
     slot: Obstacle,

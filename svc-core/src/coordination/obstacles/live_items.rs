@@ -1,7 +1,6 @@
-//! The items that live claims touch: rows that exist while a thread has a claim in its row.
+//! The items that claims touch: rows that exist while a thread has a claim in its row.
 //!
-//! The number of claims that use a slot is stored beside them, so that the rows of a large slot need no
-//! counting.
+//! The number of claims that use a slot is stored separately, so that the rows of a slot need not be counted.
 
 use super::Obstacle;
 use crate::Result;
@@ -32,7 +31,7 @@ pub(in crate::coordination) fn begin(
             obstacle,
             thread_id,
         }))?;
-        // A slot without a stored count, such as one of an import, is counted now.
+        // A slot without a stored count, such as one from an import, is counted now.
         if is_slot && cx.change(ADD_USE, &[&obstacle])? == 0 {
             cx.execute_any(COUNT_USES, &[&workspace_id, &obstacle])?;
         }
@@ -46,7 +45,7 @@ const COUNT_USES: &str = "
     insert into slot_uses (workspace_id, obstacle, uses)
     select $1, $2, count(*) from live_items where obstacle = $2 and space = 'slot'";
 
-/// Selects how many claims use the slot `$slot`, including lapsed ones.
+/// Selects the number of claims that use the slot `$slot`, including lapsed claims.
 macro_rules! uses {
     ($slot:literal) => {
         concat!(
@@ -80,7 +79,7 @@ const END_USES: &str = "
 
 const END: &str = "delete from live_items where thread_id = $1";
 
-/// Returns the obstacles that a claim of a thread with this footprint is for others.
+/// Returns the obstacles that a claim with this footprint is for other threads.
 fn of_claim(workspace: WorkspaceId, footprint: &Footprint) -> Vec<Obstacle> {
     let mut touched: Vec<Obstacle> =
         all_extents(footprint).iter().map(|extent| Obstacle::of(workspace, extent)).collect();

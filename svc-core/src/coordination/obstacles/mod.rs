@@ -1,8 +1,8 @@
-//! Obstacles: what blocks a thread because of its footprint.
+//! Obstacles: conflicts that block a thread because of its footprint.
 //!
-//! Obstacles are the live claims whose footprints overlap its own, full slots, and its repository while it is
-//! paused. Whether one blocks the thread follows from the footprint alone, never from the thread or from who
-//! claims it. A claim whose lease has lapsed blocks no thread.
+//! A thread's obstacles are the live claims whose footprints overlap its own, the full slots among its items,
+//! and its repository while it is paused. Whether an obstacle blocks a thread depends only on the footprint,
+//! not on the thread itself or on who claims it. A claim whose lease has lapsed blocks no thread.
 
 mod prefixes;
 mod workspace_limits;
@@ -30,47 +30,47 @@ pub(in crate::coordination) use full_slots::{holders, used};
 pub(in crate::coordination) use live_items::{begin, end, uses};
 use workspace_limits::{WorkspaceLimits, limited};
 
-/// Identifies an obstacle among those of all workspaces: an item, a slot or a pause.
+/// The id of an obstacle, unique across workspaces: an item, a slot or a pause.
 ///
-/// It is not that of a claim: the next claim of the same item is the same obstacle.
+/// The id belongs to the item, not to a claim: the next claim of the same item is the same obstacle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::coordination) struct Obstacle(Uuid);
 
 impl Obstacle {
-    /// The obstacle that a claim with this extent is.
+    /// Returns the obstacle that a claim with this extent is for other threads.
     pub fn of(workspace: WorkspaceId, extent: &Extent) -> Self {
         Self::new(workspace, &extent.repo_key, extent.space.name(), &extent.prefix)
     }
 
-    /// The obstacle that a slot is while it is full.
+    /// Returns the obstacle that a slot is while it is full.
     pub fn slot(workspace: WorkspaceId, slot_key: &str) -> Self {
         Self::new(workspace, &RepoKey::default(), Space::Slot.name(), slot_key)
     }
 
-    /// The obstacle that a repository is while it is paused.
+    /// Returns the obstacle that a repository is while it is paused.
     pub fn pause(workspace: WorkspaceId, repo: &RepoKey) -> Self {
         Self::new(workspace, repo, "pause", "")
     }
 
-    /// Returns it as a plain UUID.
+    /// Returns the obstacle's id as a plain UUID.
     pub fn uuid(self) -> Uuid {
         self.0
     }
 
     fn new(workspace: WorkspaceId, repo: &RepoKey, space: &str, prefix: &str) -> Self {
         let mut text = workspace.uuid().as_bytes().to_vec();
-        // No repository's name and no space has this byte.
+        // The separator cannot occur in a repository's key or the name of a space.
         for part in [&**repo, space, prefix] {
             text.push(b'\n');
             text.extend_from_slice(part.as_bytes());
         }
         let hash = sha256(&text);
-        // 16 bytes are an id.
+        // A UUID has 16 bytes.
         Self(Uuid::from_slice(hash.get(..16).unwrap_or_default()).unwrap_or_default())
     }
 }
 
-/// Returns what a footprint touches as obstacles, and the one that its repository is while it is paused.
+/// Returns the obstacles that could block a footprint through its items or a pause of its repository.
 pub(in crate::coordination) fn of_footprint(workspace: WorkspaceId, footprint: &Footprint) -> Vec<Uuid> {
     let touched = all_extents(footprint).into_iter().map(|extent| Obstacle::of(workspace, &extent));
     let paused = Obstacle::pause(workspace, &footprint.repo_key());
@@ -89,59 +89,59 @@ impl FromValue for Obstacle {
     }
 }
 
-/// Why a thread cannot be claimed because of its footprint.
+/// The reason for which a thread cannot be claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
 pub(crate) enum ConflictReason {
-    /// A live claim touches the same.
+    /// A live claim touches the same item.
     Overlap,
     /// The repository is paused.
     RepoPaused,
-    /// As many claims use the slot as it has capacity for.
+    /// Claims use the whole capacity of the slot.
     SlotFull,
-    /// It waits for unfinished threads.
+    /// The thread waits for unfinished threads.
     Dependencies,
-    /// No active member has all skills that it requires.
+    /// No active member has all skills that the thread requires.
     Skills,
-    /// Nothing is left of a limit of its budget.
+    /// A limit of the thread's budget is used up.
     Budget,
-    /// It has a dead letter that is not settled.
+    /// The thread has an unsettled dead letter.
     DeadLetter,
 }
 
-/// A conflict that blocks a thread.
+/// A conflict that prevents a claim of a thread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub(crate) struct Conflict {
-    /// Why: `overlap`, `repo-paused` or `slot-full`; in lists of deferred threads also `dependencies`,
+    /// The reason: `overlap`, `repo-paused` or `slot-full`; in lists of deferred threads also `dependencies`,
     /// `skills`, `budget` or `dead-letter`.
     pub reason: ConflictReason,
-    /// The item of the footprint that it is about; null if the whole repository is paused.
+    /// The item of the footprint that conflicts; null if the whole repository is paused.
     pub item: Option<Item>,
-    /// The member who holds the conflicting claim; null without one.
+    /// The member who holds the conflicting claim; null if there is no such claim.
     pub holder: Option<MemberId>,
-    /// When that claim lapses unless it is renewed; null without one.
+    /// Time at which the conflicting claim lapses unless it is renewed; null if there is no such claim.
     pub lease_expires_at: Option<Time>,
-    /// The thread of that claim; absent without one, or if you may not see the thread.
+    /// The thread of the conflicting claim; absent if there is no such claim or you may not see the thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread_id: Option<ThreadId>,
 }
 
 impl Conflict {
-    /// A conflict with no claim in particular.
+    /// Returns a conflict that is not with a particular claim.
     pub fn alone(reason: ConflictReason) -> Self {
         Self { reason, item: None, holder: None, lease_expires_at: None, thread_id: None }
     }
 }
 
-/// A conflict, and the obstacle behind which a thread waits because of it.
+/// A conflict, with the obstacle behind which the blocked thread would be parked.
 #[derive(Clone, Debug)]
 pub(in crate::coordination) struct Blocked {
     pub conflict: Conflict,
-    /// The thread of the conflicting claim, whether or not the caller may see it; `None` without a claim.
+    /// The thread of the conflicting claim, even if the caller may not see it; `None` without such a claim.
     pub thread: Option<ThreadId>,
     pub obstacle: Obstacle,
-    /// Whether the item of the footprint excludes even shared claims.
+    /// Whether the footprint's item conflicts with shared claims too.
     pub exclusive: bool,
 }
 
@@ -164,7 +164,7 @@ pub(in crate::coordination) fn conflicts_with(
     Ok(found)
 }
 
-/// Returns the conflicts of the first footprints: up to 1000 in all, of one or more footprints.
+/// Returns the conflicts of the first footprints, at least one, reading up to 1000 overlaps in all.
 pub(in crate::coordination) fn conflicts_of_each(
     cx: &Read<'_>,
     footprints: &[&Footprint],
@@ -183,7 +183,7 @@ pub(in crate::coordination) fn conflicts_of_each(
     Ok(of_each.collect())
 }
 
-/// Returns whether each footprint is blocked.
+/// Returns, for each footprint, whether anything conflicts with it.
 pub(in crate::coordination) fn blocked(cx: &Read<'_>, footprints: &[&Footprint]) -> Result<Vec<bool>> {
     let limited = limited(cx)?;
     let full = FullSlots::find(cx, footprints, &limited, None)?;
@@ -207,7 +207,7 @@ pub(in crate::coordination) fn check_free(
     if found.is_empty() {
         return Ok(());
     }
-    // A claim can conflict with several items.
+    // Count each claim once: it can conflict with several items.
     let claims: HashSet<ThreadId> = found.iter().filter_map(|blocked| blocked.thread).collect();
     let others = claims.len().saturating_add(found.iter().filter(|found| found.thread.is_none()).count());
     let conflicts: Vec<Conflict> = found.into_iter().map(|blocked| blocked.conflict).collect();

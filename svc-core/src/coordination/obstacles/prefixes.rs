@@ -1,21 +1,20 @@
-//! Finding the prefixes with which a text begins, by their order alone.
+//! Finds the prefixes with which a text begins, only by their sort order.
 //!
-//! Such a prefix sorts before the text, and everything between the two begins with it too. So the longest
-//! prefix that remains to be checked is the part that the text shares with the nearest prefix before it. The
-//! cost does not depend on the number of prefixes, nor on how many of them share a folder. Nothing here reads
-//! the database.
+//! Such a prefix sorts before the text, and all texts between the two begin with the prefix as well. So the
+//! longest remaining candidate is what the text has in common with the nearest prefix that sorts before it.
+//! The cost does not depend on the number of prefixes, nor on how many of them share a folder. Nothing here
+//! reads the database.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::Result;
 use crate::coordination::footprint::{Extent, RepoKey};
 
-/// The prefixes that a text is compared with: those of a repository, of all claims or of exclusive ones
-/// alone.
+/// A set of prefixes to compare a text with: those of a repository's claims, or of its exclusive claims.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PrefixScope {
     pub repo_key: RepoKey,
-    /// Whether the text is touched exclusively, so that shared claims count too.
+    /// Whether the text is touched exclusively, so that the prefixes of shared claims count too.
     pub exclusive: bool,
 }
 
@@ -25,15 +24,16 @@ impl PrefixScope {
     }
 }
 
-/// Texts whose nearest prefix is still to be found, each with a length: another entry finds prefixes up to
-/// it.
+/// Texts whose nearest prefix must still be looked up, each with a length.
+///
+/// Prefixes up to that length are found by another entry.
 type PendingTexts = BTreeMap<(PrefixScope, String), usize>;
 
-/// Returns beginnings of texts, including each prefix with which one of the texts begins.
+/// Returns beginnings of the given texts, including every known prefix with which one of the texts begins.
 ///
-/// `nearest` returns, for each of the given texts, the greatest prefix before it, if there is one. It is
+/// `nearest` returns, for each text, the greatest prefix that sorts before the text, if there is one. It is
 /// called up to a dozen times, because each call halves the remaining text. A beginning that several texts of
-/// one place share is looked up once.
+/// one scope share is looked up once.
 pub(super) fn beginnings(
     texts: impl IntoIterator<Item = (PrefixScope, String)>,
     mut nearest: impl FnMut(&[&(PrefixScope, String)]) -> Result<Vec<Option<String>>>,
@@ -78,8 +78,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the prefixes that texts begin with, the number of lookups, and the total number of their
-    /// texts.
+    /// Returns the prefixes with which texts begin, and the numbers of lookups and of texts looked up.
     fn walk(prefixes: &BTreeSet<String>, texts: &[String]) -> (BTreeSet<String>, usize, usize) {
         let mut rounds = 0;
         let mut steps = 0;

@@ -1,9 +1,9 @@
-//! Finding the live claims that conflict with footprints, by indexes of their items.
+//! Finds the live claims that conflict with footprints, through indexes of the items that claims touch.
 //!
-//! An item can overlap one that begins with it, which the order of prefixes finds, and one with which it
-//! begins, which `above` finds. Both are spans of that order, which one statement reads for the items of many
-//! footprints. For an item that may be shared it reads no shared ones, however many there are: the index
-//! keeps exclusive items separate.
+//! An item overlaps the items that begin with it, which form one span of the sort order, and those with which
+//! it begins itself, which `above` finds. One statement reads these spans for the items of many footprints.
+//! For a shared item the statement reads no shared items, however many there are: the index keeps exclusive
+//! items separate.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,23 +21,23 @@ use crate::op::Read;
 use crate::store::{Engine, FromRow, Row, ToParam};
 use crate::time::Time;
 
-/// Maximum items of live claims that are read to find what conflicts with footprints.
+/// Maximum items of live claims that are read to find conflicts with footprints.
 const OVERLAPS_READ: i64 = 2500;
 
-/// A claim that overlaps an item.
+/// A claim that overlaps an item of a footprint.
 struct OverlappingClaim {
-    /// The number of the item.
+    /// The index of the footprint's item in `ProbedItems::touched`.
     number: i64,
     holder: Option<MemberId>,
     until: Option<Time>,
     thread: ThreadId,
-    /// Whether the caller may see the thread.
+    /// Whether the caller may see the claim's thread.
     is_visible: bool,
-    /// Its first prefix that the item overlaps.
+    /// The first prefix of the claim that the item overlaps.
     prefix: String,
     /// Whether the claim is live, and not on the caller's own thread.
-    is_in_the_way: bool,
-    /// The number of its items that were found.
+    is_conflict: bool,
+    /// Number of the claim's items that overlap the item.
     items: i64,
 }
 
@@ -50,7 +50,7 @@ impl FromRow for OverlappingClaim {
             thread: row.take()?,
             is_visible: row.take()?,
             prefix: row.take()?,
-            is_in_the_way: row.take()?,
+            is_conflict: row.take()?,
             items: row.take()?,
         })
     }
@@ -58,14 +58,14 @@ impl FromRow for OverlappingClaim {
 
 /// The items of footprints, in the form in which they are compared.
 struct ProbedItems {
-    /// Each with the number of its footprint.
+    /// The items, each with the index of its footprint.
     touched: Vec<(usize, Item, Extent)>,
-    /// The spans of live items that overlap each, in the order of the items.
+    /// The spans of live items that overlap the items, as JSON, in the order of the items.
     spans: String,
 }
 
 impl ProbedItems {
-    /// Returns the items of footprints; `None` if there is nothing to compare.
+    /// Prepares the items of footprints for comparison; `None` if there is nothing to compare.
     fn about(cx: &Read<'_>, footprints: &[&Footprint]) -> Result<Option<Self>> {
         let touched: Vec<(usize, Item, Extent)> = footprints
             .iter()
@@ -94,7 +94,7 @@ impl ProbedItems {
             let above = above.get(&PrefixScope::of(extent)).filter(|_| *space == Space::Path);
             for beginning in above.into_iter().flatten().filter(|text| is_above(text, prefix)) {
                 for mode in modes {
-                    // No prefix has a control character.
+                    // No prefix contains a control character, so this span contains `beginning` only.
                     span(*mode, beginning, format!("{beginning}\u{1}"));
                 }
             }
@@ -102,7 +102,10 @@ impl ProbedItems {
         Ok(Some(Self { touched, spans: Value::from(spans).to_string() }))
     }
 
-    /// Reads what overlaps the items. A claim counts once for an item, however many of its items overlap it.
+    /// Reads the claims that overlap the items.
+    ///
+    /// A claim is one row for each item of the footprints that it overlaps, even if several of its own items
+    /// overlap that item.
     fn read(&self, cx: &Read<'_>, own: Option<ThreadId>) -> Result<Vec<OverlappingClaim>> {
         let sql = match cx.engine() {
             Engine::Sqlite => OVERLAPS_SQLITE,
@@ -111,7 +114,7 @@ impl ProbedItems {
         self.overlaps(cx, sql, own, &[&OVERLAPS_READ, &CONFLICTS_MAX])
     }
 
-    /// Returns the rows of one of the statements about overlaps; `limits` are its last parameters.
+    /// Returns the rows of a statement about overlaps; `limits` are the statement's last parameters.
     fn overlaps(
         &self,
         cx: &Read<'_>,
@@ -126,7 +129,7 @@ impl ProbedItems {
         cx.query(sql, &cx.caller().visibility.params().and(&[about.as_slice(), limits].concat()))
     }
 
-    /// Reads one of the live claims that overlap the items.
+    /// Reads one live claim that overlaps the items, if there is one.
     fn first(&self, cx: &Read<'_>, own: Option<ThreadId>) -> Result<Option<Blocked>> {
         let sql = match cx.engine() {
             Engine::Sqlite => ONE_OVERLAP_SQLITE,
@@ -137,11 +140,10 @@ impl ProbedItems {
         Ok(found.collect::<Result<Vec<_>>>()?.into_iter().flatten().next().map(|(_, blocked)| blocked))
     }
 
-    /// Returns the conflict in a row, with the number of the footprint; `None` if the claim does not block
-    /// it.
+    /// Converts a row to a conflict, with the index of the footprint; `None` if the claim does not block it.
     fn blocked(&self, cx: &Read<'_>, found: OverlappingClaim) -> Result<Option<(usize, Blocked)>> {
-        let OverlappingClaim { number, holder, until, thread, is_visible, prefix, is_in_the_way, .. } = found;
-        if !is_in_the_way {
+        let OverlappingClaim { number, holder, until, thread, is_visible, prefix, is_conflict, .. } = found;
+        if !is_conflict {
             return Ok(None);
         }
         let at = usize::try_from(number).map_err(Error::internal)?;
@@ -164,15 +166,15 @@ impl ProbedItems {
     }
 }
 
-/// Returns whether a live item with the prefix `beginning` is above one with the prefix `prefix`.
+/// Returns whether `prefix` begins with `beginning` and is longer, so that its item is below the other one.
 fn is_above(beginning: &str, prefix: &str) -> bool {
     beginning.len() < prefix.len() && prefix.starts_with(beginning)
 }
 
 /// Returns up to `most` live claims that overlap a footprint, in the order of its items.
 ///
-/// A claim is returned once for each item that it overlaps. If `most` is 1, it may be any of them, and no
-/// more are read. If there are very many, only some are read, but at least one.
+/// A claim is returned once for each item that it overlaps. If `most` is 1, any overlapping claim may be
+/// returned, and no more are read. If there are very many claims, only some are read, but at least one.
 pub(super) fn overlaps(
     cx: &Read<'_>,
     footprint: &Footprint,
@@ -195,8 +197,9 @@ pub(super) fn overlaps(
     Ok(found)
 }
 
-/// Returns the live claims that overlap each of the first footprints: as many as one read allows, and at
-/// least one if there is one.
+/// Returns the live claims that overlap each of the first footprints.
+///
+/// As many footprints are covered as one read allows, and at least one if there is any.
 pub(super) fn overlaps_of_each(
     cx: &Read<'_>,
     footprints: &[&Footprint],
@@ -208,7 +211,7 @@ pub(super) fn overlaps_of_each(
     let rows = asked.read(cx, None)?;
     let last = rows.iter().map(|row| row.number).max().and_then(|number| usize::try_from(number).ok());
     let last = last.and_then(|number| asked.touched.get(number)).map(|(footprint, ..)| *footprint);
-    // The last footprint that was read may have more.
+    // The last footprint that was read may have more overlaps.
     let read = last.filter(|_| !is_all(&rows)).unwrap_or(footprints.len());
     let mut found: Vec<Vec<Blocked>> = footprints.iter().take(read).map(|_| Vec::new()).collect();
     for row in rows {
@@ -224,7 +227,7 @@ pub(super) fn overlaps_of_each(
     Ok(found)
 }
 
-/// Returns the numbers of the footprints that a live claim overlaps.
+/// Returns the indexes of the footprints that a live claim overlaps.
 pub(super) fn overlapped(cx: &Read<'_>, footprints: &[&Footprint]) -> Result<BTreeSet<usize>> {
     let Some(asked) = ProbedItems::about(cx, footprints)? else { return Ok(BTreeSet::new()) };
     let sql = match cx.engine() {
@@ -238,17 +241,17 @@ pub(super) fn overlapped(cx: &Read<'_>, footprints: &[&Footprint]) -> Result<BTr
     Ok(numbers.filter_map(|number| asked.touched.get(number)).map(|(footprint, ..)| *footprint).collect())
 }
 
-/// Returns whether the rows are all that there are.
+/// Returns whether the rows are complete, because no limit of the statement was reached.
 fn is_all(rows: &[OverlappingClaim]) -> bool {
     let items = rows.iter().fold(0_i64, |items, row| items.saturating_add(row.items));
     let claims = i64::try_from(rows.len()).unwrap_or(i64::MAX);
     items < OVERLAPS_READ && claims < CONFLICTS_MAX
 }
 
-/// Returns beginnings of paths by their place in the order of live items, including the prefix of each live
-/// claim with which one of the paths begins.
+/// Returns beginnings of the paths among the items, including every live prefix of a path.
 ///
-/// Unless the paths are touched exclusively, those are only the prefixes of exclusive claims.
+/// A live prefix of a path is the prefix of a live claim with which the path begins. For paths that are not
+/// touched exclusively, only the prefixes of exclusive claims are included.
 fn above(cx: &Read<'_>, items: &[(usize, Item, Extent)]) -> Result<BTreeMap<PrefixScope, BTreeSet<String>>> {
     let sql = match cx.engine() {
         Engine::Sqlite => NEAREST_SQLITE,
@@ -271,8 +274,9 @@ fn above(cx: &Read<'_>, items: &[(usize, Item, Extent)]) -> Result<BTreeMap<Pref
     })
 }
 
-/// Selects, with each text, the greatest live prefix before it: that of exclusive claims and, if the text
-/// asks for it, of others.
+/// Selects, for each text, the greatest live prefix that sorts before the text.
+///
+/// Only exclusive claims are searched unless the text is touched exclusively.
 macro_rules! nearest {
     ($texts:literal) => {
         concat!(
@@ -307,7 +311,7 @@ const NEAREST_POSTGRES: &str = nearest!(
       from jsonb_array_elements(cast(cast($2 as text) as jsonb)) with ordinality)"
 );
 
-/// Selects the spans in `$spans`, and the live items in each, in their order.
+/// A table of the spans in `$spans`, each with the number of its item.
 macro_rules! spans_sqlite {
     ($spans:literal) => {
         concat!(
@@ -332,7 +336,7 @@ macro_rules! spans_postgres {
     };
 }
 
-/// The condition of a live item `l` in the span `p`, in the workspace `$workspace`.
+/// The condition that a live item `l` of the workspace `$workspace` is in the span `p`.
 macro_rules! in_span {
     ($workspace:literal) => {
         concat!(

@@ -1,6 +1,6 @@
 //! The limits of a workspace: the capacities of its slots, and its paused repositories.
 //!
-//! Both are few and cached; the events of their changes invalidate the cache.
+//! Both are few and cached; the events that change them invalidate the cache.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::log::cache::{Cached, Lifetime, ONLY};
 use crate::log::event::Invalidates;
 use crate::op::Read;
 
-/// The capacities and pauses of a workspace.
+/// The capacities of slots and the pauses of repositories in a workspace.
 #[derive(Clone, Default)]
 pub(super) struct WorkspaceLimits {
     capacities: Arc<HashMap<String, i64>>,
@@ -25,12 +25,12 @@ impl Cached for WorkspaceLimits {
 }
 
 impl WorkspaceLimits {
-    /// Returns how many claims may use a slot, or `None` if any number may.
+    /// Returns how many claims may use a slot at the same time, or `None` if any number may.
     pub fn capacity(&self, slot_key: &str) -> Option<i64> {
         self.capacities.get(slot_key).copied()
     }
 
-    /// Returns the conflict of a footprint whose repository is paused.
+    /// Returns the conflict of a footprint whose repository is paused, or `None` if it is not paused.
     pub fn pause_of(&self, workspace: WorkspaceId, footprint: &Footprint) -> Option<Blocked> {
         let repo = footprint.repo_key();
         self.paused.contains(&repo).then(|| Blocked {
@@ -47,7 +47,7 @@ pub(super) fn limited(cx: &Read<'_>) -> Result<WorkspaceLimits> {
     let workspace = cx.caller().workspace_id;
     cx.cached_or_load(&ONLY, || {
         let capacities = cx.query::<(String, i64)>(CAPACITIES, &[&workspace])?.into_iter();
-        // A key may be older than the form in which slots are compared.
+        // A stored key may be older than the form in which slots are compared.
         let capacities = capacities.map(|(key, capacity)| (slot_key(&key), capacity));
         let paused = cx.query::<(RepoKey,)>(PAUSED, &[&workspace])?;
         Ok(WorkspaceLimits {

@@ -1,7 +1,7 @@
-//! The heads of the queue that a batch has read: who is next, and after that, for the jobs that take them.
+//! The first threads of the queue that a batch has read, kept for the jobs of the batch that claim them.
 //!
-//! One statement reads the first threads for a caller. What a job takes from the queue leaves them; whatever
-//! it adds makes them unknown, and they are read again.
+//! One statement reads the first threads for a caller. A thread that a job takes from the queue is removed
+//! from the kept threads. When a job adds a thread to the queue, the kept threads are dropped and read again.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,18 +15,18 @@ use crate::id::{ChannelId, ThreadId};
 use crate::log::cache::{Cached, Lifetime, ONLY};
 use crate::op::Read;
 
-/// The thread that a member would be given, in the order in which threads are given out.
+/// The thread that a member would claim next. Threads are ordered as they are claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::coordination) struct NextThread {
     pub(super) urgency: i64,
     pub(super) lsn: i64,
     pub thread_id: ThreadId,
     pub channel_id: ChannelId,
-    /// The id of its interned footprint; 0 without one.
+    /// The id of the thread's footprint; 0 without a footprint.
     pub footprint: i64,
 }
 
-/// The criteria that determine the next thread: the places, the skill sets and the repository.
+/// The criteria that determine the next thread: the channels or pools, the skill sets and the repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct HeadCriteria {
     pub places: Vec<Uuid>,
@@ -34,7 +34,7 @@ pub(super) struct HeadCriteria {
     pub repo: Option<RepoKey>,
 }
 
-/// The heads that the batch has read, if it has.
+/// The first threads that the batch has read, if it has read any.
 #[derive(Clone, Default)]
 struct QueueHeads(Option<HeadWindow>);
 
@@ -42,21 +42,21 @@ impl Cached for QueueHeads {
     const LIFETIME: Lifetime = Lifetime::Transaction;
 }
 
-/// The first threads of a part of the queue, in order.
+/// The first threads of the queue that meet some criteria, in order.
 #[derive(Clone)]
 struct HeadWindow {
     of: HeadCriteria,
     first: VecDeque<NextThread>,
-    /// Whether the part has no others.
+    /// Whether no further threads of the queue meet the criteria.
     is_all: bool,
 }
 
-/// A batch's knowledge of the next thread.
+/// The next thread of the queue, as far as a batch knows it.
 pub(super) enum Next {
     Is(NextThread),
-    /// There is none.
+    /// The queue has no such thread.
     Nothing,
-    /// It has not been read, or not since a thread has entered the queue.
+    /// The next thread is not known, because it has not been read since a thread entered the queue.
     Unread,
 }
 
@@ -72,13 +72,13 @@ pub(super) fn next(cx: &Read<'_>, sought: &HeadCriteria) -> Result<Next> {
     })
 }
 
-/// Keeps the first threads of the queue, up to [`WINDOW`].
+/// Keeps the first threads of the queue, up to [`WINDOW`], for later jobs of the batch.
 pub(super) fn keep(cx: &Read<'_>, of: HeadCriteria, first: &[NextThread]) {
     let window = HeadWindow { of, first: first.iter().copied().collect(), is_all: first.len() < WINDOW };
     cx.keep(&ONLY, QueueHeads(Some(window)));
 }
 
-/// Removes a thread that has left the queue.
+/// Removes a thread that has left the queue from the kept threads.
 pub(super) fn remove(cx: &Read<'_>, thread: ThreadId) -> Result<()> {
     cx.with_cached(&ONLY, |QueueHeads(window)| {
         window.iter_mut().for_each(|window| window.first.retain(|next| next.thread_id != thread));
@@ -86,7 +86,7 @@ pub(super) fn remove(cx: &Read<'_>, thread: ThreadId) -> Result<()> {
     })
 }
 
-/// Forgets the heads, because a thread has entered the queue.
+/// Drops the kept threads, because a thread has entered the queue.
 pub(super) fn forget(cx: &Read<'_>) {
     cx.keep(&ONLY, QueueHeads(None));
 }

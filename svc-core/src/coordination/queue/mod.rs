@@ -1,14 +1,14 @@
 //! The ready queue: one row for each thread that a member could claim now.
 //!
-//! A thread is ready while it is open, without a result that stands, without a dead letter, with something
-//! left of each limit of its budget, without an unfinished dependency and without an assignee, in a channel
-//! that is not archived: the table of `rules` has these conditions. This file derives the rows from the
-//! threads, in the transaction that changes a thread; nothing else writes them. It is called by
-//! `queue_projector`, which follows the events, and by `dependencies` where the event is that of another
-//! thread. The next thread is the best of the candidates: the first thread of each skill set that the member
-//! covers. So the cost does not depend on how many threads wait. A thread that its footprint keeps from being
-//! claimed stays in the queue until a claim meets it there; then it is parked. If others of its footprint are
-//! parked already, it is parked with them at once.
+//! A thread is ready while it is open, unclaimed, without a current result, a dead letter, a used-up budget
+//! limit or an unfinished dependency, and in a channel that is not archived: the table of `rules` lists these
+//! conditions. This file derives the queue's rows from the threads, in the transaction that changes a thread;
+//! nothing else writes them. It is called by `queue_projector`, which processes the events of the thread
+//! itself, and by `dependencies` when the event belongs to another thread. The next thread is the best of the
+//! candidates: the first thread of each skill set that the member covers. So the cost does not depend on the
+//! number of waiting threads. A thread whose footprint conflicts stays in the queue until a claim finds it
+//! there and parks it. If other threads with its footprint are parked already, it is parked with them at
+//! once.
 
 mod probes;
 mod heads;
@@ -30,15 +30,15 @@ pub(in crate::coordination) use next::{QueueRequest, QueueScope, count, first, n
 pub(in crate::coordination) use parked::{free, park, waited_for};
 pub(in crate::coordination) use supply::supply;
 
-/// Removes a thread from the queue and adds it where it belongs now, if it is ready.
+/// Updates a thread's row in the queue: removes it, and adds the thread again if it is ready.
 ///
-/// Its footprint has not changed: one that has none waits behind nothing.
+/// The thread's footprint must not have changed: a thread without a footprint is never parked.
 pub(in crate::coordination) fn refresh(cx: &mut Write<'_>, thread: &Thread) -> Result<()> {
     if thread.footprint_id != 0 {
         return refresh_anywhere(cx, thread.id);
     }
     if thread.has_result {
-        // Its claim has kept it from being ready, and now the result does.
+        // The thread is still not ready: its claim has ended, but now it has a result.
         return Ok(());
     }
     cx.save_any(REMOVE_THREAD, &[&thread.id])?;
@@ -49,7 +49,7 @@ pub(in crate::coordination) fn refresh(cx: &mut Write<'_>, thread: &Thread) -> R
     cx.save_any(ADD_THREAD, &[&thread.id])
 }
 
-/// Does the same for a thread that may have waited behind something, or come from there.
+/// Updates the queue for a thread that may be parked, or may have returned from being parked.
 pub(in crate::coordination) fn refresh_anywhere(cx: &mut Write<'_>, thread: ThreadId) -> Result<()> {
     parked::follow(cx, thread)?;
     parked::remove(cx, thread)?;
@@ -65,7 +65,7 @@ pub(in crate::coordination) fn refresh_channel(cx: &mut Write<'_>, channel: Chan
     cx.execute_any(ADD_CHANNEL, &[&channel])
 }
 
-/// Moves the rows of a channel to the pool that matches its privacy.
+/// Moves the queue's rows of a channel to the pool that matches the channel's privacy.
 ///
 /// All rows of a channel are in one pool, so one of them shows whether there is anything to do.
 pub(in crate::coordination) fn move_pool(cx: &mut Write<'_>, channel: ChannelId) -> Result<()> {
@@ -80,7 +80,7 @@ pub(in crate::coordination) fn move_pool(cx: &mut Write<'_>, channel: ChannelId)
     Ok(())
 }
 
-/// A statement that adds the ready ones among the threads `t` that a condition selects.
+/// A statement that adds those threads `t` to the queue that meet a condition and are ready.
 macro_rules! add_ready {
     ($which:literal) => {
         concat!(

@@ -33,22 +33,22 @@ pub(in crate::coordination) enum QueueScope {
     Workspace,
 }
 
-/// Which threads are asked for.
+/// The threads among which the next thread is searched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::coordination) struct QueueRequest {
     pub scope: QueueScope,
-    /// Only those whose footprint names this repository.
+    /// Only threads whose footprint names this repository.
     pub repo: Option<RepoKey>,
 }
 
-/// Most footprints whose conflicts one read looks up.
+/// Maximum footprints whose conflicts one read looks up.
 const CHECKED_MAX: usize = 100;
 
-/// Returns the thread that the caller would be given, skipping those whose footprints conflict.
+/// Returns the thread that the caller would claim next, skipping threads whose footprints conflict.
 ///
-/// Behind very many of these it returns the first thread that was not checked: a claim, which parks them,
-/// then checks it. So reads are short, and none misses a thread that could be claimed. It also finds the
-/// threads that lapsed claims will free.
+/// After very many of these it returns the first thread that was not checked; a claim, which parks blocked
+/// threads, then checks it. So reads are short, and none misses a thread that could be claimed. The search
+/// includes threads that will be ready once lapsed claims are ended.
 pub(in crate::coordination) fn next(cx: &Read<'_>, wanted: &QueueRequest) -> Result<Option<NextThread>> {
     let eligible = Eligibility::of_caller(cx, wanted)?;
     cx.with_cached(&ONLY, |found: &mut QueueFindings| {
@@ -61,17 +61,19 @@ pub(in crate::coordination) fn next(cx: &Read<'_>, wanted: &QueueRequest) -> Res
     })
 }
 
-/// Findings of one snapshot about the queue. Waits of equals are polled in one, as all would be given the
-/// same.
+/// Results about the queue that the reads of one snapshot share.
+///
+/// Waiting callers with equal skills and visibility are polled in one snapshot, because the next thread is
+/// the same for all of them.
 #[derive(Clone, Default)]
 pub(super) struct QueueFindings {
-    /// For each footprint that was checked, whether nothing conflicts with it.
+    /// Whether a footprint has no conflict, by the footprint's id, for each footprint that was checked.
     pub free: HashMap<i64, bool>,
-    /// The next thread for each eligibility.
+    /// The next thread for each set of criteria.
     next: Vec<(Eligibility, Option<NextThread>)>,
-    /// The supply that the end of any claim adds.
+    /// Number of threads that may have become claimable because some claim ended.
     pub freed: Option<i64>,
-    /// The supply that lapsed claims will add.
+    /// Number of threads that will become claimable once lapsed claims are ended.
     pub left_by_lapsed: Option<i64>,
 }
 
@@ -105,8 +107,9 @@ fn best(
     Ok(found.into_iter().chain(others).min())
 }
 
-/// Counts the threads of the queue in all channels that the caller may see, up to `most`, including those
-/// that it cannot claim and those that lapsed claims will return there.
+/// Counts the threads of the queue in all channels that the caller may see, up to `most`.
+///
+/// Includes threads that the caller cannot claim, and threads that return once lapsed claims are ended.
 pub(in crate::coordination) fn count(cx: &Read<'_>, most: i64) -> Result<i64> {
     let pools = pools(cx)?;
     let sql = match cx.engine() {
@@ -131,10 +134,10 @@ const COUNT_SQLITE: &str = "
 const COUNT_POSTGRES: &str =
     "select count(*) from (select 1 from ready where pool = any($1) limit $2) counted";
 
-/// Which footprints are free, as far as this read and others of its snapshot have found out.
+/// Checks whether footprints have conflicts, using the results that the snapshot already has.
 pub(super) struct FootprintChecks<'f> {
     known: &'f mut HashMap<i64, bool>,
-    /// How many this read has looked up.
+    /// Number of footprints whose conflicts this read has looked up.
     looked_up: usize,
 }
 
@@ -143,7 +146,9 @@ impl<'f> FootprintChecks<'f> {
         Self { known, looked_up: 0 }
     }
 
-    /// Returns whether nothing conflicts with a footprint. Once many were checked, others are assumed free.
+    /// Returns whether nothing conflicts with a footprint.
+    ///
+    /// After [`CHECKED_MAX`] lookups, unchecked footprints count as free.
     pub fn is_free(&mut self, cx: &Read<'_>, id: i64) -> Result<bool> {
         if id == 0 {
             return Ok(true);
@@ -164,11 +169,11 @@ impl<'f> FootprintChecks<'f> {
     }
 }
 
-/// The threads that a caller may be given, whether they are in the queue or would return to it.
+/// The criteria by which threads in the queue, or returning to it, are claimable for a caller.
 #[derive(Clone, PartialEq, Eq)]
 struct Eligibility {
     wanted: QueueRequest,
-    /// The pools in which that is.
+    /// The pools in which these threads may be.
     pools: Vec<Uuid>,
     sets: Arc<Vec<i64>>,
 }
@@ -193,7 +198,7 @@ impl Eligibility {
     }
 }
 
-/// Returns the best thread that would return to the queue if those of a footprint were parked.
+/// Returns the best thread that would return to the queue if the queue's threads of a footprint were parked.
 fn follower(
     cx: &Read<'_>,
     eligible: &Eligibility,
@@ -211,9 +216,9 @@ fn follower(
     Ok(best)
 }
 
-/// Returns the first thread of a group whose footprint nothing conflicts with.
+/// Returns the first thread of a group whose footprint has no conflict.
 ///
-/// If there may be others after those that were read, the last of these is assumed to be it.
+/// If the group may have more threads than were read, the last one read is returned without a check.
 pub(super) fn first_free(
     cx: &Read<'_>,
     group: Vec<NextThread>,
@@ -229,10 +234,10 @@ pub(super) fn first_free(
     Ok(None)
 }
 
-/// Returns the first thread of the queue for the caller, except for those with the footprints `passed`.
+/// Returns the first thread of the queue for the caller, except for threads with the footprints `passed`.
 ///
-/// It is the oldest of the most urgent threads whose required skills the caller covers. Whether anything
-/// blocks it is not checked.
+/// This is the oldest of the most urgent threads whose required skills the caller covers. Conflicts are not
+/// checked.
 pub(in crate::coordination) fn first(
     cx: &Read<'_>,
     wanted: &QueueRequest,
@@ -245,7 +250,7 @@ pub(in crate::coordination) fn first(
     first_at(cx, &places, wanted, passed)
 }
 
-/// Does the same at the places of what is wanted: its channel, or the pools of the caller.
+/// Returns the first thread of the queue at some places: a channel, or the pools of the caller.
 fn first_at(
     cx: &Read<'_>,
     places: &[Uuid],
@@ -289,7 +294,7 @@ fn first_at(
     }
 }
 
-/// A query of the queue.
+/// A query for the first threads of the queue.
 struct QueueQuery<'q> {
     probes: &'q QueueStatements,
     places: &'q [Uuid],
@@ -298,32 +303,32 @@ struct QueueQuery<'q> {
     passed: &'q [i64],
 }
 
-/// The result of a query of the queue.
+/// The result of a query for the first threads of the queue.
 enum QueueResult {
-    /// The first thread.
+    /// The first thread, if there is one.
     First(Option<NextThread>),
     /// The first threads, in order, as many as one statement reads ahead.
     Heads(Vec<NextThread>),
-    /// There are sets that the connection has not cached.
+    /// No threads, because the workspace has skill sets that the connection has not cached.
     UnknownSets,
 }
 
-/// The pools of the caller: that of the workspace and those of its private channels.
+/// Returns the pools of the caller: that of the workspace and those of its private channels.
 fn pools(cx: &Read<'_>) -> Result<Vec<Uuid>> {
     let private = visibility::private_channels_of(cx, cx.caller().member_id()?)?;
     let workspace = cx.caller().workspace_id.uuid();
     Ok(std::iter::once(workspace).chain(private.into_iter().map(ChannelId::uuid)).collect())
 }
 
-/// The ids of the sets that one member covers, ascending.
+/// The ids of the skill sets that one member covers, ascending.
 ///
 /// They are cached for the member until some member's skills change, and extended as sets are added.
 #[derive(Clone, Default)]
 struct EligibleSets {
-    /// The member's skills, once they were read.
+    /// The member's skills, once they have been read.
     own: Option<Arc<HashSet<String>>>,
     sets: Arc<Vec<i64>>,
-    /// The newest set that was considered.
+    /// The id of the newest set that was considered.
     newest: i64,
 }
 
@@ -351,13 +356,13 @@ fn eligible_sets(cx: &Read<'_>, sets: &SkillSets) -> Result<Arc<Vec<i64>>> {
     })
 }
 
-/// Returns the ids of the sets that `own` covers.
+/// Returns the ids of the sets that the skills `own` cover.
 fn covered(own: &HashSet<String>, sets: &[(i64, Arc<[String]>)]) -> Vec<i64> {
     let covers = |required: &[String]| required.iter().all(|skill| own.contains(skill));
     sets.iter().filter(|(_, required)| covers(required)).map(|(id, _)| *id).collect()
 }
 
-/// The first row of a skill set's part of the queue. Candidates are ordered as threads are given out.
+/// The first row of a skill set's part of the queue. Candidates are ordered as threads are claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct QueueCandidate {
     urgency: i64,
@@ -451,24 +456,24 @@ impl QueueQuery<'_> {
     }
 }
 
-/// Whether there are unknown sets, and the columns of the candidate if there is one.
+/// Whether there are unknown skill sets, and the columns of the candidate if there is one.
 type PostgresRow = (bool, Option<ThreadId>, Option<ChannelId>, Option<i64>, Option<i64>, Option<i64>);
 
-/// Maximum parts of the queue, each of one place and skill set, of which it does so.
+/// Maximum parts of the queue, each of one place and skill set, from which a statement reads ahead.
 const WINDOW_PARTS_MAX: usize = 16;
 
-/// Maximum number of candidates that one statement reads by name.
+/// Maximum parts of the queue whose first threads one statement reads part by part.
 ///
-/// Beyond it, a statement walks over the sets that have rows.
+/// For more parts, a statement walks over the skill sets that have rows.
 const CANDIDATES_MAX: usize = 256;
 
 const UNKNOWN_SET: &str = "select id from skill_sets where workspace_id = $1 and id > $2 order by id limit 1";
 
-/// Returns the best among the candidates of the sets `eligible` (ascending).
+/// Returns the best among the candidates of the skill sets `eligible` (ascending).
 ///
-/// `seek` returns the candidate of the first set with any row, from a given set on. Each call either hits an
-/// eligible set or skips all sets in between, on whichever side they are. So calls are
-/// bounded by the eligible sets, and by one more than the sets with rows.
+/// `seek` returns the candidate of the first set, from a given set on, that has any row. Each call either
+/// finds an eligible set, or skips all sets up to the next eligible set or the next set with rows. So the
+/// number of calls is bounded both by the eligible sets and by one more than the sets with rows.
 fn best_candidate(
     eligible: &[i64],
     mut seek: impl FnMut(i64) -> Result<Option<QueueCandidate>>,
@@ -525,7 +530,7 @@ mod tests {
         }
     }
 
-    /// Returns the best candidate of a queue that has `candidates`, and the number of calls of `seek`.
+    /// Returns the best candidate of a queue that contains `candidates`, and the number of calls of `seek`.
     fn best(eligible: &[i64], candidates: &[QueueCandidate]) -> (Option<QueueCandidate>, usize) {
         let queue: BTreeMap<i64, QueueCandidate> =
             candidates.iter().map(|candidate| (candidate.skill_set, *candidate)).collect();

@@ -1,11 +1,11 @@
-//! Parked threads: those that would be ready, each behind one obstacle that blocked it when it was met.
+//! Parked threads: threads that are ready except for the obstacle that blocked them when a claim found them.
 //!
-//! A claim parks the threads that it meets and cannot give out, so that they are not met again. When an
-//! obstacle is freed, only the first thread of each group behind it returns to the queue; when that one
-//! leaves the queue and the obstacle is still free, the next follows. A group is the threads of one channel,
-//! skill set and repository that wait in the same mode: a member who can claim one of them can claim each. So
-//! no thread that could be claimed stays hidden, and freeing something that many wait for costs no more than
-//! if few did.
+//! A claim parks the blocked threads that it finds, so that later claims do not find them again. When an
+//! obstacle is freed, only the first thread of each group behind it returns to the queue; when that thread
+//! leaves the queue and the obstacle is still free, the next one follows. A group consists of the threads of
+//! one channel, skill set and repository that wait in the same mode: a member who can claim one of them can
+//! claim each. So no claimable thread stays hidden, and freeing an obstacle costs the same whether many or
+//! few threads wait for it.
 
 use std::collections::BTreeSet;
 
@@ -20,8 +20,8 @@ use crate::op::{Read, Write};
 
 /// Whether the obstacle `$o` blocks a thread that waits for it in mode `$exclusive`.
 ///
-/// `$live` is a further condition on the items `l` of claims: a read omits those of lapsed ones, and takes
-/// `$lapsed` of them from the uses of a slot `s`.
+/// `$live` is a further condition on the items `l` of claims. A read uses it to leave out lapsed claims, and
+/// subtracts `$lapsed`, their uses, from the uses of a slot `s`.
 macro_rules! held {
     ($o:literal, $exclusive:literal) => {
         held!($o, $exclusive, "", "")
@@ -54,17 +54,18 @@ macro_rules! held {
     };
 }
 
-/// Parks a thread that has entered the queue beside others of its footprint, if it would be met in vain.
+/// Parks a thread that has entered the queue, if its footprint is parked and it cannot be claimed first.
 ///
-/// A caller would meet it in vain if the obstacle that these wait for still blocks them, or if one of its
-/// group has returned from there and is given out before it: then it follows that one. So any number of new
-/// threads of one footprint adds to the queue no more than the first.
+/// It cannot be claimed first if the obstacle behind which threads with its footprint are parked still blocks
+/// them, or if a thread of the same group has returned from behind the obstacle and is claimed before this
+/// one, which then follows it. So any number of new threads with one footprint adds to the queue no more than
+/// the first one.
 pub(super) fn join(cx: &mut Write<'_>, thread: ThreadId) -> Result<()> {
     cx.execute_any(JOIN, &[&thread])?;
     cx.execute_any(LEAVE_TO_JOIN, &[&thread])
 }
 
-/// By the index of footprints, first of those of its group: there may be any number of others.
+/// Uses the index of footprints, and prefers a parked thread of the same group to any other.
 const JOIN: &str = concat!(
     "insert into parked (obstacle, channel_id, skill_set, repo_key, exclusive, urgency, lsn, thread_id, pool,
         footprint)
@@ -91,10 +92,10 @@ const LEAVE_TO_JOIN: &str = "
 /// The origin of a row of the queue: the obstacle, and the group behind it.
 pub(super) type ParkedOrigin = (Obstacle, ChannelId, i64, String, bool);
 
-/// Parks a thread of the queue, and with it others of the same footprint that the same callers see; returns
-/// how many, up to [`ALIKE_MAX`].
+/// Parks a thread of the queue, together with threads that have the same footprint and pool.
 ///
-/// What is left of them in the queue is parked when it is met there.
+/// Returns the number of parked threads, up to [`ALIKE_MAX`]. Further threads of this kind in the queue are
+/// parked when a claim finds them.
 pub(in crate::coordination) fn park(
     cx: &mut Write<'_>,
     thread: ThreadId,
@@ -116,7 +117,7 @@ pub(in crate::coordination) fn park(
     Ok(alike.len())
 }
 
-/// A row of the queue that is parked: its thread, and where it came from.
+/// A row of the queue that is to be parked: its thread, and the origin of the row.
 type ParkedRow = (ThreadId, Option<Obstacle>, ChannelId, i64, String, bool);
 
 /// Maximum threads of one footprint that are parked at once.
@@ -137,7 +138,7 @@ const PARK: &str = "
     select $2, r.channel_id, r.skill_set, r.repo_key, $3, r.urgency, r.lsn, r.thread_id, r.pool, r.footprint
     from ready r where r.thread_id = $1";
 
-/// A statement that adds the parked threads `p` to the queue that `$from` selects.
+/// A statement that adds the parked threads `p`, selected by `$from`, to the queue.
 macro_rules! return_parked {
     ($($from:tt)*) => {
         concat!(
@@ -161,16 +162,17 @@ const NEXT_OF_GROUP: &str = return_parked!(
     held!("$1", "p.exclusive")
 );
 
-/// Removes what was returned to the queue from behind an obstacle.
+/// Removes the parked rows of threads that returned from behind an obstacle to the queue.
 ///
-/// It does not name the obstacle of the parked row, or an engine would scan all that wait behind it.
+/// It does not compare `parked.obstacle`, or an engine would scan all threads that wait behind the obstacle.
 const UNPARK: &str =
     "delete from parked where thread_id in (select thread_id from ready where came_from = $1)";
 
-/// Returns what follows the threads of a footprint in the queue that came from behind a free obstacle.
+/// Returns the parked threads that would follow the queue's threads with a footprint.
 ///
-/// A read skips such threads if something blocks them, but cannot park them; so it finds here what would have
-/// returned in their place. Each list is one group, in order.
+/// The threads of the queue must have come from behind an obstacle that is free now. A read skips such a
+/// thread if something blocks it, but cannot park it; it finds here the threads that would have returned in
+/// its place. Each list is one group, in order.
 pub(super) fn following(
     cx: &Read<'_>,
     pool: &Uuid,
@@ -180,7 +182,7 @@ pub(super) fn following(
     origins.into_iter().map(|origin| Ok((origin.clone(), group(cx, &origin)?))).collect()
 }
 
-/// Returns what threads are parked behind of what the claim of a thread touches.
+/// Returns the obstacles among the items of a thread's claim behind which threads are parked.
 pub(in crate::coordination) fn waited_for(cx: &Read<'_>, thread: ThreadId) -> Result<BTreeSet<Obstacle>> {
     let found: Vec<(Obstacle,)> = cx.query(WAITED_FOR, &[&thread])?;
     Ok(found.into_iter().map(|(obstacle,)| obstacle).collect())
@@ -198,7 +200,7 @@ pub(super) struct QueuePlace {
     pub repo_key: String,
 }
 
-/// Returns the groups behind an obstacle that are wanted and for which it is free, apart from lapsed claims.
+/// Returns the first threads of each wanted group behind an obstacle that, lapsed claims aside, is free.
 pub(super) fn behind(
     cx: &Read<'_>,
     obstacle: Obstacle,
@@ -214,7 +216,7 @@ pub(super) fn behind(
     Ok(groups)
 }
 
-/// Returns the first threads of a group, if its obstacle is free for it apart from lapsed claims.
+/// Returns the first threads of a group behind an obstacle that, lapsed claims aside, is free.
 fn group(cx: &Read<'_>, origin: &ParkedOrigin) -> Result<Vec<NextThread>> {
     let (obstacle, channel, skill_set, repo_key, mode) = origin;
     let rows: Vec<(i64, i64, ThreadId, ChannelId, i64)> =
@@ -255,11 +257,11 @@ const FOLLOWING: &str = concat!(
     " order by n.urgency, n.lsn limit 100"
 );
 
-/// Returns the next of its group to the queue, if a thread that leaves the queue came from behind an obstacle
-/// which is free.
+/// Returns the next thread of a group to the queue when a thread of the group leaves the queue.
 ///
-/// The thread's row is still in the queue. Neither statement says that the thread came from somewhere: an
-/// engine that has no statistics yet would scan all that did.
+/// Does nothing if the leaving thread did not come from behind an obstacle, or the obstacle is not free. The
+/// leaving thread's row must still be in the queue. Neither statement has a condition that `came_from` is not
+/// null: an engine without statistics would scan all rows that meet it.
 pub(super) fn follow(cx: &mut Write<'_>, thread: ThreadId) -> Result<()> {
     cx.execute_any(FOLLOW, &[&thread])?;
     cx.execute_any(UNPARK_FOLLOWER, &[&thread])
@@ -280,11 +282,11 @@ const UNPARK_FOLLOWER: &str = "
         select n.thread_id from ready r join ready n on n.came_from = r.came_from
         where r.thread_id = $1)";
 
-/// Returns the first thread of each group behind an obstacle to the queue, if the obstacle is free for it.
+/// Returns the first thread of each group behind an obstacle to the queue, if the obstacle does not block it.
 ///
-/// Unless one is in the queue already that would be given out before it: since that one returned, a more
-/// urgent thread may have been parked.
-/// Called when a claim of it has ended, or a capacity or pause has changed.
+/// A group is skipped if a thread of it is in the queue and is claimed first. Its first parked thread can be
+/// more urgent than that one, because it may have been parked later. Called when a claim on the obstacle has
+/// ended, or a capacity or pause has changed.
 pub(in crate::coordination) fn free(cx: &mut Write<'_>, obstacle: Obstacle) -> Result<()> {
     cx.execute_any(FIRST_OF_GROUPS, &[&obstacle])?;
     cx.execute_any(UNPARK, &[&obstacle])
@@ -293,8 +295,8 @@ pub(in crate::coordination) fn free(cx: &mut Write<'_>, obstacle: Obstacle) -> R
 /// Steps from the first thread of one group to that of the next, by the primary key.
 ///
 /// SQLite compares rows by the index only as far as the right side has no affinity, hence the sum and the
-/// concatenation. And it begins at the first row that is equal, hence the urgency that no thread has: without
-/// it each step would read a whole group.
+/// concatenation. SQLite also begins at the first row that is equal, hence an urgency that no thread has:
+/// without it, each step would read a whole group.
 macro_rules! firsts {
     () => {
         "with recursive firsts (thread_id) as (
@@ -312,7 +314,7 @@ macro_rules! firsts {
     };
 }
 
-/// A thread of each group, by its pool and what the group has in common.
+/// A thread of each group, by its pool and the columns that the group has in common.
 const GROUPS: &str = concat!(
     firsts!(),
     "select p.pool, p.channel_id, p.skill_set, p.repo_key, p.exclusive
@@ -333,7 +335,7 @@ const FIRST_OF_GROUPS: &str = concat!(
     )
 );
 
-/// Removes a thread that no longer waits behind anything.
+/// Removes a thread from the parked threads, because it no longer waits behind an obstacle.
 pub(super) fn remove(cx: &mut Write<'_>, thread: ThreadId) -> Result<()> {
     cx.execute_any(REMOVE, &[&thread])
 }

@@ -1,19 +1,20 @@
-//! The statements that find the first threads of the queue, in each of its orders and on each engine.
+//! The statements that find the first threads of the queue, for each of its orders and each engine.
 
-/// The statements that query the queue in one of its orders: by channel or by pool, all or of a repository.
+/// The statements that query the queue by channel or by pool, for all repositories or for one.
 pub(super) struct QueueStatements {
     pub first_sqlite: &'static str,
-    /// Passes by the footprints in its last parameter.
+    /// Skips threads with the footprints in the last parameter.
     pub passing_sqlite: &'static str,
     pub first_postgres: &'static str,
-    /// The first [`WINDOW`].
+    /// Finds the first [`WINDOW`] threads.
     pub window_postgres: &'static str,
     pub walk_postgres: &'static str,
 }
 
 /// The end of a statement that has found the `candidate`.
 ///
-/// It returns whether there are sets that the connection has not cached, and the candidate if there is one.
+/// It returns whether the workspace has skill sets that the connection has not cached, and the candidate if
+/// there is one.
 macro_rules! unknown_sets_or_candidate {
     () => {
         "select exists (select 1 from skill_sets where workspace_id = $3 and id > $4),
@@ -24,7 +25,7 @@ macro_rules! unknown_sets_or_candidate {
     };
 }
 
-/// The `candidate`: the best of the first rows that each `place` and skill set of `$places` has on Postgres.
+/// The `candidate` on Postgres: the best of the first rows of each `place` and skill set in `$places`.
 macro_rules! best_of {
     ($places:literal, $place:literal, $of_repo:literal, $limit:literal) => {
         concat!(
@@ -47,7 +48,7 @@ macro_rules! best_of {
     };
 }
 
-/// A statement that finds the first `$limit` threads at places and of skill sets that it names.
+/// A statement that finds the first `$limit` threads of the places and skill sets in its parameters.
 macro_rules! first_postgres {
     ($place:literal, $of_repo:literal, $limit:literal) => {
         concat!(
@@ -64,10 +65,12 @@ macro_rules! first_postgres {
     };
 }
 
-/// How many threads one statement reads ahead for the jobs of a batch.
+/// Number of threads that one statement reads ahead for the jobs of a batch.
 pub(super) const WINDOW: usize = 64;
 
-/// The statements of one order. `$of_repo` restricts it, on SQLite with parameter 3 and on Postgres with 6;
+/// The statements of one order of the queue.
+///
+/// The `$of_repo_*` conditions limit them to a repository, by parameter 3 on SQLite and 6 on Postgres;
 /// `$passed` is the number of SQLite's last parameter.
 macro_rules! probes {
     ($place:literal, $of_repo_sqlite:literal, $of_repo_postgres:literal, $passed:literal) => {

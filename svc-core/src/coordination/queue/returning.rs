@@ -1,8 +1,8 @@
 //! Threads that will return to the queue once the lapsed claims of a workspace are ended.
 //!
 //! A lapsed claim blocks nothing, but its thread, and the threads parked behind it, enter the queue only when
-//! the claim is ended. A claiming operation ends it first. A read cannot, so this file finds the threads that
-//! a claiming operation would find.
+//! the claim is ended. A claiming operation ends the claim first. A read cannot, so this file finds the
+//! threads that a claiming operation would find.
 
 use super::heads::NextThread;
 use super::parked::{self, QueuePlace};
@@ -44,9 +44,9 @@ pub(super) fn threads_to_return(
 
 /// A thread with a lapsed claim.
 struct LapsedThread {
-    /// Whether it would be in the queue without the claim.
+    /// Whether the thread would be in the queue if it were not claimed.
     is_able: bool,
-    /// Whether its budget has limits.
+    /// Whether the thread's budget has limits.
     is_budgeted: bool,
     next: NextThread,
     standing: QueuePlace,
@@ -89,7 +89,7 @@ const LAPSED: &str = concat!(
      order by t.assignment_expires_at, t.id limit $3"
 );
 
-/// Selects the items of these claims that threads are parked behind, up to a limit.
+/// Selects the obstacles, among the items of lapsed claims, behind which threads are parked, up to a limit.
 const WAITED_FOR: &str = "
     select distinct l.obstacle from (
         select t.id from threads t

@@ -1,4 +1,4 @@
-//! How much an event has brought for those who wait for a thread to claim.
+//! The number of threads that an event may have made ready, for callers who wait for a thread to claim.
 
 use uuid::Uuid;
 
@@ -11,18 +11,20 @@ use crate::log::cache::ONLY;
 use crate::log::event::Subject;
 use crate::op::Read;
 
-/// Returns how many of the threads are ready that an event at `place` may have made ready.
+/// Returns how many threads are ready among those that an event at `place` may have made ready.
 ///
-/// These are its thread, those that waited for it and those that it blocked; or those of its channel. An
-/// event about one member counts once, one about the workspace as many times as are counted. Threads that
-/// lapsed claims will free count too: nothing else reports them.
+/// For an event of a thread, these are the thread itself, the threads that waited for it and those that it
+/// blocked; for an event of a channel, the threads of the channel. An event about one member counts as one,
+/// and one about the workspace as the maximum. Threads that become ready when lapsed claims end are counted
+/// too, because no event reports them.
 pub(in crate::coordination) fn supply(cx: &Read<'_>, place: &Subject) -> Result<usize> {
     let count = match (place.thread_id, place.channel_id, place.member_id) {
         (Some(thread), _, holder) => {
             let ready = cx.one::<(i64,)>(READY_BY_THREAD, &[&thread])?.map_or(0, |(count,)| count);
             let frees = may_free(cx, thread, holder)?;
-            let freed = if frees { once(cx, |found| &mut found.freed, count_unobstructed)? } else { 0 };
-            let left = once(cx, |found| &mut found.left_by_lapsed, left_by_lapsed)?;
+            let freed =
+                if frees { cached_count(cx, |found| &mut found.freed, count_unobstructed)? } else { 0 };
+            let left = cached_count(cx, |found| &mut found.left_by_lapsed, left_by_lapsed)?;
             ready.saturating_add(freed).saturating_add(left).min(SUPPLY_MAX)
         }
         (None, Some(channel), None) => {
@@ -34,8 +36,8 @@ pub(in crate::coordination) fn supply(cx: &Read<'_>, place: &Subject) -> Result<
     Ok(usize::try_from(count).unwrap_or(0))
 }
 
-/// Returns what is counted once in a snapshot, whatever event it is counted for.
-fn once(
+/// Returns a count that is the same for every event, computed once per snapshot.
+fn cached_count(
     cx: &Read<'_>,
     place: fn(&mut QueueFindings) -> &mut Option<i64>,
     count: fn(&Read<'_>, &mut FootprintChecks<'_>) -> Result<i64>,
@@ -50,13 +52,13 @@ fn once(
     })
 }
 
-/// The supply that is counted: the wait that is answered next may ask again.
+/// Maximum supply to count: the next waiting caller to be answered may count again.
 const SUPPLY_MAX: i64 = 100;
 
-/// Whether an event of a thread, about its `holder` if that changed, may have freed what others touch.
+/// Returns whether an event of a thread may have unblocked other threads.
 ///
-/// So it is if a claim has ended, or if what a claim touches was changed. The beginning of a claim frees
-/// nothing.
+/// It may if a claim has ended, or if the footprint of a claimed thread was changed. The beginning of a claim
+/// unblocks nothing. `holder` is the member that the event is about, if its holder changed.
 fn may_free(cx: &Read<'_>, thread: ThreadId, holder: Option<MemberId>) -> Result<bool> {
     let found: Option<(bool,)> = cx.one(IS_CLAIMED, &[&thread, &cx.caller().workspace_id])?;
     Ok(found.is_some_and(|(is_claimed,)| is_claimed != holder.is_some()))
@@ -64,11 +66,12 @@ fn may_free(cx: &Read<'_>, thread: ThreadId, holder: Option<MemberId>) -> Result
 
 const IS_CLAIMED: &str = "select assignee_id is not null from threads where id = $1 and workspace_id = $2";
 
-/// Counts the footprints of ready threads that nothing conflicts with, and the groups of parked threads of
-/// which one would follow a blocked thread.
+/// Counts the conflict-free footprints of ready threads, and the parked groups that would replace blocked
+/// ones.
 ///
-/// The footprint of an ended claim may have been changed since, so all are checked, not only those that
-/// overlap it. If there are too many to check them all, one is assumed to be free.
+/// A parked group counts if a thread of it without a conflict would return in place of a blocked thread of
+/// the queue. The footprint of an ended claim may have been changed since, so all footprints are checked, not
+/// only those that overlap it. If there are too many to check, one more is assumed to be free.
 fn count_unobstructed(cx: &Read<'_>, checks: &mut FootprintChecks<'_>) -> Result<i64> {
     let footprints: Vec<(Uuid, i64)> =
         cx.query(READY_FOOTPRINTS, &[&cx.caller().workspace_id, &SUPPLY_MAX])?;
@@ -108,7 +111,7 @@ const READY_FOOTPRINTS: &str = concat!(
     select pool, footprint from walk where footprint is not null limit $2"
 );
 
-/// Counts the threads and groups of threads that lapsed claims will leave to be claimed.
+/// Counts the threads and groups that will have a claimable thread once lapsed claims are ended.
 fn left_by_lapsed(cx: &Read<'_>, checks: &mut FootprintChecks<'_>) -> Result<i64> {
     let mut count = 0_i64;
     for group in returning::threads_to_return(cx, |_| true)? {
@@ -117,7 +120,7 @@ fn left_by_lapsed(cx: &Read<'_>, checks: &mut FootprintChecks<'_>) -> Result<i64
     Ok(count)
 }
 
-/// Counts up to [`SUPPLY_MAX`].
+/// Counts the thread and its dependents that are ready, up to [`SUPPLY_MAX`].
 const READY_BY_THREAD: &str = "
     select count(*) from (
         select 1 from ready where thread_id = $1

@@ -10,7 +10,7 @@ use crate::Result;
 use crate::limits::RESULT_KIND_MAX;
 use crate::store::{Param, ToParam};
 
-/// The kind of a result: a name within a namespace and a version, as in `svc.waiter.result/1`.
+/// The kind of a result: a name within a namespace, and a version, as in `svc.waiter.result/1`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct ResultKind(String);
 
@@ -24,7 +24,7 @@ impl ResultKind {
     }
 }
 
-/// Returns whether `text` is two or more names joined by dots, and a version from 1.
+/// Returns whether `text` consists of two or more names joined by dots, and a version from 1.
 fn is_versioned_name(text: &str) -> bool {
     let Some((name, version)) = text.rsplit_once('/') else { return false };
     let is_word = |word: &str| {

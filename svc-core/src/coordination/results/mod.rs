@@ -1,9 +1,8 @@
 //! Results: the outcome of a thread, as a JSON object that its worker sets.
 //!
-//! Setting it ends the claim; the thread stays open and is not given out again until it is reopened. A
-//! reopened thread can get another result; reads return the latest. One call hands work in: it sets the
-//! result and makes the move that follows. A result is stored as the canonical text
-//! whose hash its event has.
+//! Setting a result ends the claim; the thread stays open and cannot be claimed again until it is reopened. A
+//! reopened thread can get another result; reads return the latest. One call can submit a result and move the
+//! thread to another state. A result is stored as the canonical text whose hash its event contains.
 
 mod kind;
 
@@ -50,8 +49,8 @@ pub(crate) fn feature() -> Feature {
                     .run(set_thread_result)
                     .title("Set a thread's result")
                     .when(
-                        "Use to hand in what you did on the thread whose claim you hold; that ends the \
-                         claim. If you cannot finish use `release_claim`.",
+                        "Submit the result of the thread whose claim you hold; that ends the claim. Use \
+                         `release_claim` if you cannot finish.",
                     )
                     .put("/threads/{thread_id}/result")
                     .needs(&[ThreadTransition])
@@ -65,7 +64,7 @@ pub(crate) fn feature() -> Feature {
                     }),
                 read("get_thread_result", get_thread_result)
                     .title("Read a thread's result")
-                    .when("Use to read what a thread came to; `wait_for_result` waits for it.")
+                    .when("Get a thread's latest result. Use `wait_for_result` to wait for one.")
                     .get("/threads/{thread_id}/result")
                     .needs(&[WorkspaceRead])
                     .refuses(&[Code::NotFound])
@@ -73,8 +72,8 @@ pub(crate) fn feature() -> Feature {
                 read("list_thread_results", list_thread_results)
                     .title("List the results of a workspace")
                     .when(
-                        "Use to see what the threads of the workspace came to; `get_thread_result` has \
-                         that of one.",
+                        "List the latest results of the workspace's threads. Use `get_thread_result` for one \
+                         thread.",
                     )
                     .detailed()
                     .get("/workspaces/{workspace_id}/results")
@@ -86,8 +85,8 @@ pub(crate) fn feature() -> Feature {
                 wait("wait_for_result", wait_for_result)
                     .title("Wait for a thread's result")
                     .when(
-                        "Use to wait for what a thread comes to, such as a child; `get_thread_result` \
-                         returns at once.",
+                        "Wait until a thread, such as a child, has a result. Use `get_thread_result` to \
+                         return at once.",
                     )
                     .get("/threads/{thread_id}/wait/result")
                     .needs(&[WorkspaceRead])
@@ -119,23 +118,23 @@ pub(crate) fn feature() -> Feature {
         ])
 }
 
-/// A thread's result.
+/// The result of a thread.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ThreadResult {
     /// The thread.
     thread_id: ThreadId,
     /// The result as it was set, with numbers in canonical form (RFC 8785): `-0` is `0`, `1.0` is `1`. Null
-    /// if it was purged.
+    /// if the result was purged.
     pub result: Option<Map<String, Value>>,
-    /// Whether the result was purged: it is null then, and its hash is in the log alone.
+    /// Whether the result was purged, so that `result` is null and only the log keeps its hash.
     purged: bool,
-    /// The kind of the result, if the worker named it: `<namespace>.<name>/<n>`.
+    /// The kind of the result, if the worker named one: `<namespace>.<name>/<n>`.
     result_kind: Option<String>,
-    /// The member who set it.
+    /// The member who set the result.
     pub produced_by: MemberId,
-    /// When it was set.
+    /// Time at which the result was set.
     produced_at: Time,
-    /// The position in the event log at which it was set.
+    /// Position in the event log at which the result was set.
     lsn: i64,
 }
 
@@ -151,18 +150,18 @@ columns! {
     }
 }
 
-/// The holder of a thread's claim set its result.
+/// The holder of a thread's claim set the thread's result.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ThreadResultSet<'a> {
     /// The thread.
     thread_id: ThreadId,
-    /// The kind of the result, if the worker named it.
+    /// The kind of the result, if the worker named one.
     result_kind: Option<&'a str>,
-    /// The member who set it.
+    /// The member who set the result.
     produced_by: MemberId,
     /// The SHA-256 of the result's canonical JSON (RFC 8785), as `sha256:{hex}`.
     result_hash: &'a str,
-    /// The length of that canonical JSON, in bytes.
+    /// The length of the result's canonical JSON, in bytes.
     bytes: u64,
 }
 
@@ -181,8 +180,8 @@ impl Event for ThreadResultSet<'_> {
 
 /// Sets the result of the thread whose claim you hold, ends the claim, and returns the result.
 ///
-/// The thread stays open, and is not given out again unless it is reopened. With an `action` it moves on in
-/// the same step; if it may not, the result is not set either.
+/// The thread stays open, but cannot be claimed again unless it is reopened. Pass `action` to also change its
+/// state; if that is not allowed, the result is not set either.
 ///
 /// Fails with 409 `wrong-state` if `action` does not start at the thread's state; 409 `close-refused` with
 /// `reasons` if the thread may not close yet; 409 `stale-claim` if the claim has lapsed, or if
@@ -196,18 +195,18 @@ struct SetThreadResult {
     ///
     /// Numbers from 2^53 on are rejected: send them as strings.
     result: Map<String, Value>,
-    /// The kind of the result, such as `example.port/1`, by which it can be found.
+    /// The kind of the result, such as `example.port/1`, by which results can be filtered.
     ///
-    /// It is `<namespace>.<name>/<n>`.
+    /// Its form is `<namespace>.<name>/<n>`.
     result_kind: Option<ResultKind>,
-    /// The lease id of your claim. If given, the call fails unless it is that of the live claim.
-    #[schemars(transform = brief("That of your claim: always send it."))]
+    /// The lease id of your claim. If given, it must be the lease id of the live claim.
+    #[schemars(transform = brief("Lease id of your claim: always send it."))]
     claim_lease_id: Option<LeaseId>,
-    /// Action on the thread then, as by `transition_thread`. Default: it stays as it is.
+    /// Action on the thread afterwards, as by `transition_thread`. Default: none.
     action: Option<Then>,
 }
 
-/// How a thread moves on once its result is set.
+/// A transition that follows when a thread's result is set.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Then {
@@ -229,7 +228,7 @@ impl From<Then> for Action {
 struct NewResult {
     #[serde(flatten)]
     set: ThreadResult,
-    /// The thread's state now. Only with an `action`.
+    /// The thread's state after the action. Only with an `action`.
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<ThreadState>,
 }
@@ -250,7 +249,7 @@ impl Answer<SetThreadResult> for NewResult {
 
 /// A result in its stored form.
 struct StoredForm {
-    /// The result as it will be read.
+    /// The result as reads will return it.
     result: Map<String, Value>,
     text: String,
     hash: String,
@@ -279,7 +278,8 @@ fn set_thread_result(cx: &mut Write<'_>, input: &SetThreadResult, stored: &Store
     check_holder(cx, &thread, input.claim_lease_id)?;
     let action = input.action.map(Action::from);
     if let Some(action) = action {
-        // A result meets no condition, but one that was met may no longer be: that is checked below.
+        // Setting the result cannot make this possible, but can make it impossible: it is checked again
+        // below.
         transition::check_possible(cx, &thread, action)?;
     }
     let worker = cx.caller().member_id()?;
@@ -322,7 +322,7 @@ const ADD: &str = "
     insert into results (thread_id, lsn, workspace_id, result_kind, result, produced_by, produced_at)
     values ($1, $2, $3, $4, $5, $6, $7)";
 
-/// Removes the content of the results that were purged up to a position, as the event of the purge says.
+/// Clears the results that were set up to the position `up_to`, as the event of a purge states.
 pub(crate) fn replay_purged(event: &Replayed<'_>, up_to: i64) -> Result<()> {
     event.rows("results", &[], |result| {
         let lsn = result.key().get(1).and_then(Value::as_i64);
@@ -330,7 +330,7 @@ pub(crate) fn replay_purged(event: &Replayed<'_>, up_to: i64) -> Result<()> {
     })
 }
 
-/// Purges the content of results: their rows stay, with who set them, and when.
+/// Purges the content of results. The rows remain, with the member who set each result and the time.
 fn purge_some(
     cx: &mut Write<'_>,
     _: &DestroyPermit<'_>,
@@ -371,7 +371,7 @@ fn get_thread_result(cx: &Read<'_>, input: &GetThreadResult) -> Result<ThreadRes
     })
 }
 
-/// Returns the latest result of a thread that the caller may see, if one was ever set.
+/// Returns the latest result of a thread that the caller may see, or `None` if none was ever set.
 pub(crate) fn latest(cx: &Read<'_>, thread: ThreadId) -> Result<Option<ThreadResult>> {
     cx.one(LATEST, &[&thread])
 }
@@ -384,7 +384,7 @@ const LATEST: &str = concat!(
 
 /// Returns the latest results of the threads that you may see, in the order in which they were set.
 ///
-/// One page covers up to 2000 results, so it may be short or empty although there is more: continue while
+/// Each page examines up to 2000 results, so it may be short or empty although more follow: continue while
 /// `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -425,11 +425,11 @@ const LIST: &str = concat!(
 const HORIZON: &str =
     "select lsn from results where workspace_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
 
-/// Waits until a thread has a result that stands, and returns the result.
+/// Waits until a thread has a current result, and returns the result.
 ///
-/// If there is one, the call returns at once. Returns `{"timed_out": true}` when the time is over.
+/// If there is a result already, it is returned at once. Returns `{"timed_out": true}` on a timeout.
 ///
-/// A result from before the thread was reopened does not count.
+/// A result from before the thread was last reopened does not count.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct WaitForResult {

@@ -1,4 +1,4 @@
-//! The usage of a workspace: the daily totals of its members and models, added up.
+//! The usage of a workspace: the daily sums of its members and models, added up.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,12 +15,12 @@ use crate::time::Time;
 
 /// Returns the reported usage of a workspace, by member and model.
 ///
-/// The sums include reports in channels that you may not see. They cover whole days in UTC, up to now;
-/// `since` in the response is the beginning of the first.
+/// The totals include channels that you may not see. They cover whole UTC days, up to now; `since` in the
+/// response is the start of the first day.
 ///
-/// It is later than the day that you asked for only if there are more than 10,000 daily sums since then, of
-/// which the latest are added up. Returns the 1000 largest sums, by tokens. Models beyond the first 50 of a
-/// member and day are in the sum of a model named `other`.
+/// `since` in the response is later than the day that you requested only if there are more than 10,000 daily
+/// sums after that day; the latest of them are then added up. Returns the 1000 largest totals, by tokens.
+/// Models beyond the first 50 of a member and day are counted under a model named `other`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetWorkspaceUsage {
@@ -36,24 +36,24 @@ pub(super) struct GetWorkspaceUsage {
 pub(super) struct WorkspaceUsage {
     #[serde(flatten)]
     sums: Page<UsageSum>,
-    /// The beginning of the first day whose reports are summed.
+    /// Start of the first day whose reports are included.
     since: Time,
 }
 
-/// The reported usage of a member with one model.
+/// The reported usage of one member with one model.
 #[derive(Serialize, JsonSchema)]
 struct UsageSum {
-    /// The member.
+    /// The member who reported the usage.
     member_id: MemberId,
-    /// The model; null for reports without one, `other` also for the sum of further models of a day.
+    /// The model; null for reports without one. `other` includes models of a day without their own sum.
     model: Option<String>,
-    /// How many reports there were.
+    /// Number of reports.
     reports: i64,
-    /// Tokens.
+    /// Tokens in these reports.
     tokens: i64,
-    /// Millionths of a US dollar.
+    /// Money in these reports, in millionths of a US dollar.
     usd_micros: i64,
-    /// Turns.
+    /// Turns in these reports.
     turns: i64,
 }
 
@@ -69,7 +69,7 @@ pub(super) fn get_workspace_usage(cx: &Read<'_>, input: &GetWorkspaceUsage) -> R
     let asked = input.since.map_or(today.saturating_sub(USAGE_DAYS_DEFAULT), day_of);
     let others = USAGE_SCAN_MAX.saturating_sub(1);
     let too_many: Option<(i64,)> = cx.one(TOO_MANY, &[&workspace_id, &asked, &others])?;
-    // Today is always included: the members and their models bound its rows.
+    // Today's sums are always included: the limits on members and models bound the number of their rows.
     let first = too_many.map_or(asked, |(day,)| day.saturating_add(1).min(today).max(asked));
     let sums: Vec<UsageSum> = cx.query(SUMS, &[&workspace_id, &first, &USAGE_SUMS_MAX])?;
     let since = Time::from_micros(first.saturating_mul(DAY_MICROS));
