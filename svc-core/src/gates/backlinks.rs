@@ -1,8 +1,8 @@
-//! Backlinks: everything that leads to a message, in one list: relations of other messages, its pin,
-//! reactions, and the vote that it asks for.
+//! Backlinks: everything that refers to a message.
 //!
-//! Mentions are not backlinks: they are content of the message itself. Links from a message that the reader
-//! may not see are omitted.
+//! Backlinks are relations from other messages, the message's pin, its reactions, and the vote that asks its
+//! question, in one list. Mentions are not backlinks, because they are part of the message's own content.
+//! Backlinks from messages that the reader may not see are omitted.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -28,8 +28,8 @@ pub(crate) fn feature() -> Feature {
             read("list_message_backlinks", list_message_backlinks)
                 .title("List what leads to a message")
                 .when(
-                    "Use to see all that leads to a message: relations, its pin, reactions, its vote. \
-                     `list_message_relations` has the relations both ways.",
+                    "List everything that refers to a message: relations, pin, reactions, vote. Use \
+                     `list_message_relations` for relations in both directions.",
                 )
                 .detailed()
                 .get("/messages/{message_id}/backlinks")
@@ -43,55 +43,55 @@ pub(crate) fn feature() -> Feature {
 #[derive(Serialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Backlink {
-    /// Another message has a relation to it.
+    /// Another message has a relation to this message.
     Relation {
-        /// The position in the workspace's log at which it was made.
+        /// Position of the relation's creation in the workspace's log.
         lsn: i64,
         /// The relation.
         relation_id: RelationId,
         /// The kind of the relation.
         kind: RelationKind,
-        /// The other message.
+        /// The message that makes the relation.
         from_id: MessageId,
-        /// The thread of that message.
+        /// The thread of the message that makes the relation.
         from_thread_id: ThreadId,
-        /// Whether the relation follows from a citation in that message.
+        /// Whether the relation was derived from a citation in the other message.
         derived: bool,
-        /// The member who made it; null for the service itself.
+        /// The member who made the relation; null for the service itself.
         made_by: Option<MemberId>,
-        /// When it was made.
+        /// When the relation was made.
         made_at: Time,
     },
     /// The message is pinned in its channel.
     Pin {
-        /// The position of its pinning in the workspace's log.
+        /// Position of the pinning in the workspace's log.
         lsn: i64,
         /// The member who pinned it; null for the service itself.
         pinned_by: Option<MemberId>,
         /// When it was pinned.
         pinned_at: Time,
     },
-    /// A member reacts to the message.
+    /// A member reacted to the message.
     Reaction {
         /// The position of the reaction in the workspace's log.
         lsn: i64,
-        /// The emoji, or a name of the workspace's own.
+        /// The emoji, or the name of a custom emoji of the workspace.
         emoji: String,
-        /// The member who reacts.
+        /// The member who reacted.
         member_id: MemberId,
     },
-    /// The message asks the question of a vote.
+    /// The message contains the question of a vote.
     Vote {
-        /// The position of the vote's opening in the workspace's log.
+        /// Position of the vote's opening in the workspace's log.
         lsn: i64,
         /// The vote.
         vote_id: VoteId,
-        /// The member who opened it.
+        /// The member who opened the vote.
         created_by: MemberId,
     },
 }
 
-/// A row of the list. Columns that a type lacks are null.
+/// A row of the backlinks query. Columns that do not apply to the row's type are null.
 struct BacklinkRow {
     name: String,
     lsn: i64,
@@ -145,17 +145,19 @@ impl BacklinkRow {
     }
 }
 
-/// Returns everything that leads to a message, in the order in which it was added: relations of other
-/// messages to it, its pin, the reactions to it, and the vote that it asks for.
+/// Returns everything that refers to a message, in the order in which it was added.
 ///
-/// A withdrawn message keeps its relations.
+/// Relations to a withdrawn message are listed too.
 ///
-/// Links from messages that you may not see are omitted, so a page may be short or empty although there is
-/// more: continue while `next_cursor` is not null.
+/// Backlinks are relations from other messages, the message's pin, its reactions, and the vote that asks its
+/// question.
+///
+/// Backlinks from messages that you may not see are omitted, so a page may be short or empty although there
+/// is more: continue while `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListMessageBacklinks {
-    /// The message.
+    /// The message whose backlinks to list.
     message_id: MessageId,
     #[serde(default)]
     cursor: Option<Cursor>,
@@ -174,7 +176,7 @@ fn list_message_backlinks(cx: &Read<'_>, input: &ListMessageBacklinks) -> Result
     Page::within(horizon, found, input.limit, |row: &BacklinkRow| row.lsn).try_map(BacklinkRow::backlink)
 }
 
-/// Counts relations only, because nothing else is omitted.
+/// Counts relations only, because no other type of backlink is ever omitted.
 const HORIZON: &str =
     "select lsn from relations where to_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
 

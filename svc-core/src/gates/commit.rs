@@ -1,4 +1,4 @@
-//! The hash of the commit that a judgement is about.
+//! Git commit hashes that reviews and land gates refer to.
 
 use std::borrow::Cow;
 
@@ -8,10 +8,10 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 use crate::Result;
 use crate::store::{FromValue, Param, ToParam, Value};
 
-/// Minimum and maximum number of digits: the shortest abbreviation that git accepts, and a SHA-256.
+/// Minimum and maximum number of hex digits in a commit hash: git's shortest abbreviation, and a SHA-256.
 const DIGITS: std::ops::RangeInclusive<usize> = 4..=64;
 
-/// A git commit: a hash, or its beginning, in lower case.
+/// A git commit hash, or the first digits of one, in lower case.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub(super) struct CommitHash(String);

@@ -1,7 +1,7 @@
-//! The context of a workspace: the open work of a member there.
+//! The workspace context: a member's open work in a workspace.
 //!
-//! It has the member's claims, the next thread to claim, and the threads and gates that wait for its
-//! judgement. Each list is limited to a number, and to a share of a page's bytes.
+//! The context contains the member's claims, the next thread to claim, and the threads and approval gates
+//! that wait for the member's judgement. Each list has a maximum length and a share of a page's bytes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,7 +20,7 @@ use crate::limits::{AWAITED_SCAN_MAX, PAGE_BYTES, WORKSPACE_CONTEXT_MAX};
 use crate::op::{Feature, Read, read};
 use crate::page::within;
 
-/// Maximum bytes of each list of the context, exceeded by less than one item.
+/// Maximum bytes of one list in the workspace context. The last item may exceed it.
 const LIST_BYTES: usize = PAGE_BYTES / 4;
 
 pub(crate) fn feature() -> Feature {
@@ -30,8 +30,8 @@ pub(crate) fn feature() -> Feature {
             read("get_workspace_context", get_workspace_context)
                 .title("Read what you have to do in a workspace")
                 .when(
-                    "Use first when you arrive: returns your claims, what you could claim, and what you \
-                     should judge.",
+                    "Return your open work: your claims, what to claim next, and what to judge. Use first \
+                     when you arrive.",
                 )
                 .get("/workspaces/{workspace_id}/context")
                 .needs(&[WorkspaceRead])
@@ -43,23 +43,25 @@ pub(crate) fn feature() -> Feature {
 /// The open work of a member in a workspace.
 #[derive(Serialize, JsonSchema)]
 struct WorkspaceContext {
-    /// The first 20 threads whose live claim you hold, among the oldest 1000 that you claimed, oldest first.
+    /// The first 20 threads on which you hold a live claim, oldest first, among the oldest 1000 that you
+    /// claimed.
     claims: Vec<Thread>,
-    /// The thread that `claim_next_workspace_thread` would give you; null if there is none.
+    /// The thread that `claim_next_workspace_thread` would claim for you; null if there is none.
     next: Option<Thread>,
     /// The first 20 threads in review, among the oldest 1000, that lack a verdict of yours and for which your
     /// approval would count.
     ///
-    /// Your last verdict is one if it requests changes, or approves and counts, and is newer than the last
-    /// result and reopening. `get_review_status` says why an approval of yours does not count.
+    /// A thread is omitted if your last verdict on it requests changes, or approves and counts, and is newer
+    /// than the last result and reopening. `get_review_status` explains why an approval of yours does not
+    /// count.
     reviews: Vec<Thread>,
-    /// The first 20 approval gates that you could accept.
+    /// The first 20 pending approval gates that you may accept.
     approvals: Vec<ApprovalGate>,
 }
 
-/// Returns your open work in a workspace: your claims, a thread to claim, and the work to judge.
+/// Returns your open work in a workspace: your claims, the next thread to claim, and the work to judge.
 ///
-/// Each list is short: there may be more.
+/// Each list is limited, so there may be more.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetWorkspaceContext {
@@ -87,7 +89,7 @@ fn claims_of(cx: &Read<'_>, member: MemberId) -> Result<Vec<Thread>> {
     thread_row::select_first(cx, CLAIMS, &params)
 }
 
-/// Uses the index of claimed threads.
+/// Reads by the index of claimed threads.
 const CLAIMS: &str = thread_select!(
     "join channels c on c.id = t.channel_id
      where t.workspace_id = $5 and t.assignee_id = $6 and t.assignment_expires_at > $7 and t.lsn <= $9 and ",

@@ -1,8 +1,8 @@
 //! Gates: the requirements before a thread may close.
 //!
-//! Each gate registers a condition of the close; the layers above know nothing else of it. No gate lets an
-//! author decide about its own work: the owner of a thread and those who have worked on it judge nothing
-//! there.
+//! Each gate registers a condition for closing a thread; other layers know nothing else about gates. No gate
+//! lets authors decide about their own work: the owner of a thread and members who have worked on it cannot
+//! approve or pass anything in that thread.
 
 mod commit;
 mod verdict_rules;

@@ -1,13 +1,13 @@
-//! The members who may judge the work in a thread, and whether a judgement still counts.
+//! Rules that decide who may judge the work in a thread, and whether a judgement still counts.
 //!
-//! The same rules apply to approvals and to passes of the land gate. A judgement under delegation is the
-//! member's and the delegate's: neither may be the thread's owner or have worked on it, and a later judgement
-//! of either replaces it. The rules are checked when a judgement is given and whenever it is read, as the
-//! thread may have changed in between. A judgement does not count while either is frozen, or once either is
-//! deactivated: a member who may not act decides nothing.
+//! The same rules apply to approvals and to passes of the land gate. A judgement under delegation belongs to
+//! both the member and the delegate: neither may own the thread or have worked on it, and a later judgement
+//! by either one replaces it. The rules are checked when a judgement is given and again whenever it is read,
+//! because the thread may have changed in between. A judgement does not count while either author is frozen,
+//! or after either is deactivated, because a member who may not act decides nothing.
 //!
-//! Ownership matters at those two moments only. A member who gave the thread to another owner may judge it,
-//! unless it has worked on it, which stays on record.
+//! Ownership matters only at those two moments. A member who gave the thread to another owner may judge it,
+//! unless that member has worked on it; having worked on a thread stays on record.
 
 use std::collections::BTreeSet;
 
@@ -20,13 +20,14 @@ use crate::op::{Caller, Read};
 use crate::store::named_enum;
 
 named_enum! {
-    /// Why a judgement does not count.
+    /// Reason why a judgement does not count.
     ///
-    /// `verdict`: it does not approve. `superseded`: its author has given another one since. `outdated`: the
-    /// thread has a later result, or was reopened since. `owner`: its author owns the thread. `worker`: its
+    /// `verdict`: it does not approve. `superseded`: its author has given a later verdict. `outdated`: the
+    /// thread has a later result, or was reopened later. `owner`: its author owns the thread. `worker`: its
     /// author has worked on the thread. `unqualified`: its author is not a listed reviewer and lacks the
-    /// skill. `inactive`: its author is frozen or deactivated. `owner`, `worker` and `unqualified` apply too
-    /// if they did when it was given; under delegation all but `unqualified` apply to the delegate too.
+    /// skill. `inactive`: its author is frozen or deactivated. `owner`, `worker` and `unqualified` also apply
+    /// if they applied when the verdict was given; under delegation, all but `unqualified` apply to the
+    /// delegate too.
     pub(super) enum Objection {
         Verdict = "verdict",
         Superseded = "superseded",
@@ -38,7 +39,7 @@ named_enum! {
     }
 }
 
-/// The author of a judgement: the member, and under delegation the delegate whose credential it was.
+/// The author of a judgement: a member and, under delegation, the delegate whose credential was used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct VerdictAuthor {
     pub member: MemberId,
@@ -46,34 +47,34 @@ pub(super) struct VerdictAuthor {
 }
 
 impl VerdictAuthor {
-    /// Returns the caller, who must act as a member.
+    /// Returns the author of a judgement by this caller, who must act as a member.
     pub fn of(caller: &Caller) -> Result<Self> {
         let member = caller.member_id()?;
         Ok(Self { member, actor: caller.actor.unwrap_or(member) })
     }
 
-    /// Returns the member whose credential it was, if it is another one.
+    /// Returns the delegate who acted for the member, or `None` if the member acted directly.
     pub fn delegate(self) -> Option<MemberId> {
         (self.actor != self.member).then_some(self.actor)
     }
 
-    /// Returns both members, who may be the same.
-    pub fn people(self) -> [MemberId; 2] {
+    /// Returns the member and the delegate, who are the same unless the member delegated.
+    pub fn member_and_delegate(self) -> [MemberId; 2] {
         [self.member, self.actor]
     }
 }
 
-/// A judgement: its author, its position, and the objection to it at that time.
+/// A stored judgement: its author, its position, and the objection to it when it was given.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EarlierVerdict {
     pub by: VerdictAuthor,
     pub lsn: i64,
     pub objection: Option<Objection>,
-    /// Whether both of its authors may act today.
+    /// Whether the member and the delegate are both neither frozen nor deactivated now.
     pub active: bool,
 }
 
-/// The rules for judging one thread: its owner, its workers, and the qualified members.
+/// The data that decides who may judge a thread: its owner, its workers, and the qualified members.
 #[derive(Debug)]
 pub(super) struct VerdictRules {
     owner: Option<MemberId>,
@@ -83,15 +84,15 @@ pub(super) struct VerdictRules {
 }
 
 impl VerdictRules {
-    /// Returns the judges of the thread, if `qualified` are asked to judge it.
+    /// Returns the rules for judging a thread, for which the members in `qualified` are qualified.
     pub fn of_thread(cx: &Read<'_>, thread: &Thread, qualified: BTreeSet<MemberId>) -> Result<Self> {
         let workers = workers::of(cx, thread.id)?;
         Ok(Self { owner: thread.owner_id, workers, qualified, judged_from: thread.judged_from })
     }
 
-    /// Returns the objection to a judgement that `judge` gives now.
+    /// Returns the objection to a judgement that `judge` would give now, or `None` if it would count.
     pub fn objection_to(&self, judge: VerdictAuthor) -> Option<Objection> {
-        let people = judge.people();
+        let people = judge.member_and_delegate();
         if people.iter().any(|member| self.owner == Some(*member)) {
             Some(Objection::Owner)
         } else if people.iter().any(|member| self.workers.contains(member)) {
@@ -103,7 +104,7 @@ impl VerdictRules {
         }
     }
 
-    /// Returns the reason why an earlier judgement no longer counts, or never did.
+    /// Returns the reason why a stored judgement does not count now, or `None` if it counts.
     pub fn objection_against(&self, given: &EarlierVerdict) -> Option<Objection> {
         if given.lsn < self.judged_from {
             return Some(Objection::Outdated);
@@ -113,10 +114,10 @@ impl VerdictRules {
     }
 }
 
-/// Fails if the caller has worked on the thread, directly or by a delegate.
+/// Fails if the caller has worked on the thread, directly or through a delegate.
 ///
-/// Workers may not lower the requirements of the close of their own work.
-pub(super) fn check_may_lower(cx: &Read<'_>, thread: &Thread) -> Result<()> {
+/// Members who worked on a thread may not lower the requirements for closing it.
+pub(super) fn check_may_lower_requirements(cx: &Read<'_>, thread: &Thread) -> Result<()> {
     let workers = workers::of(cx, thread.id)?;
     let caller = cx.caller();
     if caller.member.iter().chain(&caller.actor).any(|member| workers.contains(member)) {
@@ -127,9 +128,9 @@ pub(super) fn check_may_lower(cx: &Read<'_>, thread: &Thread) -> Result<()> {
     Ok(())
 }
 
-/// Returns the judges of a thread without owner and workers, for unit tests of rules.
+/// Returns rules without an owner or workers, for unit tests.
 #[cfg(test)]
-pub(super) fn judges_for_tests(judged_from: i64, qualified: impl Iterator<Item = MemberId>) -> VerdictRules {
+pub(super) fn rules_for_tests(judged_from: i64, qualified: impl Iterator<Item = MemberId>) -> VerdictRules {
     VerdictRules { owner: None, workers: BTreeSet::new(), qualified: qualified.collect(), judged_from }
 }
 
@@ -165,7 +166,7 @@ mod tests {
             (reviewer, worker, 11, None, Some(Objection::Worker)),
             (worker, delegate, 11, None, Some(Objection::Worker)),
             (stranger, stranger, 11, None, unqualified),
-            // A delegate's own qualification is not the member's.
+            // The member must be qualified; the qualification of the delegate does not count.
             (stranger, reviewer, 11, None, unqualified),
         ];
         for (member, actor, lsn, objection, wanted) in table {

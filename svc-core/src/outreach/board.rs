@@ -1,7 +1,7 @@
-//! The board: the pages for people, which a browser gets without a credential.
+//! The board: web pages for people, which a browser loads without a credential.
 //!
-//! The pages contain no data of any workspace: they call the operations of the API, with the session of their
-//! browser. So they are the same for everyone, and the HTTP shell contains them.
+//! The pages contain no data of any workspace. They call the operations of the API with the session of their
+//! browser, so they are the same for everyone, and the HTTP shell contains their files.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -32,7 +32,7 @@ pub(crate) fn feature() -> Feature {
     Feature::new().operations("board", rows.into_iter().map(framed).collect())
 }
 
-/// Takes the place of a row's function: the shell answers once the request is admitted, and never runs it.
+/// Stands in for the function of an operation that the shell answers itself after admitting the request.
 fn answered_by_shell<I>(_: &Read<'_>, _: &I) -> Result<()> {
     Err(Error::internal("a row was run that the shell answers"))
 }
@@ -44,18 +44,18 @@ fn answered_by_shell<I>(_: &Read<'_>, _: &I) -> Result<()> {
 #[serde(deny_unknown_fields)]
 struct FindBoard {}
 
-/// Returns the page of the board.
+/// Returns the start page of the board.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct OpenBoard {}
 
-/// Returns the page of the board, which shows the screen of this path, or the file at this path.
+/// Returns the page of the board for the screen at this path, or the file at this path.
 ///
-/// Paths of screens have no dot and up to five segments; the page itself reads the query.
+/// Paths of screens contain no dot and have up to five segments; the page itself reads the query.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[expect(dead_code, reason = "the shell reads the path")]
 struct OpenBoardAt {
-    /// The rest of the path.
+    /// The part of the path after `/ui/`.
     path: String,
 }

@@ -1,8 +1,8 @@
-//! Email addresses of members, which they confirm with a code that is sent to the address.
+//! Email addresses of members, each confirmed with a code that is sent to it.
 //!
-//! A new address receives the code and nothing else. Until it is confirmed, the old address stays in use; it
-//! is notified of the change. The code is drawn when it is taken for sending, and only its hash is stored.
-//! The address is in no event, no export and no trace.
+//! A new address receives only the code. Until it is confirmed, the old address stays in use; it is notified
+//! of the change. The code is generated when it is taken for sending, and only its hash is stored. Events,
+//! exports and traces contain no addresses.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -27,11 +27,11 @@ use crate::time::Time;
 
 /// Time for which a confirmation code is accepted.
 pub(super) const CODE_TTL: Duration = Duration::from_secs(86_400);
-/// Number of wrong codes after which the right one is rejected too.
+/// Maximum number of wrong codes, after which the right code is rejected too.
 const CODE_TRIES_MAX: i64 = 5;
-/// Maximum codes that a member gets within [`CODES_SPAN`].
+/// Maximum number of codes that a member receives within [`CODES_SPAN`].
 const CODES_OF_MEMBER_MAX: i64 = 3;
-/// Maximum codes that all members of a workspace and of its copies get within [`CODES_SPAN`].
+/// Maximum number of codes that all members of a workspace and its copies receive within [`CODES_SPAN`].
 const CODES_OF_WORKSPACE_MAX: i64 = 20;
 /// Period over which codes are counted.
 const CODES_SPAN: Duration = Duration::from_secs(3600);
@@ -48,7 +48,7 @@ fn operations() -> Vec<Operation> {
         idempotent("set_delivery_address", set_delivery_address)
             .title("Set where you are mailed")
             .when(
-                "Use to say where and when you are mailed; then send the code with \
+                "Set the email address for your notifications, and when to email them. Then call \
                  `confirm_delivery_address`.",
             )
             .reaches_out()
@@ -60,7 +60,7 @@ fn operations() -> Vec<Operation> {
         changing("confirm_delivery_address", Effect::Idempotent)
             .records_refusals(confirm_delivery_address)
             .title("Confirm where you are mailed")
-            .when("Use with the code that was mailed after `set_delivery_address`.")
+            .when("Confirm your email address with the code that was mailed after `set_delivery_address`.")
             .post("/me/delivery-address/confirm")
             .needs(&[WorkspaceRead])
             .personal()
@@ -83,27 +83,27 @@ impl FromValue for MailAddress {
 }
 
 named_enum! {
-    /// When a member gets emails.
+    /// When a member receives emails.
     pub(super) enum DeliveryMode { Off = "off", Immediate = "immediate", Digest = "digest" }
 }
 
-/// The email address of a member, and the state of delivery to it.
+/// Email delivery of a member: the address, the mode, and the state of delivery.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Delivery {
-    /// The address that your emails go to; null until one is confirmed.
+    /// The address to which your emails go; null until an address is confirmed.
     address: Option<MailAddress>,
     /// Whether `address` is set.
     confirmed: bool,
-    /// The address that waits for its code; null if none does.
+    /// The address that is not confirmed yet; null if there is none.
     pending: Option<MailAddress>,
-    /// When you get emails.
+    /// When you receive emails.
     mode: DeliveryMode,
     /// Whether delivery is suspended because the address does not exist or has rejected three emails in a
-    /// row. Set it again to confirm it again.
+    /// row. To resume, set the address again and confirm it.
     suspended: bool,
     /// When failed emails are sent again; null if none failed.
     retry_at: Option<Time>,
-    /// Why the last email was not accepted; null if it was.
+    /// Why the last email was not accepted; null if it was accepted.
     last_error: Option<String>,
 }
 
@@ -120,7 +120,7 @@ impl<I> Answer<I> for Delivery {
     }
 }
 
-/// Postpones the due letters about a member's address to `until`.
+/// Postpones the code and the notice about a member's address, if they are due, to `until`.
 pub(super) fn postpone_notices(cx: &mut Write<'_>, member: MemberId, until: Time) -> Result<()> {
     cx.execute_any(PUT_OFF, &[&member, &cx.now(), &until])
 }
@@ -131,33 +131,33 @@ const PUT_OFF: &str = "
         former_due = case when former_due <= $2 then $3 else former_due end
     where member_id = $1 and (code_due <= $2 or former_due <= $2)";
 
-/// Stored delivery settings of a member, with the state of delivery.
+/// Stored email delivery settings of a member, with the state of delivery.
 pub(super) struct StoredDelivery {
     pub mode: DeliveryMode,
     pub address: Option<MailAddress>,
     pub confirmed_at: Option<Time>,
     pub pending: Option<MailAddress>,
-    /// When the code is sent to `pending`.
+    /// When to send the code to `pending`.
     pub code_due: Option<Time>,
     pub code_hash: Option<Vec<u8>>,
     pub code_until: Option<Time>,
     /// Number of wrong codes entered.
     pub tries: i64,
-    /// The former address, to be notified that another one was set.
+    /// The former address, which is notified that another address was set.
     pub former: Option<MailAddress>,
     pub former_due: Option<Time>,
-    /// Failed attempts to send the code or the notice to the former address.
+    /// Number of failed attempts to send the code, or the notice to the former address.
     pub notice_failures: i64,
     pub failures: i64,
     pub retry_at: Option<Time>,
     pub last_error: Option<String>,
-    /// Number of emails rejected for good in a row.
+    /// Number of consecutive emails that were permanently rejected.
     pub refusals: i64,
     pub suspended: bool,
-    /// Start of the hour in which `sent` emails were sent.
+    /// Start of the hour to which `sent` applies.
     pub sent_since: Option<Time>,
     pub sent: i64,
-    /// When the emails beyond the hourly limit are sent together.
+    /// When the emails beyond the hourly limit are sent as a digest.
     pub digest_at: Option<Time>,
 }
 
@@ -169,7 +169,7 @@ columns! {
 }
 
 impl StoredDelivery {
-    /// Returns the settings of a member who has set none.
+    /// Returns the settings of a member who has not set an address.
     pub fn unset(mode: DeliveryMode) -> Self {
         Self {
             mode,
@@ -194,10 +194,10 @@ impl StoredDelivery {
         }
     }
 
-    /// Returns the address that emails go to, if there is one.
-    pub fn reached(&self) -> Option<&MailAddress> {
+    /// Returns the address to which emails are sent, or `None` if emails are off, suspended or unconfirmed.
+    pub fn reachable_address(&self) -> Option<&MailAddress> {
         let serves = self.confirmed_at.is_some() && !self.suspended && self.mode != DeliveryMode::Off;
-        // An address confirmed before the rule about domains existed gets no email.
+        // An address confirmed before the rule about domains existed receives no email.
         let address = self.address.as_ref().filter(|_| serves)?;
         DeliveryAddress::parse(address.as_str()).map(|_| address)
     }
@@ -215,15 +215,15 @@ impl StoredDelivery {
     }
 }
 
-/// Returns the stored delivery settings of a member.
-pub(super) fn stored(cx: &Read<'_>, member: MemberId) -> Result<Option<StoredDelivery>> {
+/// Returns the stored email delivery settings of a member.
+pub(super) fn stored_delivery(cx: &Read<'_>, member: MemberId) -> Result<Option<StoredDelivery>> {
     cx.one(STORED, &[&member])
 }
 
 const STORED: &str =
     concat!("select ", stored_columns!(), " from delivery_addresses d where d.member_id = $1");
 
-/// Returns the confirmed address of a member, and its workspace.
+/// Returns the confirmed address of a member, and the member's workspace.
 pub(super) fn confirmed(cx: &Read<'_>, member: MemberId) -> Result<Option<(WorkspaceId, MailAddress)>> {
     cx.one(CONFIRMED, &[&member])
 }
@@ -231,13 +231,13 @@ pub(super) fn confirmed(cx: &Read<'_>, member: MemberId) -> Result<Option<(Works
 const CONFIRMED: &str = "
     select workspace_id, address from delivery_addresses where member_id = $1 and confirmed_at is not null";
 
-/// Returns the delivery settings of a member, as shown to the member.
+/// Returns the email delivery settings of a member, in the form shown to the member.
 pub(super) fn delivery(cx: &Read<'_>, member: MemberId) -> Result<Option<Delivery>> {
-    Ok(stored(cx, member)?.map(StoredDelivery::shown))
+    Ok(stored_delivery(cx, member)?.map(StoredDelivery::shown))
 }
 
-/// Stores the delivery settings of a member.
-pub(super) fn keep(cx: &mut Write<'_>, member: MemberId, stored: &StoredDelivery) -> Result<()> {
+/// Stores the email delivery settings of a member.
+pub(super) fn store_delivery(cx: &mut Write<'_>, member: MemberId, stored: &StoredDelivery) -> Result<()> {
     let workspace = cx.caller().workspace_id;
     cx.execute(
         1,
@@ -283,7 +283,7 @@ const KEEP: &str = "
         suspended = excluded.suspended, sent_since = excluded.sent_since, sent = excluded.sent,
         digest_at = excluded.digest_at";
 
-/// Fails unless the service sends mail.
+/// Fails if the service is not configured to send mail.
 fn check_enabled(cx: &Read<'_>) -> Result<()> {
     if cx.settings().mail.is_some() {
         return Ok(());
@@ -292,13 +292,13 @@ fn check_enabled(cx: &Read<'_>) -> Result<()> {
     Err(Error::new(Code::NotEnabled, missing))
 }
 
-/// Sets the address that your emails go to, and when, and returns the settings.
+/// Sets the address for your emails and when they are sent, and returns the settings.
 ///
-/// A new address is sent a code of 8 digits, which `confirm_delivery_address` accepts within 24 hours; until
-/// then emails go to the old one, which is notified.
+/// A new address receives a code of 8 digits, which `confirm_delivery_address` accepts within 24 hours; until
+/// then emails go to the old address, which is notified.
 ///
-/// Setting an address again whose code was sent sends another code. You get up to 3 codes an hour, and all
-/// members of the workspace and of its copies together 20.
+/// Setting an unconfirmed address again sends another code. You receive up to 3 codes an hour, and all
+/// members of the workspace and its copies together 20.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you; 409 `not-enabled` if the service sends no mail.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -307,17 +307,17 @@ struct SetDeliveryAddress {
     /// Your member id.
     #[serde(rename = "member_id")]
     _member_id: OwnId<MemberId>,
-    /// The address, in ASCII. Its domain has a dot and does not end with a number.
+    /// The address, in ASCII. Its domain contains a dot and does not end with a number.
     address: DeliveryAddress,
-    /// `immediate`: one email for each thread, a while after a notification that you have not read. `digest`:
-    /// one email for all, at the times of your preferences. `off`: no emails.
+    /// `immediate`: one email per thread, some time after a notification that you have not read. `digest`:
+    /// one email for all threads, at the times of your preferences. `off`: no emails.
     mode: DeliveryMode,
 }
 
 fn set_delivery_address(cx: &mut Write<'_>, input: &SetDeliveryAddress) -> Result<Delivery> {
     check_enabled(cx)?;
     let member = cx.caller().member_id()?;
-    let mut stored = stored(cx, member)?.unwrap_or(StoredDelivery::unset(input.mode));
+    let mut stored = stored_delivery(cx, member)?.unwrap_or(StoredDelivery::unset(input.mode));
     stored.mode = input.mode;
     let address = input.address.address();
     let serves = stored.confirmed_at.is_some() && !stored.suspended;
@@ -334,13 +334,14 @@ fn set_delivery_address(cx: &mut Write<'_>, input: &SetDeliveryAddress) -> Resul
         (stored.code_hash, stored.code_until, stored.tries) = (None, None, 0);
         stored.notice_failures = 0;
     }
-    keep(cx, member, &stored)?;
+    store_delivery(cx, member, &stored)?;
     Ok(stored.shown())
 }
 
-/// Counts a code that is sent. Fails with 429 if too many were sent within an hour.
+/// Counts a code that will be sent. Fails with 429 if too many were sent within an hour.
 fn count_code(cx: &mut Write<'_>, member: MemberId) -> Result<()> {
-    // The codes of an imported workspace count for its original, so that an import gives no further codes.
+    // Codes for an imported workspace count for the original workspace, so importing gives no additional
+    // codes.
     let charged_to = cx.caller().charged_to;
     let now = cx.now();
     let since = now.before(CODES_SPAN);
@@ -369,9 +370,9 @@ const ADD_CODE: &str = "insert into delivery_codes (id, charged_to, member_id, a
 pub(super) struct ConfirmationCode(String);
 
 impl ConfirmationCode {
-    /// Draws a random code.
+    /// Generates a random code.
     pub fn draw(cx: &Write<'_>) -> Result<Self> {
-        // Some codes are likelier than others, by one in 10^11.
+        // Some codes are more likely than others, by one in 10^11.
         let drawn = u64::from_le_bytes(cx.entropy().bytes()?) % 100_000_000;
         Ok(Self(format!("{drawn:08}")))
     }
@@ -380,7 +381,7 @@ impl ConfirmationCode {
         &self.0
     }
 
-    /// Returns the hash that is stored in place of the code.
+    /// Returns the hash that is stored instead of the code.
     pub fn hash(&self, member: MemberId) -> Vec<u8> {
         let hash = Sha256::new_with_prefix("svc delivery code 1\0");
         hash.chain_update(member.uuid().as_bytes()).chain_update(&self.0).finalize().to_vec()
@@ -415,20 +416,20 @@ impl JsonSchema for ConfirmationCode {
     }
 }
 
-/// Confirms the address that you have set, with the code sent there, and returns your delivery settings.
+/// Confirms the address that you have set, with the code sent to it, and returns your email settings.
 ///
-/// From then on, your notifications are emailed there. Confirming again with the same code changes nothing.
+/// Your notifications are then emailed there. Confirming again with the same code changes nothing.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you, or if the code is wrong; 409 `wrong-state` if no
-/// address waits for a code, or its code has expired, which happens after 24 hours and with the fifth wrong
-/// code; 409 `not-enabled` if the service sends no mail.
+/// address is waiting for a code, or if the code has expired, which happens after 24 hours or five wrong
+/// codes; 409 `not-enabled` if the service sends no mail.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ConfirmDeliveryAddress {
     /// Your member id.
     #[serde(rename = "member_id")]
     _member_id: OwnId<MemberId>,
-    /// The code.
+    /// The code from the email.
     code: ConfirmationCode,
 }
 
@@ -439,7 +440,7 @@ fn confirm_delivery_address(
     check_enabled(cx)?;
     let member = cx.caller().member_id()?;
     let nothing = || Error::wrong_state("no address waits for a code");
-    let mut stored = stored(cx, member)?.ok_or_else(nothing)?;
+    let mut stored = stored_delivery(cx, member)?.ok_or_else(nothing)?;
     let is_right = stored.code_hash.as_deref() == Some(&*input.code.hash(member));
     let Some(pending) = stored.pending.clone() else {
         return if is_right && stored.confirmed_at.is_some() {
@@ -456,7 +457,7 @@ fn confirm_delivery_address(
     }
     if !is_right {
         stored.tries = stored.tries.saturating_add(1);
-        keep(cx, member, &stored)?;
+        store_delivery(cx, member, &stored)?;
         return Err(RecordedRefusal::recorded(Error::forbidden("the code is wrong")));
     }
     let now = cx.now();
@@ -472,6 +473,6 @@ fn confirm_delivery_address(
         suspended: false,
         ..stored
     };
-    keep(cx, member, &stored)?;
+    store_delivery(cx, member, &stored)?;
     Ok(stored.shown())
 }

@@ -1,8 +1,8 @@
-//! Quiet hours, in which a member gets nothing, and the times of digests.
+//! Quiet hours, in which a member receives no emails or pushes, and the times of digests.
 //!
 //! Both are local times in the member's time zone. A time that a clock change skips means the end of the gap;
-//! a time that occurs twice means the first occurrence. Quiet hours end at the second occurrence, but at the
-//! first if that is the time to which the clock is set back.
+//! a time that occurs twice means its first occurrence. But if the end of quiet hours occurs twice, they end
+//! at the second occurrence, or at the first if it is the time to which the clock is set back.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -41,7 +41,7 @@ impl<'de> Deserialize<'de> for TimeOfDay {
     }
 }
 
-/// Parses a time of day at which something ends: `24:00` is the `00:00` that follows.
+/// Parses the end of a period as a time of day, with `24:00` as `00:00` of the next day.
 fn end<'de, D: Deserializer<'de>>(deserializer: D) -> Result<TimeOfDay, D::Error> {
     let text = String::deserialize(deserializer)?;
     let time = TimeOfDay::parse(if text == "24:00" { MIDNIGHT.to_owned() } else { text });
@@ -66,12 +66,12 @@ impl JsonSchema for TimeOfDay {
     }
 }
 
-/// The name of a time zone of the IANA database.
+/// Name of a time zone in the IANA database.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub(super) struct ZoneName(String);
 
-/// Maximum characters of the name of a time zone.
+/// Maximum characters in the name of a time zone.
 const ZONE_MAX: usize = 64;
 
 impl<'de> Deserialize<'de> for ZoneName {
@@ -116,44 +116,44 @@ named_enum! {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct QuietHours {
-    /// When they begin.
+    /// When the quiet hours begin.
     start: TimeOfDay,
-    /// When they end: on the next day, unless `end` is later than `start`. If both are the same, they last
-    /// all day. `24:00` is `00:00`.
+    /// When the quiet hours end: on the next day, unless `end` is later than `start`. If both are the same,
+    /// quiet hours last all day. `24:00` means `00:00`.
     #[serde(deserialize_with = "end")]
     #[schemars(schema_with = "end_schema")]
     end: TimeOfDay,
     /// The time zone, by its name in the IANA database.
     time_zone: ZoneName,
-    /// The days on which they begin. Default: every day.
+    /// The days on which the quiet hours begin. Default: every day.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     days: Option<Items<Day, 7>>,
 }
 
 named_enum! {
-    /// How often a digest is sent.
+    /// Interval between digests.
     pub(super) enum Every { Hour = "hour", Day = "day", Week = "week" }
 }
 
-/// When notifications that are not sent at once are sent together.
+/// Schedule of digests, which contain the notifications that are not emailed at once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Digest {
-    /// How often; weekly digests are sent on Mondays.
+    /// The interval; weekly digests are sent on Mondays.
     every: Every,
-    /// Time of the day, in the time zone of the quiet hours or else in UTC. With `hour`, only the minutes
-    /// count.
+    /// Time of the day, in the time zone of the quiet hours, or in UTC without quiet hours. With `hour`, only
+    /// the minutes count.
     at: TimeOfDay,
 }
 
-/// Returns the time zone of quiet hours, or UTC without quiet hours.
+/// Returns the time zone of the quiet hours, or UTC if there are none.
 pub(super) fn zone_or_utc(quiet: Option<&QuietHours>) -> TimeZone {
     quiet.map_or(TimeZone::UTC, |quiet| quiet.time_zone.zone())
 }
 
 impl ZoneName {
     fn zone(&self) -> TimeZone {
-        // The name was checked when it was parsed, against a database that is part of the program.
+        // The name was validated when it was parsed, against a database that is compiled into the program.
         TimeZone::get(&self.0).unwrap_or(TimeZone::UTC)
     }
 }
@@ -173,27 +173,27 @@ impl Day {
 }
 
 impl TimeOfDay {
-    /// Returns the hour and the minute.
+    /// Returns the hour and the minute of this time.
     fn parts(&self) -> (i8, i8) {
         let (hour, minute) = self.0.split_once(':').unwrap_or_default();
         (hour.parse().unwrap_or_default(), minute.parse().unwrap_or_default())
     }
 }
 
-/// The occurrence of a local time that occurs twice.
+/// Which occurrence to use for a local time that occurs twice.
 #[derive(Clone, Copy)]
 enum RepeatedTime {
     First,
     Second,
 }
 
-/// Returns when the local time of `zone` is this time on this date.
+/// Returns the instant at which clocks in `zone` show this date and time.
 fn instant(zone: &TimeZone, date: Date, time: &TimeOfDay, twice: RepeatedTime) -> Option<Time> {
     let (hour, minute) = time.parts();
     let shown = date.at(hour, minute, 0, 0);
     let ambiguous = zone.to_ambiguous_timestamp(shown);
     let timestamp = match ambiguous.offset() {
-        // The earlier candidate, with the offset after the gap, is before the gap.
+        // The earlier candidate uses the offset after the gap, and lies before the gap.
         AmbiguousOffset::Gap { .. } => {
             let before = ambiguous.earlier().ok()?;
             zone.following(before).next()?.timestamp()
@@ -202,7 +202,7 @@ fn instant(zone: &TimeZone, date: Date, time: &TimeOfDay, twice: RepeatedTime) -
             RepeatedTime::First => ambiguous.earlier().ok()?,
             RepeatedTime::Second => {
                 let later = ambiguous.later().ok()?;
-                // If the local time just before is later than `shown`, the clock is set back to `shown`.
+                // If clocks show a later time just before this instant, they are set back to `shown`.
                 let before = Timestamp::from_microsecond(later.as_microsecond().checked_sub(1)?).ok()?;
                 if zone.to_datetime(before) < shown { later } else { ambiguous.earlier().ok()? }
             }
@@ -211,17 +211,17 @@ fn instant(zone: &TimeZone, date: Date, time: &TimeOfDay, twice: RepeatedTime) -
     Some(Time::from_micros(timestamp.as_microsecond()))
 }
 
-/// Returns the local date of `now` in `zone`.
+/// Returns the local date at `now` in `zone`.
 fn date_at(zone: &TimeZone, now: Time) -> Option<Date> {
     Some(zone.to_datetime(Timestamp::from_microsecond(now.micros()).ok()?).date())
 }
 
 impl QuietHours {
-    /// Returns when the quiet hours end. Returns `None` if `now` is not in them.
+    /// Returns when the current quiet hours end, or `None` if `now` is not within quiet hours.
     pub fn until(&self, now: Time) -> Option<Time> {
         let zone = self.time_zone.zone();
         let today = date_at(&zone, now)?;
-        let ends = [today.yesterday().ok()?, today].into_iter().filter(|date| self.begin_on(*date));
+        let ends = [today.yesterday().ok()?, today].into_iter().filter(|date| self.begins_on(*date));
         ends.filter_map(|date| {
             let begin = instant(&zone, date, &self.start, RepeatedTime::First)?;
             let last = if self.end.0 <= self.start.0 { date.tomorrow().ok()? } else { date };
@@ -231,14 +231,14 @@ impl QuietHours {
         .max()
     }
 
-    fn begin_on(&self, date: Date) -> bool {
+    fn begins_on(&self, date: Date) -> bool {
         let weekday = date.weekday();
         self.days.as_ref().is_none_or(|days| days.iter().any(|day| day.weekday() == weekday))
     }
 }
 
 impl Digest {
-    /// Returns the default digest: every full hour.
+    /// Returns the default digest, which is sent on the hour.
     pub fn hourly() -> Self {
         Self { every: Every::Hour, at: TimeOfDay(MIDNIGHT.to_owned()) }
     }
@@ -253,7 +253,7 @@ impl Digest {
         next.unwrap_or(after.plus(A_DAY))
     }
 
-    /// Tries minute after minute, because an offset may change by half an hour.
+    /// Finds the next matching minute by trying each, because an offset may change by half an hour.
     fn next_of_hour(&self, after: Time, zone: &TimeZone) -> Option<Time> {
         let (_, minute) = self.at.parts();
         let begun = after.micros().div_euclid(MINUTE_MICROS).saturating_mul(MINUTE_MICROS);
@@ -285,7 +285,7 @@ mod tests {
 
     use super::*;
 
-    /// Zones that change their clocks at different times, one by half an hour, and one that never does.
+    /// Time zones that change clocks at different times, one of them by half an hour; the last never does.
     const ZONES: [&str; 3] = ["Europe/Berlin", "Australia/Lord_Howe", "Asia/Kolkata"];
 
     fn quiet(start: &str, end: &str, zone: &str, days: Option<Vec<&str>>) -> QuietHours {
@@ -308,7 +308,7 @@ mod tests {
         Time::from_micros(n * MINUTE_MICROS)
     }
 
-    /// Returns the end of the quiet hours by checking the local time minute by minute, as an oracle.
+    /// Returns the end of the quiet hours by checking local time minute by minute, as a test oracle.
     fn seen_on_the_wall(quiet: &QuietHours, now: i64) -> Option<i64> {
         let zone = quiet.time_zone.zone();
         let shown = |n: i64| zone.to_datetime(Timestamp::from_microsecond(n * MINUTE_MICROS).unwrap());
@@ -334,7 +334,7 @@ mod tests {
         found
     }
 
-    /// Random minutes of some years, with more of them around clock changes.
+    /// Generates minutes from several years, many of them around clock changes.
     fn moments() -> impl Strategy<Value = i64> {
         let changes =
             ["2027-03-28T01:00:00Z", "2026-10-25T01:00:00Z", "2027-04-03T15:00:00Z", "2026-10-03T15:30:00Z"]
@@ -380,7 +380,8 @@ mod tests {
                     return wall.minute() == minute;
                 }
                 let due = wall.date().at(hour, minute, 0, 0);
-                // The time itself, or the end of a gap that contains it; the first of two.
+                // The expected result is the time itself or, in a gap, the end of the gap; the first
+                // occurrence if there are two.
                 let is_first = || !(n - 180..n).any(|earlier| shown(earlier) == wall);
                 let comes = (wall == due || (before(n) < due && due < wall)) && is_first();
                 comes && (every == "day" || wall.weekday() == Weekday::Monday)
@@ -411,7 +412,7 @@ mod tests {
         assert_eq!(daily.next(at("2026-10-25T00:30:00Z"), &berlin), at("2026-10-26T01:30:00Z"));
     }
 
-    /// They are quiet on the days on which they begin.
+    /// Quiet hours are in effect on the days on which they begin.
     #[test]
     fn quiet_hours_that_end_when_they_begin_last_all_day() {
         let always = |time: &str, end: &str, days: Option<Vec<&str>>| quiet(time, end, "Europe/Berlin", days);

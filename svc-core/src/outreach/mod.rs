@@ -1,12 +1,11 @@
-//! Notifications outside of the service: preferences and delivery; and the pages that people open.
+//! Notifications outside of the service, by email and web push, and the pages of the board.
 //!
-//! - `hours`: quiet hours and the times of digests, and `preferences`: the notifications that each member
-//!   wants
-//! - `workspace_turns`: selects the workspaces with something to deliver
-//! - `delivery_address`: the email addresses of members, and `mail`: the emails to them
-//! - `unsubscribe`: the link in an email that turns emails off
-//! - `web_push`: the browsers of members, and `push`: the notifications pushed to them
-//! - `board`: the pages
+//! - `hours`: computes quiet hours and digest times, `preferences`: stores which notifications members want
+//! - `workspace_turns`: selects the workspaces with due notifications
+//! - `delivery_address`: stores and confirms email addresses, `mail`: sends emails to them
+//! - `unsubscribe`: handles the link in an email that turns emails off
+//! - `web_push`: registers browsers, `push`: sends notifications to them
+//! - `board`: declares the web pages of the board
 
 mod hours;
 mod workspace_turns;

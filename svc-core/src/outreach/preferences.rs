@@ -1,6 +1,6 @@
-//! Notification preferences of members: how they are stored, and which of them are checked.
+//! Notification preferences of members: how they are stored and applied.
 //!
-//! Muting applies when a notification is created; the other preferences apply to email and push.
+//! Muting applies when a notification is created; the other preferences apply when it is emailed or pushed.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -39,7 +39,7 @@ fn operations() -> Vec<Operation> {
     vec![
         read("get_notification_preferences", get_notification_preferences)
             .title("Read your notification preferences")
-            .when("Use to see which notifications you want, when, and where they go.")
+            .when("Return which notifications you want, when, and where they are sent.")
             .get("/me/notification-preferences")
             .needs(&[WorkspaceRead])
             .personal()
@@ -48,8 +48,8 @@ fn operations() -> Vec<Operation> {
         idempotent("set_notification_preferences", set_notification_preferences)
             .title("Set your notification preferences")
             .when(
-                "Use to say which notifications you want and when, as a whole; the address is set with \
-                 `set_delivery_address`.",
+                "Replace all your notification preferences. Use `set_delivery_address` to set the email \
+                 address.",
             )
             .put("/me/notification-preferences")
             .needs(&[WorkspaceRead])
@@ -64,39 +64,39 @@ fn operations() -> Vec<Operation> {
     ]
 }
 
-/// Delivery channels of the notifications for one reason, beside the inbox.
+/// Whether to email and push the notifications for one reason. The inbox receives them in any case.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Rule {
-    /// The reason.
+    /// The reason of the notifications.
     reason: InboxReason,
-    /// Whether they are emailed.
+    /// Whether to email these notifications.
     mail: bool,
-    /// Whether they are pushed.
+    /// Whether to push these notifications.
     push: bool,
 }
 
 impl Rule {
-    /// Returns the default rule of a reason.
+    /// Returns the default rule for a reason.
     fn default_of(reason: InboxReason) -> Self {
         let leaves = reason.is_sent_by_default();
         Self { reason, mail: leaves, push: leaves }
     }
 }
 
-/// Your notification preferences.
+/// The notification preferences of a member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(super) struct Preferences {
-    /// Delivery channels of the notifications for each reason, beside the inbox.
+    /// Whether to email and push the notifications for each reason.
     rules: Vec<Rule>,
-    /// Muted channels and threads: they notify you of mentions of your handle and of direct messages only,
+    /// Muted channels and threads. They notify you only of mentions of your handle and of direct messages,
     /// and only in the inbox.
     muted: Vec<Uuid>,
     /// Hours without emails and pushes; null for none.
     quiet_hours: Option<QuietHours>,
-    /// When notifications that are not emailed at once are emailed together; null for every full hour.
+    /// When to email the notifications that are not emailed at once; null for every full hour.
     digest: Option<Digest>,
-    /// Whether emails and pushes contain the titles of threads and the text of messages. Once sent, text
+    /// Whether emails and pushes contain the titles of threads and the text of messages. Text that was sent
     /// cannot be withdrawn.
     show_words: bool,
 }
@@ -114,12 +114,12 @@ impl Default for Preferences {
 }
 
 impl Preferences {
-    /// Returns when the quiet hours that contain `now` end. Returns `None` if `now` is not in quiet hours.
+    /// Returns when the current quiet hours end, or `None` if `now` is not within quiet hours.
     pub fn quiet_until(&self, now: Time) -> Option<Time> {
         self.quiet_hours.as_ref().and_then(|quiet| quiet.until(now))
     }
 
-    /// Returns when the next digest after `after` is due.
+    /// Returns when the first digest after `after` is due.
     pub fn next_digest(&self, after: Time) -> Time {
         let zone = zone_or_utc(self.quiet_hours.as_ref());
         match &self.digest {
@@ -139,7 +139,7 @@ impl Preferences {
     }
 }
 
-/// The notifications that a member wants on one delivery channel.
+/// A member's preferences, applied to one delivery channel.
 pub(super) struct ChannelPreferences<'a> {
     preferences: &'a Preferences,
     out: OutgoingChannel,
@@ -165,7 +165,7 @@ impl WantedNotifications for ChannelPreferences<'_> {
     }
 }
 
-/// Returns your notification preferences and the addresses and browsers that notifications go to.
+/// Returns your notification preferences, and the addresses and browsers that receive notifications.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you.
 #[derive(Deserialize, JsonSchema)]
@@ -176,28 +176,28 @@ struct GetNotificationPreferences {
     _member_id: OwnId<MemberId>,
 }
 
-/// Your notification preferences, with the addresses and browsers that notifications go to.
+/// The caller's notification preferences, with the addresses and browsers that receive notifications.
 #[derive(Serialize, JsonSchema)]
 struct PreferencesAndWays {
     #[serde(flatten)]
     preferences: Preferences,
     /// Your email delivery; null if you have not set an address.
     delivery: Option<Delivery>,
-    /// The key of web push, and your browsers.
+    /// The service's key for web push, and your browsers.
     web_push: WebPush,
 }
 
 fn get_notification_preferences(cx: &Read<'_>, _: &GetNotificationPreferences) -> Result<PreferencesAndWays> {
     let member = cx.caller().member_id()?;
     Ok(PreferencesAndWays {
-        preferences: kept(cx, member)?,
+        preferences: stored_preferences(cx, member)?,
         delivery: delivery(cx, member)?,
-        web_push: web_push::shown(cx)?,
+        web_push: web_push::own_web_push(cx)?,
     })
 }
 
-/// Returns the preferences of a member, or the defaults if it has set none.
-pub(super) fn kept(cx: &Read<'_>, member: MemberId) -> Result<Preferences> {
+/// Returns the preferences of a member, or the defaults if the member has set none.
+pub(super) fn stored_preferences(cx: &Read<'_>, member: MemberId) -> Result<Preferences> {
     match cx.one::<(String,)>(KEPT, &[&member])? {
         Some((body,)) => serde_json::from_str(&body).map_err(Error::internal),
         None => Ok(Preferences::default()),
@@ -208,9 +208,9 @@ const KEPT: &str = "select body from preferences where member_id = $1";
 
 /// Replaces all your notification preferences and returns them.
 ///
-/// An absent field gets its default.
+/// A field that you omit is reset to its default.
 ///
-/// Fails with 403 `forbidden` if `member_id` is not you; 404 `not-found` if you mute something that you do
+/// Fails with 403 `forbidden` if `member_id` is not you; 404 `not-found` if you mute something that you may
 /// not see.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -218,19 +218,19 @@ struct SetNotificationPreferences {
     /// Your member id.
     #[serde(rename = "member_id")]
     _member_id: OwnId<MemberId>,
-    /// Delivery channels for some reasons, each reason once. Of the other reasons, mentions, direct messages,
-    /// replies, assignments and requested reviews and approvals are emailed and pushed.
+    /// Rules for emailing and pushing notifications, at most one per reason. Without a rule, mentions, direct
+    /// messages, replies, assignments and requests for reviews and approvals are emailed and pushed.
     rules: Option<Items<Rule, { InboxReason::ALL.len() }>>,
-    /// The channels and threads to mute: they notify you of mentions of your handle and of direct messages
-    /// only, and only in the inbox.
+    /// The channels and threads to mute. They notify you only of mentions of your handle and of direct
+    /// messages, and only in the inbox.
     muted: Option<Items<Uuid, MUTED_MAX>>,
-    /// Hours without emails and pushes. Items still unread afterwards are sent then.
+    /// Hours without emails and pushes. Notifications still unread afterwards are sent then.
     quiet_hours: Option<QuietHours>,
-    /// When to email together what is not emailed at once: everything if your address has the mode `digest`,
-    /// otherwise what exceeds 20 emails an hour. Default: every full hour.
+    /// When to email notifications that are not emailed at once: all of them if your delivery mode is
+    /// `digest`, otherwise those beyond 20 emails an hour. Default: every full hour.
     digest: Option<Digest>,
-    /// Whether emails and pushes may contain the titles of threads and the text of messages. Once sent, text
-    /// cannot be withdrawn. Default: false, so that they say who did something and where, with a link.
+    /// Whether emails and pushes may contain the titles of threads and the text of messages. Text that was
+    /// sent cannot be withdrawn. Default: false; they then only say who did something and where, with a link.
     show_words: Option<bool>,
 }
 
@@ -239,9 +239,9 @@ fn set_notification_preferences(
     input: &SetNotificationPreferences,
 ) -> Result<Preferences> {
     let member = cx.caller().member_id()?;
-    let before = kept(cx, member)?;
+    let before = stored_preferences(cx, member)?;
     let mut wanted = Preferences {
-        rules: rules(input.rules.as_deref().unwrap_or_default())?,
+        rules: complete_rules(input.rules.as_deref().unwrap_or_default())?,
         muted: input.muted.as_deref().unwrap_or_default().to_vec(),
         quiet_hours: input.quiet_hours.clone(),
         digest: input.digest.clone(),
@@ -250,7 +250,7 @@ fn set_notification_preferences(
     wanted.muted.sort_unstable();
     wanted.muted.dedup();
     let new = wanted.muted.iter().filter(|target| !before.muted.contains(target));
-    new.copied().try_for_each(|target| check_is_seen(cx, target))?;
+    new.copied().try_for_each(|target| check_is_visible(cx, target))?;
     let body = serde_json::to_string(&wanted).map_err(Error::internal)?;
     cx.execute(1, KEEP, &[&member, &body])?;
     mute_only(cx, member, &wanted.muted)?;
@@ -278,12 +278,12 @@ impl Answer<SetNotificationPreferences> for Preferences {
     }
 
     fn answer_repeat(cx: &Read<'_>, _: &SetNotificationPreferences, (): ()) -> Result<Self> {
-        kept(cx, cx.caller().member_id()?)
+        stored_preferences(cx, cx.caller().member_id()?)
     }
 }
 
-/// Returns the rules of all reasons: the given ones, and defaults for the others.
-fn rules(given: &[Rule]) -> Result<Vec<Rule>> {
+/// Returns the rules for all reasons: the given rules, and defaults for the remaining reasons.
+fn complete_rules(given: &[Rule]) -> Result<Vec<Rule>> {
     let mut seen = BTreeSet::new();
     if !given.iter().all(|rule| seen.insert(rule.reason.bit())) {
         return Err(Error::in_field("rules", "a reason is named twice"));
@@ -295,8 +295,8 @@ fn rules(given: &[Rule]) -> Result<Vec<Rule>> {
         .collect())
 }
 
-/// Fails unless an id names a channel or a thread that the caller sees.
-fn check_is_seen(cx: &Read<'_>, target: Uuid) -> Result<()> {
+/// Fails unless `target` is the id of a channel or thread that the caller may see.
+fn check_is_visible(cx: &Read<'_>, target: Uuid) -> Result<()> {
     match visible_channel(cx, target.into()) {
         Err(error) if error.code() == Code::NotFound => {}
         seen => return seen.map(drop),

@@ -1,8 +1,9 @@
-//! Web push as a delivery channel: notifications to a member's browsers, and their results.
+//! Web push as a delivery channel: sends notifications to members' browsers and records the results.
 //!
-//! The due items of a thread are one notification to each browser. After its push service failed, a browser
-//! gets nothing for a while, and the items wait for it. The browsers that got them in the meantime are
-//! recorded, so that none gets an item twice. An item that still waits after a day is dropped.
+//! The due items of a thread are combined into one notification per browser. After a failure of its push
+//! service, a browser receives nothing for a while, and the items wait for it. The service records which
+//! browsers have already received a waiting item, so that no browser receives it twice. An item that still
+//! waits after a day is dropped.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -26,16 +27,17 @@ use crate::id::{ChannelId, MemberId, MessageId, SubscriptionId, ThreadId, Worksp
 use crate::op::{DeliveryBatch, DeliveryChannel, DeliveryResult, Read, Write};
 use crate::time::Time;
 
-/// Time for which a push service keeps a notification for a browser that is offline, and for which a
-/// notification waits for a push service.
+/// How long push services keep a notification for an offline browser.
+///
+/// A notification also waits that long for a push service that fails.
 pub const PUSH_TTL: Duration = Duration::from_secs(86_400);
 
-/// Maximum threads and channels in one delivery batch to a browser.
+/// Maximum number of threads and channels in one delivery batch to a browser.
 const PLACES_MAX: usize = 10;
-/// Size in bytes that a notification stays below, before it is encrypted.
+/// Exclusive upper limit for the size of a notification before encryption, in bytes.
 const PAYLOAD_MAX: usize = 3072;
 
-/// Web push.
+/// The delivery channel for web push.
 pub static WEB_PUSH: DeliveryChannel<PushPiece> = DeliveryChannel {
     name: "web_push",
     workspaces: WORKSPACES,
@@ -46,7 +48,7 @@ pub static WEB_PUSH: DeliveryChannel<PushPiece> = DeliveryChannel {
     settle,
 };
 
-/// Selects the next workspace in which a push is due.
+/// SQL: selects the next workspace with a push notification, due now or later.
 macro_rules! next_workspace {
     ($after:literal) => {
         concat!(
@@ -74,21 +76,21 @@ const MEMBERS: &str = "
 pub struct PushPiece {
     /// The endpoint and keys of the browser.
     pub browser: BrowserEndpoint,
-    /// The topic; a later notification with the same topic replaces this one.
+    /// The topic. A later notification with the same topic replaces this one.
     pub topic: String,
-    /// Whether the member was mentioned or got a direct message.
+    /// Whether the member was mentioned or received a direct message.
     pub is_urgent: bool,
-    /// The notification in JSON.
+    /// The notification as JSON.
     pub payload: Vec<u8>,
     /// When the notification was taken for sending.
     pub taken_at: Time,
-    /// Subscription id of the browser.
+    /// The id of the browser's subscription.
     pub subscription: SubscriptionId,
-    /// The items in it: their positions and times.
-    tells_of: Vec<(i64, Time)>,
+    /// The items in the notification: their positions and times.
+    items: Vec<(i64, Time)>,
 }
 
-/// Contents of a notification: the newest of the new items in one place, and their number.
+/// Content of a notification: the newest item in a thread or channel, and the number of new items there.
 #[derive(Serialize)]
 struct Notification<'a> {
     workspace_id: WorkspaceId,
@@ -102,14 +104,14 @@ struct Notification<'a> {
     lsn: i64,
     at: Time,
     reason: InboxReason,
-    /// The handle of the member who did it; null for the service itself.
+    /// The handle of the member who caused the item; null for the service itself.
     actor: Option<&'a str>,
     preview: Option<&'a str>,
-    /// Number of items in it.
+    /// Number of new items.
     count: usize,
 }
 
-/// Takes the due notifications of a member, unless it is in quiet hours or all its browsers are paused.
+/// Takes the due notifications of a member, unless the member has quiet hours or all its browsers are paused.
 fn take(cx: &mut Write<'_>, member: MemberId) -> Result<Option<DeliveryBatch<PushPiece>>> {
     let now = cx.now();
     let active: Option<(bool,)> = cx.one(IS_ACTIVE, &[&member])?;
@@ -117,7 +119,7 @@ fn take(cx: &mut Write<'_>, member: MemberId) -> Result<Option<DeliveryBatch<Pus
         drop_due(cx, member, OutgoingChannel::Push)?;
         return Ok(None);
     }
-    let preferences = preferences::kept(cx, member)?;
+    let preferences = preferences::stored_preferences(cx, member)?;
     if let Some(until) = preferences.quiet_until(now) {
         postpone(cx, member, OutgoingChannel::Push, until)?;
         return Ok(None);
@@ -137,11 +139,11 @@ fn take(cx: &mut Write<'_>, member: MemberId) -> Result<Option<DeliveryBatch<Pus
     let mut pieces = Vec::new();
     for target in targets.iter().filter(|target| target.retry_at.is_none_or(|at| at <= now)) {
         for (place, items) in &places {
-            pieces.extend(piece(workspace, target, *place, items, now)?);
+            pieces.extend(compose_notification(workspace, target, *place, items, now)?);
         }
     }
     if pieces.is_empty() {
-        // The browsers that are not paused have all items; the others still lack some.
+        // The browsers that are not paused have all items; the paused ones still lack some.
         let lsns: Vec<i64> = places.iter().flat_map(|(_, items)| items).map(|item| item.lsn).collect();
         let later = targets.iter().filter_map(|target| target.retry_at).filter(|at| *at > now).min();
         set_due(cx, member, OutgoingChannel::Push, &lsns, later)?;
@@ -156,7 +158,9 @@ fn postpone_push(cx: &mut Write<'_>, member: MemberId, until: Time) -> Result<()
 
 const IS_ACTIVE: &str = "select m.deactivated_at is null from members m where m.id = $1";
 
-/// Returns the items of each place, for the first places only; the other items stay leased and come next.
+/// Groups items by thread or channel, up to [`PLACES_MAX`] groups.
+///
+/// Items of further groups stay leased and are taken later.
 fn places(items: &[OutgoingItem]) -> Vec<(Uuid, Vec<&OutgoingItem>)> {
     let mut places: Vec<(Uuid, Vec<&OutgoingItem>)> = Vec::new();
     for item in items {
@@ -171,8 +175,8 @@ fn places(items: &[OutgoingItem]) -> Vec<(Uuid, Vec<&OutgoingItem>)> {
     places
 }
 
-/// Composes the notification of those items of a place that a browser does not have yet.
-fn piece(
+/// Composes the notification about those items of a place that a browser has not received yet.
+fn compose_notification(
     workspace_id: WorkspaceId,
     target: &PushTarget,
     place: Uuid,
@@ -192,7 +196,7 @@ fn piece(
         payload: payload(workspace_id, newest, lacking.len())?,
         taken_at,
         subscription: target.id,
-        tells_of: lacking.iter().map(|item| (item.lsn, item.at)).collect(),
+        items: lacking.iter().map(|item| (item.lsn, item.at)).collect(),
     }))
 }
 
@@ -202,7 +206,7 @@ fn topic(place: Uuid) -> String {
     URL_SAFE_NO_PAD.encode(hash).chars().take(22).collect()
 }
 
-/// Returns the notification in JSON, shorter than [`PAYLOAD_MAX`]: texts are cut as needed.
+/// Returns the notification as JSON, shorter than [`PAYLOAD_MAX`]; long texts are shortened.
 fn payload(workspace_id: WorkspaceId, newest: &OutgoingItem, count: usize) -> Result<Vec<u8>> {
     let mut notification = Notification {
         workspace_id,
@@ -243,11 +247,11 @@ fn first_half(text: &str) -> &str {
 /// Returns whether all items of a notification are still due.
 fn is_current(cx: &Read<'_>, batch: &DeliveryBatch<PushPiece>, place: usize) -> Result<bool> {
     let Some(piece) = batch.notifications().get(place) else { return Ok(false) };
-    let lsns: Vec<i64> = piece.tells_of.iter().map(|(lsn, _)| *lsn).collect();
+    let lsns: Vec<i64> = piece.items.iter().map(|(lsn, _)| *lsn).collect();
     are_current(cx, batch.member_id(), OutgoingChannel::Push, &lsns)
 }
 
-/// Records the delivery results: which browsers have which items, and when to try the others again.
+/// Records the results of a delivery: which browsers have which items, and when to try again.
 fn settle(cx: &mut Write<'_>, batch: &DeliveryBatch<PushPiece>, results: &[DeliveryResult]) -> Result<()> {
     let member = batch.member_id();
     let now = cx.now();
@@ -264,12 +268,12 @@ fn settle(cx: &mut Write<'_>, batch: &DeliveryBatch<PushPiece>, results: &[Deliv
             _ => None,
         });
         let is_ok = of_target().any(|(_, result)| **result == DeliveryResult::Accepted);
-        // This browser is done with an item that its push service will never accept.
+        // An item that its push service will never accept counts as delivered to this browser.
         let is_done = |result: &DeliveryResult| {
             matches!(result, DeliveryResult::Accepted | DeliveryResult::Dropped { .. })
         };
         let done = of_target().filter(|(_, result)| is_done(result));
-        target.has.extend(done.flat_map(|(piece, _)| piece.tells_of.iter().map(|(lsn, _)| *lsn)));
+        target.has.extend(done.flat_map(|(piece, _)| piece.items.iter().map(|(lsn, _)| *lsn)));
         match failed {
             Some(after) => target.fail(now, after),
             None if is_ok => target.succeed(),
@@ -277,8 +281,7 @@ fn settle(cx: &mut Write<'_>, batch: &DeliveryBatch<PushPiece>, results: &[Deliv
         }
         targets.push((target, is_ok));
     }
-    let items: BTreeMap<i64, Time> =
-        sent.iter().flat_map(|(piece, _)| piece.tells_of.iter().copied()).collect();
+    let items: BTreeMap<i64, Time> = sent.iter().flat_map(|(piece, _)| piece.items.iter().copied()).collect();
     let mut by_due: BTreeMap<Option<Time>, Vec<i64>> = BTreeMap::new();
     for (lsn, at) in items {
         by_due.entry(next_due(&targets, lsn, at, now)).or_default().push(lsn);
@@ -296,7 +299,7 @@ fn settle(cx: &mut Write<'_>, batch: &DeliveryBatch<PushPiece>, results: &[Deliv
     Ok(())
 }
 
-/// Returns when an item is next due to a browser that lacks it. Returns `None` if there is none.
+/// Returns when an item is next due for a browser that lacks it, or `None` if there is no such browser.
 fn next_due(targets: &[(PushTarget, bool)], lsn: i64, at: Time, now: Time) -> Option<Time> {
     let lacking = targets.iter().map(|(target, _)| target).filter(|target| !target.has.contains(&lsn));
     let due = lacking.map(|target| target.retry_at.unwrap_or(now));

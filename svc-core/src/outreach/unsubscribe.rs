@@ -1,8 +1,8 @@
 //! Unsubscribing: the link in each email that turns emails off without signing in (RFC 8058).
 //!
-//! The link does nothing else and reveals nothing of the member. All emails to an address have the same link.
-//! It is valid as long as the address is the member's, because people keep emails for long. A link to a
-//! replaced address and one that never existed look the same to the caller.
+//! The link does nothing else and reveals nothing about the member. All emails to an address contain the same
+//! link. It is valid as long as the member has that address, because people keep emails for a long time. The
+//! caller cannot distinguish a link to a replaced address from one that never existed.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -17,13 +17,13 @@ use crate::id::{MemberId, WorkspaceId};
 use crate::log::seal::Sealer;
 use crate::mailbox::MailAddress;
 use crate::op::{Effect, Feature, Frame, Operation, Read, Write, changing, read, without_keys};
-use crate::outreach::delivery_address::{DeliveryMode, confirmed, keep, stored};
+use crate::outreach::delivery_address::{DeliveryMode, confirmed, store_delivery, stored_delivery};
 
 const LABEL: &str = "svc.unsubscribe-link/1";
-/// Path of the links.
+/// Path of the links, without the signed part.
 const FOLDER: &str = "/ui/unsubscribe/";
 const PATH: &str = "/ui/unsubscribe/{link}";
-/// Name of the change, also in its audit row.
+/// Name of the operation, which its audit row contains too.
 const UNSUBSCRIBE: &str = "unsubscribe_from_mail";
 
 pub(crate) fn feature() -> Feature {
@@ -33,7 +33,7 @@ pub(crate) fn feature() -> Feature {
             .get(PATH)
             .example(|_| json!({"link": "signed"})),
         changing(UNSUBSCRIBE, Effect::Idempotent)
-            .preflight(home)
+            .preflight(workspace_of_link)
             .run(unsubscribe_from_mail)
             .title("Turn off mail")
             .post(PATH)
@@ -44,7 +44,7 @@ pub(crate) fn feature() -> Feature {
     Feature::new().operations("notifications", rows.into_iter().map(framed).collect())
 }
 
-/// Returns the link for the emails to an address, at a service with this public address.
+/// Returns the unsubscribe link for emails to an address. `service` is the public address of the service.
 pub(super) fn link(
     sealer: &Sealer,
     service: &str,
@@ -60,71 +60,71 @@ fn tagged(member: MemberId, address: &MailAddress) -> Vec<u8> {
     [member.uuid().as_bytes(), address.as_str().as_bytes()].concat()
 }
 
-/// Splits the last part of a link.
-fn parts(link: &str) -> Option<(MemberId, Vec<u8>)> {
+/// Splits the last path segment of a link into the member and the tag.
+fn split_link(link: &str) -> Option<(MemberId, Vec<u8>)> {
     let token = URL_SAFE_NO_PAD.decode(link).ok()?;
     let (member, tag) = token.split_first_chunk::<16>()?;
     Some((Uuid::from_bytes(*member).into(), tag.to_vec()))
 }
 
-/// Loads the member that a link belongs to, and its workspace.
-fn load(cx: &Read<'_>, link: &str) -> Result<(MemberId, WorkspaceId)> {
+/// Returns the member that a link belongs to, and the member's workspace.
+fn member_of_link(cx: &Read<'_>, link: &str) -> Result<(MemberId, WorkspaceId)> {
     let invalid = || {
         let detail = "this link was not copied whole, or is for an address that is no longer mailed; you \
                       choose what you are mailed in your notification preferences";
         Error::new(Code::NotFound, detail)
     };
-    let (member, tag) = parts(link).ok_or_else(invalid)?;
+    let (member, tag) = split_link(link).ok_or_else(invalid)?;
     let (workspace, address) = confirmed(cx, member)?.ok_or_else(invalid)?;
     let is_valid = cx.sealer().is_tag_for(LABEL, &tagged(member, &address), &tag)?;
     if is_valid { Ok((member, workspace)) } else { Err(invalid()) }
 }
 
-/// Offers to turn off the emails that a link came with, and changes nothing.
+/// Offers to turn off the emails that contain this link, and changes nothing.
 ///
-/// A browser gets a page with a button. Programs that follow the links of emails to check them do no harm.
+/// A browser gets a page with a button. Programs that check emails by following their links change nothing.
 ///
-/// Fails with 404 `not-found` if there is no such link, or another address was confirmed since.
+/// Fails with 404 `not-found` if there is no such link, or if another address was confirmed since.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct OpenUnsubscribeLink {
-    /// The last part of the link.
+    /// The last path segment of the link.
     link: String,
 }
 
-/// The link is valid. Nothing else is returned.
+/// Confirms that the link is valid, and contains nothing else.
 #[derive(Serialize, JsonSchema)]
 struct UnsubscribeOffer {}
 
 fn open_unsubscribe_link(cx: &Read<'_>, input: &OpenUnsubscribeLink) -> Result<UnsubscribeOffer> {
-    load(cx, &input.link)?;
+    member_of_link(cx, &input.link)?;
     Ok(UnsubscribeOffer {})
 }
 
 /// Turns off emails to the member that a link belongs to, as mail providers request by RFC 8058.
 ///
-/// The mode of the member's address becomes `off`, and nothing else changes. The body is not read: providers
-/// send `List-Unsubscribe=One-Click`. Repeating the request changes nothing.
+/// The member's delivery mode becomes `off`, and nothing else changes. The body is not read: providers send
+/// `List-Unsubscribe=One-Click`. Repeating the request changes nothing.
 ///
-/// Fails with 404 `not-found` if there is no such link, or another address was confirmed since.
+/// Fails with 404 `not-found` if there is no such link, or if another address was confirmed since.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct UnsubscribeFromMail {
-    /// The last part of the link.
+    /// The last path segment of the link.
     link: String,
 }
 
-/// Emails are off.
+/// The result of turning off emails.
 #[derive(Serialize, JsonSchema)]
 struct Unsubscribed {
-    /// `off`.
+    /// The delivery mode: always `off`.
     mode: DeliveryMode,
 }
 
 without_keys! { UnsubscribeFromMail => Unsubscribed }
 
-fn home(cx: &Read<'_>, input: &UnsubscribeFromMail) -> Result<WorkspaceId> {
-    load(cx, &input.link).map(|(_, workspace)| workspace)
+fn workspace_of_link(cx: &Read<'_>, input: &UnsubscribeFromMail) -> Result<WorkspaceId> {
+    member_of_link(cx, &input.link).map(|(_, workspace)| workspace)
 }
 
 fn unsubscribe_from_mail(
@@ -132,16 +132,17 @@ fn unsubscribe_from_mail(
     input: &UnsubscribeFromMail,
     &workspace: &WorkspaceId,
 ) -> Result<Unsubscribed> {
-    let (member, _) = load(cx, &input.link)?;
+    let (member, _) = member_of_link(cx, &input.link)?;
     let off = Unsubscribed { mode: DeliveryMode::Off };
     cx.within(workspace, Some(member), |cx| {
-        let Some(mut stored) = stored(cx, member)?.filter(|stored| stored.mode != DeliveryMode::Off) else {
+        let Some(mut stored) = stored_delivery(cx, member)?.filter(|stored| stored.mode != DeliveryMode::Off)
+        else {
             cx.unchanged();
             return Ok(());
         };
         stored.mode = DeliveryMode::Off;
-        keep(cx, member, &stored)?;
-        // The link is a secret, so the audit row has the declared path.
+        store_delivery(cx, member, &stored)?;
+        // The link is a secret, so the audit row contains the declared path instead.
         let metadata = json!({"surface": "rest", "operation": UNSUBSCRIBE, "path": PATH, "status": 200});
         cx.audit("mutation", metadata)
     })?;
@@ -166,11 +167,11 @@ mod tests {
         assert_ne!(first, made(member, "ada@example.org"));
         assert_ne!(first, made(Uuid::from_u128(2).into(), "ada@example.com"));
         let last = first.strip_prefix("https://svc.example.com/team/ui/unsubscribe/").unwrap();
-        let (of, tag) = parts(last).unwrap();
+        let (of, tag) = split_link(last).unwrap();
         assert_eq!(of, member);
         assert!(sealer.is_tag_for(LABEL, &tagged(member, &address("ada@example.com")), &tag).unwrap());
         for wrong in ["", "x", "?", &last[..20], &format!("{last}=")] {
-            assert!(parts(wrong).is_none(), "{wrong}");
+            assert!(split_link(wrong).is_none(), "{wrong}");
         }
     }
 }

@@ -1,8 +1,8 @@
-//! The browsers of a member to which notifications are pushed: their subscriptions at push services.
+//! Web push subscriptions: the browsers of members that receive push notifications.
 //!
-//! The keys of a subscription let anyone push to the browser, so they are shown to its member only and are
-//! not logged. An endpoint belongs to the member who registered it last, because a browser has one endpoint,
-//! regardless of who uses it.
+//! The keys of a subscription let anyone push to the browser, so they are shown only to its member and are
+//! not logged. An endpoint belongs to the member who last registered it, because a browser has a single
+//! endpoint, regardless of who uses it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -27,9 +27,9 @@ use crate::store::{FromValue, Param, ToParam, Value, columns};
 use crate::text::Text;
 use crate::time::Time;
 
-/// Pause after the first failure of a push service; each further failure doubles it.
+/// Pause after the first failure of a push service. Each further failure doubles the pause.
 const RETRY_SHORTEST: Duration = Duration::from_secs(60);
-/// Maximum pause, unless the push service asks for more.
+/// Maximum pause, unless the push service asks for a longer one.
 const RETRY_LONGEST: Duration = Duration::from_secs(3600);
 
 pub(crate) fn feature() -> Feature {
@@ -62,7 +62,7 @@ fn operations() -> Vec<Operation> {
     ]
 }
 
-/// Returns a subscription as a browser sends it, with the keys of RFC 8291, 5.
+/// Returns a subscription in the form in which a browser sends it, with the keys of RFC 8291, 5.
 fn browser(endpoint: &str) -> serde_json::Value {
     json!({
         "endpoint": endpoint,
@@ -74,16 +74,16 @@ fn browser(endpoint: &str) -> serde_json::Value {
     })
 }
 
-/// A browser that notifications are pushed to.
+/// A browser that receives push notifications.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Subscription {
     /// The subscription's id.
     id: SubscriptionId,
-    /// Its address at the push service of the browser.
+    /// The address of the subscription at the browser's push service.
     endpoint: String,
-    /// When you last registered it.
+    /// When you last registered the browser.
     created_at: Time,
-    /// When the push service last accepted a notification for it; null if never.
+    /// When the push service last accepted a notification for this subscription; null if never.
     last_ok_at: Option<Time>,
 }
 
@@ -103,10 +103,10 @@ impl<I> Answer<I> for Subscription {
     }
 }
 
-/// The endpoint of a browser and the keys to encrypt for it. Its `Debug` output hides them.
+/// The endpoint of a browser, and the keys to encrypt for it. The `Debug` output hides both.
 #[derive(Clone, PartialEq, Eq)]
 pub struct BrowserEndpoint {
-    /// The address at the push service.
+    /// The address of the subscription at the push service.
     pub endpoint: String,
     /// The public key of the browser: an uncompressed point on P-256.
     pub p256dh: Point,
@@ -120,7 +120,7 @@ impl fmt::Debug for BrowserEndpoint {
     }
 }
 
-/// Declares a type of bytes that are sent in base64url and hidden in `Debug` output.
+/// Declares a type of bytes that are encoded as base64url and hidden in `Debug` output.
 macro_rules! bytes_of_browser {
     ($(#[$doc:meta])* $name:ident, $length:literal, $expected:literal, $is_right:expr) => {
         $(#[$doc])*
@@ -198,7 +198,7 @@ bytes_of_browser! {
     AuthSecret, 16, "`auth`: expected 16 bytes in base64url", |_| true
 }
 
-/// The keys of a subscription.
+/// The keys for encrypting notifications for a browser.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(inline)]
@@ -209,34 +209,34 @@ struct Keys {
     auth: AuthSecret,
 }
 
-/// Registers a browser to which your notifications are pushed, and returns its subscription.
+/// Registers a browser to receive push notifications for you, and returns its subscription.
 ///
 /// The browser subscribes with the `public_key` in your notification preferences as its
-/// `applicationServerKey`, and the fields are those of its `PushSubscription.toJSON()`. Registering it again
-/// replaces its keys; an endpoint that another member had registered becomes yours. Notifications are
-/// encrypted for the browser. The service removes a subscription that its push service no longer knows.
+/// `applicationServerKey`, and the fields are those of its `PushSubscription.toJSON()`. Registering a browser
+/// again replaces its keys; an endpoint that another member had registered becomes yours. Notifications are
+/// encrypted for the browser. The service removes a subscription that the push service no longer recognises.
 ///
-/// Fails with 403 `forbidden` if `member_id` is not you; 409 `wrong-state` if you have 10 subscriptions
-/// already; 409 `not-enabled` if the service has no key for web push.
+/// Fails with 403 `forbidden` if `member_id` is not you; 409 `wrong-state` if you already have 10
+/// subscriptions; 409 `not-enabled` if the service has no key for web push.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RegisterWebPush {
     /// Your member id.
     #[serde(rename = "member_id")]
     _member_id: OwnId<MemberId>,
-    /// The address at the push service: https, at a public host.
+    /// The address of the subscription at the push service: https, at a public host.
     endpoint: Text<1, URI_MAX>,
-    /// When the subscription expires, as browsers send it. Ignored: the push service reports the end.
+    /// When the subscription expires, as browsers send it. Ignored, because the push service reports the end.
     #[serde(rename = "expirationTime")]
     _expiration_time: Option<f64>,
-    /// The keys to encrypt notifications with.
+    /// The keys for encrypting notifications.
     keys: Keys,
 }
 
 fn register_web_push(cx: &mut Write<'_>, input: &RegisterWebPush) -> Result<Subscription> {
     check_enabled(cx)?;
     let member = cx.caller().member_id()?;
-    let endpoint = address(cx, &input.endpoint)?;
+    let endpoint = checked_endpoint(cx, &input.endpoint)?;
     let (others,): (i64,) =
         cx.one(OTHERS, &[&member, &endpoint])?.ok_or_else(|| Error::internal("a count returned no row"))?;
     if others >= SUBSCRIPTIONS_MAX {
@@ -271,10 +271,10 @@ fn check_enabled(cx: &Read<'_>) -> Result<()> {
     }
 }
 
-/// Returns the address that the text of an endpoint names, if the service may send requests to it.
+/// Parses an endpoint, and returns its address if the service may send requests to it.
 ///
-/// The error does not quote the text, which is a secret.
-fn address(cx: &Read<'_>, endpoint: &str) -> Result<String> {
+/// The error does not quote the endpoint, which is a secret.
+fn checked_endpoint(cx: &Read<'_>, endpoint: &str) -> Result<String> {
     let rejected = |why: &str| Error::in_field("endpoint", why.to_owned());
     let url = Url::parse(endpoint).map_err(|_| rejected("it is no address"))?;
     cx.settings().egress.check(&url).map_err(rejected)?;
@@ -285,7 +285,7 @@ fn address(cx: &Read<'_>, endpoint: &str) -> Result<String> {
     if address.len() > URI_MAX { Err(rejected("it is too long")) } else { Ok(address) }
 }
 
-/// Removes a browser of yours, so that nothing is pushed to it, and returns its subscription.
+/// Removes a browser of yours, so that it receives no more push notifications, and returns its subscription.
 ///
 /// Fails with 403 `forbidden` if `member_id` is not you; 404 `not-found` if you have no such subscription.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -326,12 +326,12 @@ const REMOVE: &str = "delete from web_push where id = $1";
 pub(super) struct WebPush {
     /// The `applicationServerKey` that browsers subscribe with; null if web push is not enabled.
     public_key: Option<String>,
-    /// Your browsers, in the order in which you have registered them.
+    /// Your browsers, in the order in which you last registered them.
     subscriptions: Vec<Subscription>,
 }
 
-/// Returns the web push key and the browsers of the caller.
-pub(super) fn shown(cx: &Read<'_>) -> Result<WebPush> {
+/// Returns the web push key of the service and the caller's browsers.
+pub(super) fn own_web_push(cx: &Read<'_>) -> Result<WebPush> {
     let subscriptions = cx.query(OF_MEMBER, &[&cx.caller().member_id()?])?;
     Ok(WebPush { public_key: cx.settings().vapid_public_key.clone(), subscriptions })
 }
@@ -342,20 +342,20 @@ const OF_MEMBER: &str = concat!(
     " from web_push w where w.member_id = $1 order by w.at, w.id"
 );
 
-/// A subscription to which notifications are pushed.
+/// A subscription that receives push notifications, with its delivery state.
 #[derive(Clone)]
 pub(super) struct PushTarget {
     pub id: SubscriptionId,
     pub browser: BrowserEndpoint,
-    /// Number of failures of its push service in a row.
+    /// Number of consecutive failures of the push service.
     pub failures: i64,
-    /// When to try its push service again; null for now.
+    /// When to try the push service again; `None` for now.
     pub retry_at: Option<Time>,
-    /// The items that it already has, but another subscription of its member still lacks.
+    /// Positions of the items that this browser has received, but another browser of the member still lacks.
     pub has: Vec<i64>,
 }
 
-/// A target's row.
+/// The row of a push target.
 struct StoredTarget {
     id: SubscriptionId,
     endpoint: String,
@@ -370,7 +370,7 @@ columns! {
     target_columns: StoredTarget as w { id, endpoint, p256dh, auth, failures, retry_at, has }
 }
 
-/// Returns the subscriptions of a member.
+/// Returns the subscriptions of a member, with their delivery state.
 pub(super) fn targets(cx: &Read<'_>, member: MemberId) -> Result<Vec<PushTarget>> {
     let stored: Vec<StoredTarget> = cx.query(TARGETS, &[&member])?;
     let open = |stored: StoredTarget| {
@@ -384,11 +384,11 @@ pub(super) fn targets(cx: &Read<'_>, member: MemberId) -> Result<Vec<PushTarget>
 const TARGETS: &str =
     concat!("select ", target_columns!(), " from web_push w where w.member_id = $1 order by w.at, w.id");
 
-/// Stores the state of a target. `is_ok`: its push service has just accepted something.
+/// Stores the delivery state of a target. `is_ok`: the push service has just accepted a notification.
 pub(super) fn keep(cx: &mut Write<'_>, target: &PushTarget, is_ok: bool) -> Result<()> {
     let has = if target.has.is_empty() { None } else { Some(json!(target.has).to_string()) };
     let ok_at = is_ok.then(|| cx.now());
-    // The member may have removed it or registered it again in the meantime.
+    // The member may have removed the browser, or registered it again, in the meantime.
     cx.execute_any(KEEP, &[&target.id, &target.failures, &target.retry_at, &has, &ok_at])
 }
 
@@ -397,13 +397,14 @@ const KEEP: &str = "
     where id = $1";
 
 impl PushTarget {
-    /// Records that its push service has accepted something.
+    /// Records that the push service has accepted a notification.
     pub fn succeed(&mut self) {
         (self.failures, self.retry_at) = (0, None);
     }
 
-    /// Records that its push service has failed, and sets the time of the next attempt, which is not before
-    /// `after` if the push service sent that.
+    /// Records a failure of the push service, and sets the time of the next attempt.
+    ///
+    /// The next attempt is at least `after` from now, if the push service sent such a delay.
     pub fn fail(&mut self, now: Time, after: Option<Duration>) {
         let doublings = u32::try_from(self.failures).unwrap_or(u32::MAX).min(31);
         let pause = RETRY_SHORTEST.saturating_mul(1_u32 << doublings).min(RETRY_LONGEST);

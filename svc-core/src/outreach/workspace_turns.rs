@@ -1,13 +1,13 @@
 //! Turns of workspaces: selects the workspaces that have something due on a delivery channel.
 //!
-//! The statement steps from one workspace to the next by an index that begins with the workspace, so its cost
-//! does not depend on how much is due in each.
+//! The statement goes from one workspace to the next by an index that begins with the workspace, so its cost
+//! does not depend on how many items are due in each workspace.
 
-/// Steps from one workspace to the next; see [`workspaces`](crate::op::DeliveryChannel::workspaces).
+/// SQL: goes from one workspace to the next; see [`workspaces`](crate::op::DeliveryChannel::workspaces).
 ///
-/// The first two are subqueries of the next workspace after `$2` and after `k.workspace_id`, the third is the
-/// condition that something is due in the workspace `k.workspace_id` at `$1`. It has `limit 1` in place of
-/// `exists`, for which Postgres may read the due rows of all workspaces.
+/// The first two arguments are subqueries for the next workspace after `$2` and after `k.workspace_id`. The
+/// third is the condition that something is due at `$1` in the workspace `k.workspace_id`. Write the
+/// condition with `limit 1` instead of `exists`, for which Postgres may read the due rows of all workspaces.
 macro_rules! workspaces_in_turn {
     ($first:expr, $next:expr, $is_due:expr) => {
         concat!(

@@ -10,16 +10,18 @@ use crate::identity::members::load_member;
 use crate::identity::tokens::{self, NewToken, Quotas};
 use crate::op::Write;
 
-/// The token of a member of an imported workspace.
+/// A token with which a member administers an imported workspace.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct AdminToken {
     /// The token's id.
     pub id: TokenId,
-    /// The secret to send as `Authorization: Bearer`. It is shown only once and never stored.
+    /// The secret to send as `Authorization: Bearer`. It is returned only once and never stored.
     pub secret: String,
 }
 
-/// Mints a token with which a member administers the workspace: it allows no more than the caller's.
+/// Mints a token with which a member administers the imported workspace.
+///
+/// Its capabilities are limited to those of the caller.
 pub(super) fn mint(cx: &mut Write<'_>, workspace: WorkspaceId, member: MemberId) -> Result<AdminToken> {
     let capabilities = CapabilitySet::HumanAdmin.capabilities().intersection(cx.caller().capabilities);
     let quotas_above = Quotas::of_caller(cx.caller())?;

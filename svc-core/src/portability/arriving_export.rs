@@ -1,8 +1,8 @@
-//! Verifying an export while it is received.
+//! Verifying an export file while it is received.
 //!
-//! The file is written to a spool, and the same bytes go to the thread that verifies it, as from any other
-//! source. A chunk counts as taken once that thread wants more, so the file is refused at its first bad
-//! record, and little beyond that record was taken.
+//! The file is written to a spool, and the same bytes are passed to a thread that verifies them. A chunk is
+//! acknowledged only when that thread needs more data, so a faulty file is refused at its first faulty
+//! record, and little beyond that record is received.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -16,47 +16,47 @@ use crate::id::WorkspaceId;
 use crate::op::SharedState;
 use crate::spool::{CompleteSpool, Spool};
 
-/// An export that is being received.
+/// An export file that is being received.
 pub struct ArrivingExport {
     spool: Spool,
-    judge: VerifierThread,
+    verifier: VerifierThread,
 }
 
-/// The thread that verifies a file while it arrives.
+/// The thread that verifies a file while it is received.
 struct VerifierThread {
     chunks: Sender<Vec<u8>>,
-    /// Has an item whenever the thread has read all of its bytes; closed once the thread has ended.
+    /// Receives a message whenever the thread has read all of its bytes; closed when the thread ends.
     wants: Receiver<()>,
     thread: JoinHandle<Result<(), InvalidFile>>,
 }
 
 impl ArrivingExport {
-    /// Begins to receive a file from a workspace.
+    /// Starts receiving a file for a workspace.
     pub(crate) fn begin(shared: &SharedState, workspace: WorkspaceId) -> Result<Self> {
         let spool = shared.settings.spools.create(Some(workspace))?;
         let table = Arc::clone(&shared.table);
         let known = shared.settings.known_keys.clone();
-        let judge =
+        let verifier =
             VerifierThread::begin(move |chunks| verify(chunks, table.records(), &known, &mut ()).map(drop))?;
-        Ok(Self { spool, judge })
+        Ok(Self { spool, verifier })
     }
 
-    /// Takes the next bytes.
+    /// Receives the next bytes of the file.
     ///
     /// Fails with 400 `export-invalid` as soon as a fault is found in the file, and with 507
     /// `insufficient-storage` if there is no space for it.
     pub(crate) fn write(self, bytes: Vec<u8>) -> Result<Self> {
-        let Self { mut spool, judge } = self;
+        let Self { mut spool, verifier } = self;
         let written = spool.write(&bytes);
-        // A fault of the file comes first: more space would not help.
-        let judge = judge.take(bytes)?;
-        written.map(|()| Self { spool, judge })
+        // A fault of the file takes precedence, because more space would not help.
+        let verifier = verifier.take(bytes)?;
+        written.map(|()| Self { spool, verifier })
     }
 
-    /// Ends receiving. Fails with 400 `export-invalid` if the file does not verify.
+    /// Completes the file. Fails with 400 `export-invalid` if the file does not verify.
     pub(crate) fn finish(self) -> Result<CompleteSpool> {
-        let Self { spool, judge } = self;
-        judge.end()?;
+        let Self { spool, verifier } = self;
+        verifier.end()?;
         spool.finish()
     }
 }
@@ -67,13 +67,13 @@ impl VerifierThread {
         let (wanting, wants) = channel();
         let source = ArrivingChunks { received, wanting, chunk: Vec::new(), at: 0 };
         let thread = thread::Builder::new().name("svc-judge".to_owned()).spawn(move || run(source));
-        let judge = Self { chunks, wants, thread: thread.map_err(Error::internal)? };
-        // If it has ended already, the first chunk finds that out.
-        let _ = judge.wants.recv();
-        Ok(judge)
+        let verifier = Self { chunks, wants, thread: thread.map_err(Error::internal)? };
+        // If the thread has already ended, passing the first chunk reports that.
+        let _ = verifier.wants.recv();
+        Ok(verifier)
     }
 
-    /// Passes bytes to the thread, and waits until it has read them. Fails with its error.
+    /// Passes bytes to the thread and waits until it has read them. Fails with the thread's error.
     fn take(self, bytes: Vec<u8>) -> Result<Self> {
         let is_read = bytes.is_empty() || (self.chunks.send(bytes).is_ok() && self.wants.recv().is_ok());
         if is_read {
@@ -83,7 +83,7 @@ impl VerifierThread {
         Err(Error::internal("a file was judged before its end"))
     }
 
-    /// Ends the file, and returns the result of the thread.
+    /// Ends the file and returns the thread's result.
     fn end(self) -> Result<()> {
         let Self { chunks, thread, .. } = self;
         drop(chunks);
@@ -92,7 +92,7 @@ impl VerifierThread {
     }
 }
 
-/// The bytes of a file, as they arrive.
+/// The chunks of a file, as a reader for the verifying thread.
 struct ArrivingChunks {
     received: Receiver<Vec<u8>>,
     wanting: Sender<()>,
@@ -103,7 +103,7 @@ struct ArrivingChunks {
 impl Read for ArrivingChunks {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         if self.at >= self.chunk.len() {
-            // Without a sender the file ends here.
+            // If the sender is gone, the file ends here.
             let _ = self.wanting.send(());
             (self.chunk, self.at) = (self.received.recv().unwrap_or_default(), 0);
         }
@@ -121,16 +121,16 @@ mod tests {
     use crate::op::Records;
     use crate::spool::{SpoolFolder, SpoolLimits};
 
-    /// Sends a text in chunks of this size. Returns how many bytes were taken, and the error.
+    /// Sends a text in chunks of this size. Returns the number of bytes received, and the error.
     fn sent(text: &[u8], step: usize, max: u64) -> (usize, Error) {
         let folder = tempfile::tempdir().unwrap();
         let limits = SpoolLimits { max_bytes: Some(max), reserve_bytes: Some(0) };
         let spool =
             SpoolFolder::new(folder.path().to_owned(), limits).create(Some(WorkspaceId::INSTANCE)).unwrap();
         let records = [Records::table("things", "n").ints("n").texts("text")];
-        let judge =
+        let verifier =
             VerifierThread::begin(move |chunks| verify(chunks, &records, &[], &mut ()).map(drop)).unwrap();
-        let mut arriving = ArrivingExport { spool, judge };
+        let mut arriving = ArrivingExport { spool, verifier };
         let mut taken = 0;
         for chunk in text.chunks(step) {
             arriving = match arriving.write(chunk.to_vec()) {
@@ -142,7 +142,7 @@ mod tests {
         (taken, arriving.finish().unwrap_err())
     }
 
-    /// Returns the start of a file up to its records.
+    /// Returns the beginning of a file, up to its records.
     fn begin() -> String {
         let text = include_str!("example.json");
         let header: serde_json::Value = serde_json::from_str(text).unwrap();
@@ -158,15 +158,17 @@ mod tests {
     const MANY: usize = 8 << 20;
     const STEP: usize = 4 << 10;
     const LARGE: u64 = 1 << 30;
-    /// Maximum bytes that are read beyond a record until it is verified: four batches of 64 KiB may wait,
-    /// each of the two threads may have one, and the rest is a part of the header and of a chunk.
+    /// Maximum bytes read beyond a record before it is verified.
+    ///
+    /// Up to four batches of 64 KiB wait, each of the two threads may hold one, and the rest is a part of the
+    /// header and of a chunk.
     const AHEAD: usize = 7 * (64 << 10);
 
     #[test]
     fn a_file_is_refused_where_it_is_wrong() {
         let junk = |byte: &str| byte.repeat(MANY);
         let with = |more: &str| format!("{}{more}", begin());
-        // The bytes after the first bad record are irrelevant, however many there are.
+        // The bytes after the first faulty record are never read, however many there are.
         let good = things(1, 1000);
         for (what, text, most) in [
             ("no JSON", junk("x"), STEP),
@@ -190,7 +192,7 @@ mod tests {
             assert_eq!(error.code(), Code::ExportInvalid, "{what}");
             assert!(taken <= most, "{what}: {taken} bytes were taken");
         }
-        // A control: a valid text is taken whole, and lacks only its end.
+        // Control: a valid text is received completely, and only its end is missing.
         let text = with(&things(1, 5000));
         let (taken, error) = sent(text.as_bytes(), STEP, LARGE);
         assert_eq!((taken, error.code()), (text.len(), Code::ExportInvalid));
@@ -203,7 +205,7 @@ mod tests {
         let max = 400 << 10;
         let (taken, error) = sent(good.as_bytes(), STEP, max);
         assert_eq!(error.code(), Code::InsufficientStorage);
-        // Half of the budget, and the bytes in memory before they are written.
+        // Half of the budget, and the bytes that are buffered in memory.
         assert!((128 << 10..=272 << 10).contains(&taken), "{taken}");
         assert_eq!(sent(b"x", 1, 0).1.code(), Code::ExportInvalid);
     }

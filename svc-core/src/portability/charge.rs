@@ -1,13 +1,13 @@
-//! The workspace that an import is charged to, and how many imports that workspace has left.
+//! Limits on imports: which workspace an import is charged to, and how many imports that workspace has left.
 //!
 //! A limit per workspace would be useless if its administrator could multiply it by importing copies. So an
-//! imported workspace shares the limits of the one that imported it, or of the one that this was charged to,
-//! and all of them together import a limited number of workspaces in 24 hours. Imports by the operator of the
-//! instance are charged to no workspace.
+//! imported workspace shares the limits of the workspace that imported it, or of the one to which that
+//! workspace itself is charged; all of them together may import a limited number of workspaces in 24 hours.
+//! Imports by the operator of the instance are not charged to any workspace.
 //!
-//! Imports write under the head of the instance's log, so two of them never count at the same time. An import
-//! in progress counts until it has succeeded or its remains are removed. A successful import stays counted,
-//! even if its workspace is erased.
+//! Imports write under the head of the instance's log, so two imports are never counted at the same time. An
+//! import in progress counts until it has succeeded or its remaining rows are removed. A successful import
+//! stays counted, even if its workspace is erased.
 
 use std::time::Duration;
 
@@ -17,23 +17,25 @@ use crate::id::{ImportId, WorkspaceId};
 use crate::op::{Caller, Input, Read, Write};
 use crate::time::Time;
 
-/// How long an import stays reserved after its last step.
+/// Time after its last step for which an import remains reserved for its caller.
 pub(super) const LEASE: Duration = Duration::from_secs(10);
 
-/// The time within which imports are counted.
+/// Period over which imports are counted.
 const SPAN: Duration = Duration::from_secs(86_400);
 
-/// Returns whether the caller operates the instance, by its capability or as the machine's administrator.
+/// Returns whether the caller operates the instance.
+///
+/// An operator has `operator:global`, or is the administrator of the machine.
 pub(super) fn is_operator(caller: &Caller) -> bool {
     !caller.is_member() || caller.capabilities.has(OperatorGlobal)
 }
 
-/// Returns the workspace that an import by the caller is charged to; `None` for an operator.
+/// Returns the workspace to which an import by the caller is charged; `None` for an operator.
 pub(super) fn payer(caller: &Caller) -> Option<WorkspaceId> {
     (!is_operator(caller)).then_some(caller.charged_to)
 }
 
-/// Fails with 429 if the payer and its copies have no import left.
+/// Fails with 429 if the charged workspace and its copies have no imports left.
 pub(super) fn check(cx: &Read<'_>, payer: Option<WorkspaceId>) -> Result<()> {
     let (Some(payer), Some(max)) = (payer, cx.settings().import_workspaces) else { return Ok(()) };
     let max = i64::from(max.get());
@@ -44,8 +46,8 @@ pub(super) fn check(cx: &Read<'_>, payer: Option<WorkspaceId>) -> Result<()> {
     if done.saturating_add(in_progress) < max {
         return Ok(());
     }
-    // The next one is admitted once the last of `max` is a day old; one in progress may also fail before
-    // that.
+    // The next import is admitted once the oldest of the last `max` imports is a day old; one in progress may
+    // also fail earlier.
     let last: Option<(Time,)> = cx.one(LAST, &[&payer, &since, &max.saturating_sub(1)])?;
     let wait = last.map_or(LEASE, |(at,)| at.plus(SPAN).since(now));
     let secs = wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0)).max(1);
@@ -56,10 +58,12 @@ pub(super) fn check(cx: &Read<'_>, payer: Option<WorkspaceId>) -> Result<()> {
     Err(Error::new(Code::RateLimited, detail).with("retry_after_secs", secs))
 }
 
-/// Fails with 429 before a file is received if the caller has no import left, unless the call repeats one.
+/// Fails with 429 if the caller has no imports left, before the file is received.
+///
+/// A call that repeats an import is admitted.
 pub(super) fn check_before_file(cx: &Read<'_>, input: &Input) -> Result<()> {
     if let Some((_, id)) = input.text.iter().find(|(name, _)| name == "import_id") {
-        let begun: Option<(i64,)> = cx.one(BEGUN, &[&own_id(cx.caller(), id)])?;
+        let begun: Option<(i64,)> = cx.one(BEGUN, &[&stored_id(cx.caller(), id)])?;
         if begun.is_some() {
             return Ok(());
         }
@@ -69,8 +73,8 @@ pub(super) fn check_before_file(cx: &Read<'_>, input: &Input) -> Result<()> {
 
 const BEGUN: &str = "select cast(1 as bigint) from imports where id = $1";
 
-/// Returns the stored id of an import, which hides its name from other callers.
-pub(super) fn own_id(caller: &Caller, id: &str) -> String {
+/// Returns the stored id of an import, which other workspaces cannot use.
+pub(super) fn stored_id(caller: &Caller, id: &str) -> String {
     format!("{}/{id}", caller.workspace_id)
 }
 
@@ -78,12 +82,12 @@ const COUNT: &str = "
     select (select count(*) from charged_imports where charged_to = $1 and at > $2),
         (select count(*) from imports where charged_to = $1 and outcome is null)";
 
-/// Selects the time of the successful import that has `$3` newer ones.
+/// Selects the time of the successful import after which `$3` newer ones follow.
 const LAST: &str = "
     select at from charged_imports where charged_to = $1 and at > $2
     order by at desc, id desc limit 1 offset $3";
 
-/// Counts an import that has succeeded, and removes those that no longer count.
+/// Counts a successful import, and removes imports that no longer count.
 pub(super) fn record(cx: &mut Write<'_>, payer: Option<WorkspaceId>) -> Result<()> {
     let Some(payer) = payer.filter(|_| cx.settings().import_workspaces.is_some()) else { return Ok(()) };
     let now = cx.now();

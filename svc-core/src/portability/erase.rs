@@ -1,7 +1,7 @@
 //! Erasing a workspace: only its id and the end of its log remain.
 //!
-//! The first transaction ends all access. Then the keys of its content, and after them the remaining rows,
-//! are removed in bounded steps; the workspace's remaining row stores their progress.
+//! The first transaction ends all access. Then the keys of the workspace's content, and after them the
+//! remaining rows, are removed in bounded steps; a row for the erased workspace stores their progress.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,36 +20,39 @@ use crate::time::Time;
 
 /// Erases your workspace: its members, channels, threads, messages, settings and its log.
 ///
-/// Every credential of the workspace ends at once, also the one that you call with, so nothing of it can be
-/// read from then on. The keys of its content are removed soon after, and then its rows, in steps. An event
-/// in the log of the instance remains, with the id of the workspace and the end of its log, which can still
-/// prove an export of it complete. Only an export can restore an erased workspace, by `import_workspace`.
+/// Every credential of the workspace is revoked immediately, including yours, so its data can no longer be
+/// read. The keys of its content are removed soon after, and then its rows, in steps. One event remains in
+/// the log of the instance, with the id of the workspace and the end of its log, which can still prove that
+/// an export of the workspace is complete. Only `import_workspace` with an export can restore an erased
+/// workspace.
 ///
-/// Fails with 409 `wrong-state` if it is the only workspace; 409 `legal-hold` if it is under a legal hold.
+/// Fails with 409 `wrong-state` if the instance has no other workspace; 409 `legal-hold` if the workspace is
+/// under a legal hold.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EraseWorkspace {
     /// The workspace. It must be yours.
     workspace_id: OwnWorkspaceId,
-    /// The current name of the workspace.
+    /// The current name of the workspace, as a confirmation.
     confirm: Text<1, NAME_MAX>,
 }
 
-/// The remains of an erased workspace.
+/// The data that remain of an erased workspace.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Erased {
     /// The workspace.
     workspace_id: WorkspaceId,
-    /// When it was erased.
+    /// When the workspace was erased.
     erased_at: Time,
-    /// The position of the last event of its log.
+    /// The position of the last event in the workspace's log.
     lsn: i64,
-    /// The content hash of that event, as `sha256:<hex>`.
+    /// The content hash of the last event, as `sha256:<hex>`.
     content_hash: String,
 }
 
-/// Two workspaces that are erased at the same time, as the last ones, are serialised by the head of the
-/// instance.
+/// Locks the head of the instance.
+///
+/// So two requests cannot erase the last two workspaces at the same time.
 pub(super) fn wants(_: &EraseWorkspace) -> WriteNeeds {
     WriteNeeds::workspace(WorkspaceId::INSTANCE)
 }
@@ -73,7 +76,7 @@ pub(super) fn erase_workspace(cx: &mut Write<'_>, input: &EraseWorkspace) -> Res
     let now = cx.now();
     cx.execute_any(FORGET, &[&id])?;
     cx.execute(1, REMEMBER, &[&id, &now, &lsn, &hash])?;
-    // A workspace that is restored later is a separate outcome.
+    // If the workspace is restored later, that is a new import.
     cx.execute_any(FORGET_IMPORT, &[&id])?;
     workspaces::hide(cx, id)?;
     cx.invalidate(Invalidates::Access)?;
@@ -92,7 +95,7 @@ const FORGET_IMPORT: &str = "delete from imports where workspace_id = $1";
 // The request cannot be repeated: its credential ends with the workspace.
 without_keys! { EraseWorkspace => Erased }
 
-/// Removes all access.
+/// Removes the rows that grant access to a workspace, such as its tokens.
 fn end_access(cx: &mut Write<'_>, _: &DestroyPermit<'_>, workspace: WorkspaceId) -> Result<()> {
     let access = cx.records().iter().rev().filter(|records| records.is_of_access());
     for records in access {
@@ -101,13 +104,13 @@ fn end_access(cx: &mut Write<'_>, _: &DestroyPermit<'_>, workspace: WorkspaceId)
     Ok(())
 }
 
-/// Removes some of the rows of a workspace that is being erased. Returns whether there may be more.
+/// Removes some rows of a workspace that is being erased. Returns whether there may be more.
 pub(super) fn erase_some(cx: &mut Write<'_>, workspace: WorkspaceId) -> Result<bool> {
     let permit = cx.in_workspace(workspace, |cx| cx.permit().map(drop));
     permit?;
     let stored = cx.one::<(Option<String>,)>(REACHED, &[&workspace])?.and_then(|(place,)| place);
     let mut place = RemovalProgress::read(stored.as_deref())?;
-    // This mark differs from that of every event.
+    // A negative mark cannot equal the mark of an event.
     let because = cx.now().micros().saturating_neg();
     if place.is_at_keys(cx.records()) {
         cx.in_workspace(WorkspaceId::INSTANCE, |cx| scrub::request_workspace(cx, workspace, because))?;

@@ -1,9 +1,10 @@
-//! The form of an export: a JSON object with one record per line.
+//! Format of an export: a JSON object with one record per line.
 //!
-//! The members are `type`, `header`, `records`, `manifest` and `signature`, in this order. The manifest has
-//! the number of records of each kind and a digest of them, over their canonical JSON (RFC 8785), each with a
-//! line feed; so a file that was reformatted still verifies. The signature is a signed note (C2SP) of three
-//! lines: the type, the workspace's id, and the digest of the canonical JSON of header and manifest.
+//! Its members are `type`, `header`, `records`, `manifest` and `signature`, in this order. The manifest
+//! contains, for each kind of record, the count and a digest over the records' canonical JSON (RFC 8785),
+//! each followed by a line feed; so a file that was reformatted still verifies. The signature is a signed
+//! note (C2SP) of three lines: the type, the workspace's id, and the digest of the canonical JSON of header
+//! and manifest.
 
 use std::collections::BTreeMap;
 
@@ -18,22 +19,22 @@ use crate::id::WorkspaceId;
 use crate::log::canonical;
 use crate::time::Time;
 
-/// The type of the file, with its version.
+/// Format identifier of an export, with its version.
 pub(super) const TYPE: &str = "svc.workspace.export/1";
-/// The type without its version.
+/// Format identifier of an export, without its version.
 pub(super) const TYPE_BASE: &str = "svc.workspace.export/";
 
-/// The kind of the records that are events.
+/// Value of `record` for the records that are events.
 pub(super) const EVENTS: &str = "events";
 
-/// The content in an export.
+/// Whether an export includes the content of messages and other texts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Words {
-    /// All live content.
+    /// All content that is not withdrawn.
     #[default]
     All,
-    /// None.
+    /// No content.
     None,
 }
 
@@ -41,83 +42,83 @@ pub enum Words {
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "only its schema is used: no whole file is ever in memory")]
 pub(super) struct Envelope {
-    /// The type: `svc.workspace.export/1`.
+    /// Format identifier: `svc.workspace.export/1`.
     #[schemars(rename = "type")]
     type_name: String,
     header: Header,
     /// The rows of the tables, and the events.
     ///
-    /// `record` is the name of the table. A row has its columns; ids are UUIDs, times RFC 3339, hashes
-    /// `sha256:<hex>`, other bytes base64, and columns that hold JSON have it as text. An event has its
-    /// `payload`, as the text that was hashed. A live message has its key in `content_key`.
+    /// `record` is the name of the table. The other members of a row are its columns: ids are UUIDs, times
+    /// RFC 3339, hashes `sha256:<hex>`, other bytes base64, and JSON columns are text. An event has its
+    /// `payload`, as the text that was hashed. A message that is not withdrawn has its key in `content_key`.
     records: Vec<BTreeMap<String, Value>>,
     manifest: Manifest,
-    /// The signed note (C2SP), under the name `svc/<workspace_id>`.
+    /// The signed note (C2SP) with the key name `svc/<workspace_id>`.
     ///
-    /// Its text has three lines: the type, the workspace's id, and `sha256:<hex>` of the canonical JSON
-    /// (RFC 8785) of an object with the members `header` and `manifest`.
+    /// The signed text has three lines: the type, the workspace's id, and `sha256:<hex>` of the canonical
+    /// JSON (RFC 8785) of an object with the members `header` and `manifest`.
     signature: String,
 }
 
-/// The workspace of the file, and the time of the export.
+/// Header of an export: the workspace, and the state of its log at the time of the export.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Header {
-    /// The version of the schema of the rows.
+    /// Version of the database schema of the rows.
     pub schema: i64,
-    /// When it was exported.
+    /// When the workspace was exported.
     pub exported_at: Time,
     /// The workspace.
     pub workspace_id: WorkspaceId,
-    /// The position of the oldest event.
+    /// The position of the oldest event in the log.
     pub floor: i64,
-    /// The position of the event that declared this floor; 0 if nothing was pruned.
+    /// The position of the event that declared this floor; 0 if no events were pruned.
     pub pruned_at: i64,
     /// The position up to which messages were pruned or purged; 0 if none were.
     pub words_floor: i64,
-    /// The end of the log.
+    /// The last event of the log.
     pub head: HeadOf,
     /// The number of the last audit row.
     pub audit_seq: i64,
-    /// The content in the file.
+    /// Whether the file includes content.
     pub words: Words,
 }
 
-/// The end of a log.
+/// The last event of a log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct HeadOf {
     /// The position of the newest event.
     pub lsn: i64,
-    /// Its content hash, as `sha256:<hex>`.
+    /// The content hash of the newest event, as `sha256:<hex>`.
     pub content_hash: String,
-    /// When it happened.
+    /// When the newest event happened.
     pub at: Time,
 }
 
-/// The counts and digests of the records.
+/// The counts and digests of an export's records.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Manifest {
-    /// The kinds of records, in their order.
+    /// The kinds of records, in the order in which they appear.
     pub sections: Vec<Section>,
     /// The tables of the workspace that exports omit.
     pub omitted: Vec<String>,
 }
 
-/// The records of a kind, which are contiguous.
+/// A contiguous group of records of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Section {
-    /// The kind.
+    /// The kind of the records.
     pub record: String,
     /// The number of records.
     pub count: u64,
-    /// The SHA-256 of their canonical JSON, each with a line feed, as `sha256:<hex>`.
+    /// The SHA-256 of the records' canonical JSON, each followed by a line feed, as `sha256:<hex>`.
     pub sha256: String,
 }
 
-/// A section while its records are added.
+/// The count and digest of a section to which records are still being added.
 #[derive(Clone)]
 pub(super) struct SectionDigest {
     count: u64,
@@ -129,7 +130,7 @@ impl SectionDigest {
         Self { count: 0, digest: Sha256::new() }
     }
 
-    /// Adds a record, as canonical JSON.
+    /// Adds a record, given as canonical JSON.
     pub fn add(&mut self, canonical: &[u8]) {
         self.count = self.count.saturating_add(1);
         self.digest.update(canonical);
@@ -142,7 +143,7 @@ impl SectionDigest {
     }
 }
 
-/// Returns the text that is signed.
+/// Returns the text to sign for a header and a manifest.
 pub(super) fn signed_text(header: &Header, manifest: &Manifest) -> Result<String> {
     #[derive(Serialize)]
     struct Signed<'a> {
@@ -153,7 +154,7 @@ pub(super) fn signed_text(header: &Header, manifest: &Manifest) -> Result<String
     Ok(format!("{TYPE}\n{}\n{}\n", header.workspace_id, hash_text(&digest)))
 }
 
-/// Returns the name under which the exports and checkpoints of a workspace are signed.
+/// Returns the name of the key that signs the exports and checkpoints of a workspace.
 pub(super) fn key_name(workspace: WorkspaceId) -> String {
     format!("svc/{workspace}")
 }

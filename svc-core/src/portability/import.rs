@@ -1,9 +1,9 @@
-//! Importing: turns an export into a workspace of this instance.
+//! Importing an export file as a workspace of this instance.
 //!
 //! The whole file is verified before anything is written. Then its rows are written in bounded steps, which
-//! are not visible: no credential leads to the workspace, and periodic work ignores it. One commit makes it
-//! visible. A chore removes the rows of an import that ended early; a repeated import with the same id
-//! continues, or returns the first outcome.
+//! stay invisible: no credential gives access to the workspace, and periodic work ignores it. A single commit
+//! makes the workspace visible. A chore removes the rows of an abandoned import; a repeated import with the
+//! same id continues, or returns the first result.
 
 use std::fmt;
 use std::sync::Arc;
@@ -39,16 +39,16 @@ use crate::store::{FromRow, Value as StoredValue, is_older};
 use crate::text::Text;
 use crate::time::Time;
 
-/// How long an erased workspace cannot be restored.
+/// Time for which an erased workspace cannot be restored.
 const ERASED_PAUSE: Duration = Duration::from_secs(30);
 
-/// The treatment of ids.
+/// Whether an import keeps the ids of the file or replaces them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// Each object gets a new id: the file becomes another workspace, with a separate log.
+    /// Each object gets a new id, so the file becomes a separate workspace with its own log.
     New,
-    /// Ids stay, and so does every byte of the log.
+    /// All ids and every byte of the log are kept.
     Restore,
 }
 
@@ -69,40 +69,41 @@ impl Mode {
 
 /// Imports an export as a workspace of this instance, and returns that workspace.
 ///
-/// The file must be signed by this service or by a key it knows, and verify whole. `restore` keeps every id
-/// and every byte of the log. `new` makes a copy: each id and content hash of the file is replaced
-/// everywhere, also in members' texts, and content has new keys; positions, times and all else stay. Legal
-/// holds and identities of sign-in are not copied. A handle that another workspace has is dropped.
+/// The file must verify and be signed by this service or with a known key. `restore` keeps every id and every
+/// byte of the log. `new` makes a copy: each id and content hash of the file is replaced everywhere,
+/// including in members' texts, and content gets new keys; positions, times and everything else stay. Legal
+/// holds and sign-in identities are not copied. A handle that another workspace uses is dropped.
 ///
-/// The workspace appears all at once when it is complete. Only the bearer of the token that is returned for
-/// `admin_handle` has access to it; its secret is shown only once. With an `import_id` a call that was cut
-/// off may be repeated: it continues, or returns the first outcome, without the secret.
+/// The workspace becomes visible at once when it is complete. Only the bearer of the token returned for
+/// `admin_handle` has access to it; its secret is returned only once. With an `import_id`, an interrupted
+/// call may be repeated: it continues, or returns the first result, without the secret.
 ///
-/// It shares its limits with your workspace: rate limits and every other share count for both together, and
-/// so for a copy of the copy. Together they import 10 workspaces in 24 hours (`SVC_IMPORT_WORKSPACES_MAX`),
-/// which count even if they are erased; then it is 429 `rate-limited`, with `retry_after_secs`. Failed
-/// imports do not count. None of this applies if your token carries `operator:global`.
+/// The imported workspace shares the limits of your workspace: rate limits and all other quotas count for
+/// both together, and also for copies of the copy. Together they may import 10 workspaces in 24 hours
+/// (`SVC_IMPORT_WORKSPACES_MAX`), including ones erased later; beyond that, the call fails with 429
+/// `rate-limited` and `retry_after_secs`. Failed imports do not count. These limits do not apply if your
+/// token carries `operator:global`.
 ///
-/// Over HTTP the file is the body, over MCP it is `envelope`, as large as a request may be; see
-/// `verify_workspace_export` for why one is refused. While another call imports the workspace, or a moment
-/// after it was cut off, it is 503 `overloaded`: try again.
+/// Over HTTP the file is the request body; over MCP it is `envelope`, limited by the size of a request.
+/// `verify_workspace_export` lists the reasons for which a file is refused. While another call imports the
+/// workspace, or shortly after that call was interrupted, the call fails with 503 `overloaded`: try again.
 ///
 /// Fails with 403 `forbidden` if the workspace was erased here and your token does not carry
 /// `operator:global`; 409 `wrong-state` if the `import_id` was used for another file or mode; 409
-/// `workspace-exists` if the instance has the workspace, or an object with one of its ids; 400
+/// `workspace-exists` if the instance already has the workspace, or an object with one of its ids; 400
 /// `export-invalid` if the file does not verify or has no content; 507 `insufficient-storage` if the server
 /// has no space for it.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ImportWorkspace {
-    /// The treatment of ids.
+    /// Whether to keep the ids of the file or replace them.
     pub mode: Mode,
-    /// A name of this import, by which you can repeat it. Default: a new one.
+    /// A name for this import, with which you can repeat the call. Default: a new name.
     pub import_id: Option<Text<1, IMPORT_ID_MAX>>,
-    /// The handle of the member that gets a token with the capabilities of `svc.human.admin` that yours
-    /// carries. Default: no member does.
+    /// The handle of a member to mint a token for, with those capabilities of `svc.human.admin` that your
+    /// token has. Default: no token is minted.
     ///
-    /// The token also has your token's quotas.
+    /// The new token also has your token's quotas.
     pub admin_handle: Option<AnyHandle>,
     /// The file: an object of the type `svc.workspace.export/1`.
     #[schemars(required)]
@@ -115,18 +116,18 @@ impl TakesFile for ImportWorkspace {
     }
 }
 
-/// The workspace of an imported file, and its head.
+/// The exported workspace, and the end of its log in the file.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ImportSource {
     /// The workspace.
     pub workspace_id: WorkspaceId,
-    /// The position of the newest event of the file.
+    /// The position of the newest event in the file.
     pub head_lsn: i64,
-    /// The content hash there, as `sha256:<hex>`.
+    /// The content hash of the newest event, as `sha256:<hex>`.
     pub head_hash: String,
 }
 
-// An `import_id` names an import for its repeats.
+// Repeats are identified by `import_id`, not by an idempotency key.
 without_keys! { ImportWorkspace => Imported }
 
 /// The result of an import.
@@ -134,13 +135,13 @@ without_keys! { ImportWorkspace => Imported }
 pub struct Imported {
     /// The workspace.
     pub workspace_id: WorkspaceId,
-    /// Its name.
+    /// The name of the workspace.
     pub name: String,
-    /// Its handle; null if it has none, or another workspace has taken it.
+    /// The handle of the workspace; null if it has none, or if another workspace uses it.
     pub handle: Option<String>,
-    /// The treatment of ids.
+    /// Whether the ids of the file were kept or replaced.
     pub mode: Mode,
-    /// Whether this call has created it; false if an earlier one with the same `import_id` has.
+    /// Whether this call created the workspace; false if an earlier call with the same `import_id` did.
     pub created: bool,
     /// The number of events in the file.
     pub events: u64,
@@ -148,25 +149,25 @@ pub struct Imported {
     pub floor: i64,
     /// The position of the newest event, before a token was minted.
     pub head_lsn: i64,
-    /// The content hash there, as `sha256:<hex>`.
+    /// The content hash of the newest event, as `sha256:<hex>`.
     pub head_hash: String,
     /// The workspace that was exported.
     pub source: ImportSource,
-    /// The token of the member `admin_handle`; null if none was requested, or an earlier call has returned
+    /// The token for the member `admin_handle`; null if none was requested, or if an earlier call returned
     /// it.
     pub admin_token: Option<AdminToken>,
 }
 
-/// A verified file, and how far it has been written.
+/// A verified file that is being imported.
 pub(super) struct VerifiedFile {
     import_id: Option<String>,
     holder: Option<Uuid>,
     mode: Mode,
-    /// The header of the file.
+    /// The header of the uploaded file.
     source: Header,
-    /// The header of the written file.
+    /// The header of the file as it is imported, which differs for a copy.
     header: Header,
-    /// The declaration of a copy about the events that it lacks.
+    /// The event with which a copy declares the events that it lacks.
     pruned: Option<EventsPruned>,
     events: u64,
     signer: String,
@@ -178,7 +179,7 @@ pub(super) struct VerifiedFile {
     admin: Option<MemberId>,
 }
 
-/// Reads a file, passes its records to `keeper`, and verifies it.
+/// Reads and verifies a file, and passes its records to `keeper`. Fails if the file has no content.
 fn read_whole(
     file: &CompleteSpool,
     shared: &SharedState,
@@ -196,7 +197,7 @@ fn read_whole(
     Ok(report)
 }
 
-/// Verifies the file.
+/// Verifies the file and prepares its rows for import.
 pub(super) fn prepare(
     input: &ImportWorkspace,
     file: &CompleteSpool,
@@ -242,12 +243,12 @@ pub(super) fn prepare(
     })
 }
 
-/// Returns the needs of an import before it is queued.
+/// Returns the additional log that an import writes, and the error code for ids that already exist.
 pub(super) fn wants(_: &ImportWorkspace) -> WriteNeeds {
     WriteNeeds { if_present: Some(Code::WorkspaceExists), ..WriteNeeds::workspace(WorkspaceId::INSTANCE) }
 }
 
-/// The row of an import.
+/// The row that stores the progress of an import.
 struct ImportRow {
     digest: [u8; 32],
     mode: String,
@@ -274,7 +275,7 @@ impl FromRow for ImportRow {
     }
 }
 
-/// Takes the next step of an import. Returns the result after the last one.
+/// Performs the next step of an import. Returns the result after the last step.
 pub(super) fn step(
     cx: &mut Write<'_>,
     _: &ImportWorkspace,
@@ -284,7 +285,7 @@ pub(super) fn step(
         Some(id) => id.clone(),
         None => verified.import_id.insert(cx.new_id::<ImportId>()?.to_string()).clone(),
     };
-    let import_id = charge::own_id(cx.caller(), &import_id);
+    let import_id = charge::stored_id(cx.caller(), &import_id);
     let holder = match verified.holder {
         Some(holder) => holder,
         None => *verified.holder.insert(cx.new_id::<ImportId>()?.uuid()),
@@ -310,12 +311,12 @@ pub(super) fn step(
             if !is_own && is_held(row.holder, row.until, cx.now()) {
                 return Err(in_progress());
             }
-            // Each attempt at a copy has different ids: the rows of an earlier one are removed first.
+            // Each attempt at a copy has different ids, so the rows of an earlier attempt are removed first.
             let is_other = !is_own && row.workspace_id != verified.header.workspace_id;
             if row.holder == REMOVED || is_other {
                 return remove_staged(cx, &import_id, row.workspace_id).map(|()| None);
             }
-            // A caller that completes an import begun by an operator is charged for it.
+            // A caller who completes an import begun by an operator is charged for it.
             let payer = row.charged_to.or(charge::payer(cx.caller()));
             if row.charged_to.is_none() {
                 charge::check(cx, payer)?;
@@ -325,7 +326,7 @@ pub(super) fn step(
     };
     let offset = u64::try_from(reached).unwrap_or(0);
     if verified.lines.ends_at(offset) {
-        return show(cx, verified, (&import_id, held_by, charged_to)).map(Some);
+        return make_visible(cx, verified, (&import_id, held_by, charged_to)).map(Some);
     }
     let LineStep { lines, end } = verified.lines.next(offset)?;
     let unknown = || Error::internal("a row of no table");
@@ -345,7 +346,7 @@ pub(super) fn step(
     Ok(None)
 }
 
-/// Returns whether another call continues an import.
+/// Returns whether another call is still working on an import.
 fn is_held(holder: Uuid, until: Time, now: Time) -> bool {
     holder != REMOVED && until >= now
 }
@@ -359,12 +360,14 @@ const IMPORT: &str = "
     select digest, mode, workspace_id, reached, holder, until, outcome, charged_to
     from imports where id = $1";
 
-/// Matches only if no other call has continued the import, or given it up.
+/// Matches only if no other call has continued or abandoned the import.
 const REACHED: &str = "
     update imports set reached = $2, holder = $3, until = $4
     where id = $1 and holder = $5 and outcome is null";
 
-/// Begins to write a workspace. Returns whether it has: the rows of an earlier import are removed first.
+/// Starts writing a workspace.
+///
+/// Returns false if it removed rows of an earlier import instead, and must run again.
 fn begin_staging(
     cx: &mut Write<'_>,
     verified: &VerifiedFile,
@@ -388,7 +391,7 @@ fn begin_staging(
             let detail = "the workspace was erased here; restoring it needs the capability operator:global";
             return Err(Error::forbidden(detail));
         }
-        // The servers' caches of it have expired after that.
+        // By then, the servers' caches of the workspace have expired.
         let until = at.shifted(i64::try_from(ERASED_PAUSE.as_micros()).unwrap_or(i64::MAX));
         if until > now || state.is_some() {
             return Err(Error::new(Code::Overloaded, "the workspace was erased a moment ago")
@@ -415,8 +418,8 @@ const BEGIN: &str = "
     insert into imports (id, digest, mode, workspace_id, reached, holder, until, charged_to)
     values ($1, $2, $3, $4, $5, $6, $7, $8)";
 
-/// Makes the workspace visible, in the transaction that writes the events about it.
-fn show(
+/// Makes the workspace visible, in the same transaction that writes the events about its import.
+fn make_visible(
     cx: &mut Write<'_>,
     verified: &VerifiedFile,
     (import_id, held_by, charged_to): (&str, Uuid, Option<WorkspaceId>),
@@ -496,8 +499,7 @@ fn show(
     Ok(Imported { admin_token, ..outcome })
 }
 
-/// Ends the log of a copy with events about its start and its source, which no member of the workspace has
-/// caused.
+/// Ends the log of a copy with events about its start and its source, not attributed to any member.
 fn end_of_copy(cx: &mut Write<'_>, verified: &VerifiedFile, imported: &WorkspaceImported) -> Result<HeadOf> {
     if let Some(pruned) = &verified.pruned {
         cx.emit(Subject::WORKSPACE, pruned)?;

@@ -1,4 +1,4 @@
-//! Inserting the records of a file: rows, with the columns that the file lacks, and events.
+//! Inserting the records of an export file: rows, including columns that the file lacks, and events.
 
 use super::row::{ExportRow, MESSAGES, WORKSPACES};
 use crate::conversation::messages::wrap_imported;
@@ -9,7 +9,7 @@ use crate::log::verify::EventColumns;
 use crate::op::{Class, Records, RowColumns, Write};
 use crate::store::{ToParam, Value as StoredValue};
 
-/// Writes a row, with the columns that the file lacks.
+/// Inserts a row, with values for the columns that the file lacks.
 pub(super) fn insert_row(
     cx: &mut Write<'_>,
     workspace: WorkspaceId,
@@ -22,7 +22,7 @@ pub(super) fn insert_row(
         match class {
             Class::LaterId => drop(columns.insert(name, StoredValue::Null)),
             Class::InstancePosition => drop(columns.insert(name, StoredValue::Int(0))),
-            // The input of this hash is unknown.
+            // The value that this hash was computed from is unknown.
             Class::Secret if records.name() != MESSAGES => {
                 drop(columns.insert(name, StoredValue::Hash(cx.entropy().bytes()?)));
             }
@@ -32,7 +32,7 @@ pub(super) fn insert_row(
         }
     }
     if records.name() == WORKSPACES {
-        // Other workspaces that want the same one would see it; it is set when the workspace becomes visible.
+        // Another workspace could use the same handle; it is set when the workspace becomes visible.
         columns.insert("handle", StoredValue::Null);
         columns.insert("state", StoredValue::Text(workspaces::IMPORTING.to_owned()));
     }
@@ -45,7 +45,7 @@ pub(super) fn insert_row(
     }
 }
 
-/// Returns the wrapped key of a message, or null if the file has none.
+/// Returns the wrapped key of a message, or null if the file contains no key for it.
 fn wrapped(cx: &mut Write<'_>, workspace: WorkspaceId, row: &ExportRow) -> Result<StoredValue> {
     let id = |name: &str| match row.columns.get(name) {
         Some(StoredValue::Uuid(id)) => Some(*id),
@@ -62,7 +62,7 @@ fn wrapped(cx: &mut Write<'_>, workspace: WorkspaceId, row: &ExportRow) -> Resul
     })
 }
 
-/// Writes an event, with the columns that are derived from its payload.
+/// Inserts an event, with the columns that are derived from its payload.
 pub(super) fn insert_event(
     cx: &mut Write<'_>,
     workspace: WorkspaceId,

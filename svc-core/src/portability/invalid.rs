@@ -1,41 +1,41 @@
-//! Why a file is refused.
+//! Reasons why an export file is refused.
 
 use serde::Serialize;
 
 use crate::error::{Code, Error};
 
-/// Why a file is refused.
+/// Reason why an export file is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum InvalidReason {
-    /// It is not an export, or one of a newer version.
+    /// The file is not an export, or has a newer version.
     NotAnExport,
-    /// It is cut off.
+    /// The file ends too early.
     Truncated,
-    /// Records are not in their order.
+    /// Records are out of order.
     Order,
-    /// The records differ from the counts of the manifest, or the manifest was not the signed one.
+    /// The records do not match the manifest, or the manifest is not the one that was signed.
     Hash,
     /// A signature does not match the manifest.
     Signature,
-    /// It was not signed by a known key.
+    /// The file was not signed with a known key.
     UnknownKey,
-    /// It contains a credential.
+    /// The file contains a credential.
     CredentialField,
-    /// It contains a field that no export has.
+    /// The file contains a field that does not occur in exports.
     UnknownField,
-    /// Its log does not verify.
+    /// The log in the file does not verify.
     Chain,
 }
 
-/// A fault of a file.
+/// A fault in an export file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidFile {
-    /// Why it is refused.
+    /// The reason why the file is refused.
     pub reason: InvalidReason,
-    /// The number of the record, from 1; `None` if the fault concerns no record.
+    /// The number of the faulty record, from 1; `None` if the fault is not in a record.
     pub record: Option<u64>,
-    /// A description of the fault.
+    /// Description of the fault.
     pub detail: String,
 }
 
@@ -44,18 +44,18 @@ impl InvalidFile {
         Self { reason, record: None, detail: detail.into() }
     }
 
-    /// Returns the error for a file that the service fails to store.
+    /// Returns the fault that stands for the service's failure to store the file.
     pub(super) fn not_kept() -> Self {
         Self::new(InvalidReason::NotAnExport, "the file could not be kept")
     }
 
-    /// Returns the error with this fault.
+    /// Converts the fault to an error for the caller.
     pub fn error(self) -> Error {
         Error::new(Code::ExportInvalid, self.detail).with("reason", self.reason).with("record", self.record)
     }
 }
 
-/// Returns the reason to refuse a file with a field of this name, which no export has.
+/// Returns the reason for refusing a file with a field of this name, which does not occur in exports.
 pub(super) fn reason_for(name: &str) -> InvalidReason {
     const OF_CREDENTIALS: [&str; 9] =
         ["secret", "token", "password", "api_key", "apikey", "private_key", "wrapped", "kek", "credential"];

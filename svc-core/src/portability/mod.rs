@@ -1,20 +1,20 @@
-//! A workspace as a file: exporting, verifying and importing it.
+//! Export, verification and import of a workspace as a file.
 //!
-//! An export is evidence and a means to move: it has the rows of the workspace's tables, as their features
-//! declare them, and its log, byte for byte. Content stays sealed, with the keys of live messages beside it,
-//! or without any key. Credentials and the keys that wrap keys are in no export.
+//! An export serves as evidence and to move a workspace: it contains the rows of the workspace's tables, as
+//! their features declare them, and its log, byte for byte. Content stays sealed; an export either contains
+//! the keys of live messages, or no keys. An export never contains credentials or the keys that wrap message
+//! keys.
 //!
-//! - `form`: defines the parts of the file and its signature, `invalid`: lists why a file is refused
-//! - `row`: writes a row of a table as a line
-//! - `write`: writes an export, and `record_writer`: hashes and writes records on a second thread
-//! - `pieces`: cuts JSON into values, `read`: reads a file part by part, and `verify`: verifies it
+//! - `form`: defines the format of the file and its signature, `invalid`: lists the reasons for refusing a
+//!   file
+//! - `row`: converts rows of tables to lines of the file and back
+//! - `write`: writes an export, `record_writer`: hashes and writes its records on a second thread
+//! - `pieces`: splits JSON into values, `read`: reads a file value by value, `verify`: verifies the file
 //! - `arriving_export`: verifies a file while it is received
-//! - `record_lines`: stores a verified file to write it in steps, `copy`: replaces its ids, `insert` and
-//!   `import`:
-//!   write it to the database
-//! - `charge`: limits the imports of a workspace, and `admin_token`: mints the token for the administrator of
-//!   an imported one
-//! - `removal`: removes rows in steps, `erase`: removes a workspace, and `staging`: removes remaining rows
+//! - `record_lines`: stores the records of a verified file, `copy`: replaces their ids
+//! - `insert`, `import`: write the records to the database
+//! - `charge`: limits the imports of a workspace, `admin_token`: mints a token for an imported workspace
+//! - `removal`: removes rows in steps, `erase`: erases a workspace, `staging`: removes remaining rows
 //!   periodically
 
 mod form;
@@ -84,7 +84,7 @@ pub(crate) fn feature() -> Feature {
                     .prepare(begin)
                     .download::<Envelope>(export_page)
                     .title("Export a workspace")
-                    .when("Use to take a whole workspace with you as a signed file, for `import_workspace`.")
+                    .when("Export a whole workspace as a signed file, which `import_workspace` accepts.")
                     .get("/workspaces/{workspace_id}/export")
                     .needs(&[TokenAdmin])
                     .audited("workspace.export")
@@ -97,8 +97,8 @@ pub(crate) fn feature() -> Feature {
                     .short()
                     .title("Verify an export")
                     .when(
-                        "Use before `import_workspace`, to check that a file is whole, signed and \
-                         consistent. Nothing is stored.",
+                        "Check that an export file is complete, correctly signed and consistent, without \
+                         importing it. Use before `import_workspace`.",
                     )
                     .post("/workspaces/export/verify")
                     .needs(&[TokenAdmin])
@@ -110,7 +110,7 @@ pub(crate) fn feature() -> Feature {
                     .in_steps(import::step)
                     .before_file(charge::check_before_file)
                     .title("Import a workspace")
-                    .when("Use to restore or copy a workspace from the file of `export_workspace`.")
+                    .when("Restore or copy a workspace from a file that `export_workspace` returned.")
                     .post("/workspaces/import")
                     .needs(&[TokenAdmin])
                     .created()
@@ -126,25 +126,25 @@ pub(crate) fn feature() -> Feature {
         )
 }
 
-/// Imports a workspace.
+/// The operation that imports a workspace.
 pub const IMPORT_WORKSPACE: TypedOperation<ImportWorkspace, Imported> =
     TypedOperation::new("import_workspace");
 
-/// Exports a workspace.
+/// The operation that exports a workspace.
 pub const EXPORT_WORKSPACE: TypedOperation<ExportWorkspace, FileContent> =
     TypedOperation::new("export_workspace");
 
 /// Returns a workspace as a signed file: the rows of its tables, and its whole log.
 ///
-/// It has everything that members may see, also events in private channels. Each record is one line of the
-/// file. The content of messages is sealed as it is in the log; `content_key` beside a message opens it while
-/// the message lives.
+/// The file contains everything that members may see, including events in private channels. Each record is
+/// one line of the file. The content of messages is sealed as it is in the log; `content_key` next to a
+/// message unseals it while the message is not withdrawn.
 ///
-/// It omits the keys of direct messages that you are not in, so that these can be read nowhere else: only an
-/// export by the administrator of the machine has them. It has no tokens, other secrets, their hashes or the
-/// keys that wrap keys. Over MCP it returns a file of up to 4 MiB; over HTTP there is no limit. A workspace
-/// has one export in progress, for which others of it wait up to 10 s. It leaves an audit row
-/// `workspace.export`.
+/// The keys of direct messages that you are not in are omitted, so these messages cannot be read anywhere
+/// else: only an export by the administrator of the machine contains their keys. The file contains no tokens
+/// or other secrets, no hashes of them, and no keys that wrap keys. Over MCP the call returns a file of up to
+/// 4 MiB; over HTTP there is no limit. Only one export runs per workspace at a time; another waits for up to
+/// 10 s. Each export writes an audit row `workspace.export`.
 ///
 /// Fails with 409 `not-enabled` if the service has no key to sign with; 409 `event-log-broken` if the log
 /// does not verify; 507 `insufficient-storage` if the server has no space for the file.
@@ -153,8 +153,8 @@ pub const EXPORT_WORKSPACE: TypedOperation<ExportWorkspace, FileContent> =
 pub struct ExportWorkspace {
     /// The workspace. It must be yours.
     pub workspace_id: OwnWorkspaceId,
-    /// `all` for message keys and every other text; `none` for evidence without content, which cannot be
-    /// imported. Default: `all`.
+    /// `all` to include message keys and every other text; `none` for evidence without content, which cannot
+    /// be imported. Default: `all`.
     #[serde(default)]
     pub words: Words,
 }
@@ -172,20 +172,20 @@ fn export_page(
     exporter.page(cx, workspace_id)
 }
 
-/// Verifies an export: that it is whole, that this service or a key it knows has signed it, and that its log
-/// verifies. Nothing is stored.
+/// Verifies that an export file is complete, signed with a known key, and contains an intact log.
 ///
-/// Over HTTP the file is the body, of any size up to a limit of the service; over MCP it is `envelope`, as
-/// large as a request may be. A server reads one file at a time.
+/// Over HTTP the file is the request body, up to a size limit of the service; over MCP it is `envelope`,
+/// limited by the size of a request. A server reads one file at a time.
 ///
-/// `reason` of a refusal is one of not-an-export, truncated, order, hash, signature, unknown-key,
-/// credential-field, unknown-field and chain, and `record` the number of the record, from 1.
+/// If the file is refused, `reason` is one of not-an-export, truncated, order, hash, signature, unknown-key,
+/// credential-field, unknown-field and chain, and `record` is the number of the faulty record, from 1.
 ///
-/// Over HTTP the file is read while it is received, and refused at the first bad record; 64 KiB of white
-/// space in a row is bad.
+/// Over HTTP the file is read while it is received, and refused at the first faulty record; 64 KiB of
+/// consecutive white space is a fault. Known keys are those of this service and those that its operator has
+/// added. Nothing is stored.
 ///
-/// Fails with 400 `export-invalid` if the file is not whole, not signed by such a key, or does not verify;
-/// 507 `insufficient-storage` if the server has no space for it.
+/// Fails with 400 `export-invalid` if the file is incomplete, not signed with a known key, or does not
+/// verify; 507 `insufficient-storage` if the server has no space for it.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct VerifyWorkspaceExport {
@@ -209,13 +209,14 @@ fn verify_workspace_export(
     verify_file(file.reader(0), shared.table.records(), &shared.settings.known_keys)
 }
 
-/// Returns the export of a small workspace.
+/// Returns the export of a small sample workspace.
 fn example() -> Value {
     serde_json::from_str(include_str!("example.json")).unwrap_or_default()
 }
 
-/// Verifies a file: that it is a whole export, that one of these keys has signed it, and that its log
-/// verifies. `declared` has the declarations of the tables.
+/// Verifies an export file, whose tables are declared by `declared`.
+///
+/// The file must be complete and signed with one of `keys`, and its log must verify.
 ///
 /// Fails with `export-invalid` and the reason.
 pub(crate) fn verify_file(

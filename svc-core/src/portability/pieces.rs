@@ -1,7 +1,7 @@
-//! JSON as it arrives, cut into the values that a reader wants one by one.
+//! Splits JSON into values while it arrives, for a reader that takes them one by one.
 //!
-//! This module only finds the end of a value; its reader parses it. A long value that can no longer become
-//! JSON is rejected early. The maximum bounds the part of a value in memory.
+//! This module only finds the end of each value; the reader parses it. A long value that can no longer become
+//! JSON is rejected early. The maximum size limits how much of a value is in memory.
 
 use std::io::{self, Read};
 use std::ops::Range;
@@ -10,34 +10,34 @@ use serde::de::IgnoredAny;
 
 use crate::mark::without_mark_bytes;
 
-/// Maximum bytes of white space in a row.
+/// Maximum consecutive bytes of white space.
 pub(super) const SPACES_MAX: usize = 64 << 10;
 
-/// Bytes of a byte order mark.
+/// Length in bytes of a byte order mark.
 const MARK_BYTES: usize = 3;
 
-/// How much is read at once.
+/// Number of bytes read from the source at once.
 const READ_BYTES: usize = 64 << 10;
 
-/// Why there is no next piece.
+/// Reason why there is no next value.
 #[derive(Debug)]
 pub(super) enum PieceEnd {
-    /// The text ends before it.
+    /// The text ends before the end of the value.
     Ended,
-    /// The piece is larger than the maximum.
+    /// The value is larger than the maximum.
     TooLarge,
-    /// The piece is not the start of a JSON value.
+    /// The text is not the start of a JSON value.
     NotJson,
-    /// There is too much white space in a row.
+    /// The text contains too many consecutive bytes of white space.
     Spaces,
     Failed(io::Error),
 }
 
-/// Cuts a text into pieces. It skips a byte order mark before the text.
+/// Splits a text into JSON values. Skips a byte order mark at the start.
 pub(super) struct TextPieces<R> {
     source: R,
     buffer: Vec<u8>,
-    /// The offset of the next piece in the buffer.
+    /// Offset in the buffer of the next byte to take.
     at: usize,
     has_begun: bool,
 }
@@ -47,7 +47,7 @@ impl<R: Read> TextPieces<R> {
         Self { source, buffer: Vec::new(), at: 0, has_begun: false }
     }
 
-    /// Returns the next byte that is not white space, without taking it, or `None` at the end.
+    /// Returns the next byte that is not white space, without consuming it, or `None` at the end of the text.
     pub fn peek(&mut self) -> Result<Option<u8>, PieceEnd> {
         self.begin()?;
         let mut skipped = 0_usize;
@@ -69,7 +69,7 @@ impl<R: Read> TextPieces<R> {
         }
     }
 
-    /// Skips the mark before the text.
+    /// Skips the byte order mark at the start of the text.
     fn begin(&mut self) -> Result<(), PieceEnd> {
         while !self.has_begun {
             self.has_begun = match self.read_more() {
@@ -81,7 +81,7 @@ impl<R: Read> TextPieces<R> {
         Ok(())
     }
 
-    /// Takes the next byte that is not white space if it is this one. Returns whether it was.
+    /// Consumes the next byte that is not white space if it equals `wanted`. Returns whether it did.
     pub fn take(&mut self, wanted: u8) -> Result<bool, PieceEnd> {
         let is_next = self.peek()?.ok_or(PieceEnd::Ended)? == wanted;
         if is_next {
@@ -90,14 +90,15 @@ impl<R: Read> TextPieces<R> {
         Ok(is_next)
     }
 
-    /// Takes the next value of up to `most` bytes, plus those read with it: a list or an object with all of
-    /// its contents, a string, or the text up to the next delimiter.
+    /// Takes the next value of up to `most` bytes, plus bytes that were buffered with it.
+    ///
+    /// A value is a complete list, object or string, or the text up to the next delimiter.
     pub fn value(&mut self, most: usize) -> Result<&[u8], PieceEnd> {
         let place = self.find(most)?;
         Ok(self.text(place))
     }
 
-    /// Finds a value as [`Self::value`] does, but returns its range in the buffer until more is taken.
+    /// Finds a value as [`Self::value`] does, but returns its range in the buffer, valid until the next read.
     pub fn find(&mut self, most: usize) -> Result<Range<usize>, PieceEnd> {
         self.peek()?.ok_or(PieceEnd::Ended)?;
         let mut scan = ScanState::default();
@@ -112,7 +113,7 @@ impl<R: Read> TextPieces<R> {
             if scanned > most {
                 return Err(PieceEnd::TooLarge);
             }
-            // Each check reads the whole buffer, so there are few of them.
+            // Each check scans the whole buffer, so checks are rare.
             if scanned >= checked_at {
                 if !is_beginning(left) {
                     return Err(PieceEnd::NotJson);
@@ -126,17 +127,17 @@ impl<R: Read> TextPieces<R> {
         Ok(from..self.at)
     }
 
-    /// Returns the bytes of the buffer in this range.
+    /// Returns the bytes in this range of the buffer.
     pub fn text(&self, place: Range<usize>) -> &[u8] {
         self.buffer.get(place).unwrap_or_default()
     }
 
-    /// Returns the bytes read of a value whose end was not found.
+    /// Returns the buffered bytes of a value whose end was not found.
     pub fn unended(&self) -> &[u8] {
         self.buffer.get(self.at..).unwrap_or_default()
     }
 
-    /// Reads more bytes after the rest of the buffer, as many as there are.
+    /// Discards consumed bytes, and appends the bytes of the next read to the buffer.
     fn read_more(&mut self) -> Result<(), PieceEnd> {
         self.buffer.drain(..self.at.min(self.buffer.len()));
         self.at = 0;
@@ -157,25 +158,25 @@ impl<R: Read> TextPieces<R> {
     }
 }
 
-/// Returns whether this can be the start of JSON.
+/// Returns whether a text is an incomplete JSON value that more text could complete.
 pub(super) fn is_beginning(text: &[u8]) -> bool {
     serde_json::from_slice::<IgnoredAny>(text).is_err_and(|error| error.is_eof())
 }
 
-/// The position of a scan within a value.
+/// State of a scan for the end of a value.
 #[derive(Default)]
 struct ScanState {
     depth: usize,
     is_in_text: bool,
     is_escaped: bool,
-    /// Whether the value has begun, and is neither a text nor in brackets.
+    /// Whether a value has begun that is neither a string nor in brackets.
     is_bare: bool,
-    /// Bytes of white space since the last other byte.
+    /// Number of consecutive bytes of white space just scanned.
     spaces: usize,
 }
 
 impl ScanState {
-    /// Returns how many of these bytes belong to the value, or `None` if it does not end in them.
+    /// Returns how many of these bytes belong to the value, or `None` if the value does not end in them.
     fn end_in(&mut self, bytes: &[u8]) -> Result<Option<usize>, PieceEnd> {
         for (place, byte) in bytes.iter().enumerate() {
             if self.is_in_text {

@@ -1,7 +1,7 @@
-//! Reading an export as it arrives: part by part, never all of it.
+//! Reading an export file as it arrives: section by section, never the whole file.
 //!
 //! The members of the file may be formatted in any way, but the header must come before the records. Each
-//! read is bounded, and a repeated name in an object is an error.
+//! read is bounded, and an object with a duplicate name is an error.
 
 use std::fmt;
 use std::io::Read;
@@ -17,50 +17,50 @@ use super::row::canonical_event;
 use crate::json::{ReadFailure, read_at_most};
 use crate::store::schema_version;
 
-/// Maximum bytes of a record, plus those that are buffered.
+/// Maximum bytes of a record, plus bytes that were buffered with it.
 const RECORD_MAX: usize = 16 << 20;
-/// Maximum bytes of every other part, which are all small.
+/// Maximum bytes of every member other than the records.
 const PART_MAX: usize = 64 << 10;
-/// Maximum values in one of them, since a value in memory takes many times its bytes: more than any export
-/// has.
+/// Maximum number of JSON values in a record or member; no export contains so many.
+///
+/// It is limited because parsed values take many times their size in memory.
 const VALUES_MAX: usize = 10_000;
 
-/// The part after a file's records.
+/// The members of a file that follow its records.
 pub(super) struct FileTrailer {
     pub manifest: Manifest,
     pub signature: String,
 }
 
-/// Receives the parts of a file in their order. An error ends reading.
+/// Receives the header and records of a file, in order. An error stops the reading.
 pub(super) trait PartReceiver {
     fn header(&mut self, header: Header) -> Result<(), InvalidFile>;
-    /// Receives the text of a record, which [`Record::of`] parses.
+    /// Receives the text of a record, which [`Record::of`] can parse.
     fn record(&mut self, text: &[u8]) -> Result<(), InvalidFile>;
 }
 
 /// A record of a file.
 pub(super) enum Record {
-    /// An event whose record is in canonical form, as it is unless the file was reformatted: its payload, and
-    /// the record.
+    /// An event in the canonical form in which the service writes it: its payload, and the whole record.
     Event(String, String),
     /// Any other record.
     Object(Map<String, Value>),
 }
 
 impl Record {
-    /// Reads a record.
+    /// Parses a record.
     pub fn of(text: &[u8]) -> Result<Self, InvalidFile> {
         if let Some((payload, line)) = canonical_event(text) {
             return Ok(Self::Event(payload, line.to_owned()));
         }
         match strict(text)? {
             Value::Object(record) => Ok(Self::Object(record)),
-            _ => Err(unlike("a record is not an object")),
+            _ => Err(not_an_export("a record is not an object")),
         }
     }
 }
 
-/// Reads a file, and passes its parts on.
+/// Reads a file, passes its header and records to `parts`, and returns the members after them.
 pub(super) fn read_parts(file: impl Read, parts: &mut dyn PartReceiver) -> Result<FileTrailer, InvalidFile> {
     let mut file = ExportReader { pieces: TextPieces::new(file), parts, seen: FileMembers::default() };
     file.expect(b'{')?;
@@ -71,8 +71,8 @@ pub(super) fn read_parts(file: impl Read, parts: &mut dyn PartReceiver) -> Resul
         }
         file.expect(b'}')?;
     }
-    if file.pieces.peek().map_err(unread)?.is_some() {
-        return Err(unlike("something follows its end"));
+    if file.pieces.peek().map_err(read_fault)?.is_some() {
+        return Err(not_an_export("something follows its end"));
     }
     let seen = file.seen;
     let missing = |name| InvalidFile::new(InvalidReason::NotAnExport, format!("the file has no {name}"));
@@ -85,7 +85,7 @@ pub(super) fn read_parts(file: impl Read, parts: &mut dyn PartReceiver) -> Resul
     })
 }
 
-/// The members of the file that are not passed on.
+/// The members of the file that were read, except the records themselves.
 #[derive(Default)]
 struct FileMembers {
     type_name: Option<String>,
@@ -103,20 +103,20 @@ struct ExportReader<'p, R> {
 
 impl<R: Read> ExportReader<'_, R> {
     fn next_is(&mut self, wanted: u8) -> Result<bool, InvalidFile> {
-        self.pieces.take(wanted).map_err(unread)
+        self.pieces.take(wanted).map_err(read_fault)
     }
 
     fn expect(&mut self, wanted: u8) -> Result<(), InvalidFile> {
         if self.next_is(wanted)? {
             Ok(())
         } else {
-            Err(unlike(format!("{:?} is missing", char::from(wanted))))
+            Err(not_an_export(format!("{:?} is missing", char::from(wanted))))
         }
     }
 
-    /// Reads a text.
+    /// Reads a string.
     fn text(&mut self) -> Result<String, InvalidFile> {
-        serde_json::from_slice(self.pieces.value(PART_MAX).map_err(unread)?).map_err(unlike)
+        serde_json::from_slice(self.pieces.value(PART_MAX).map_err(read_fault)?).map_err(not_an_export)
     }
 
     fn member(&mut self) -> Result<(), InvalidFile> {
@@ -160,11 +160,11 @@ impl<R: Read> ExportReader<'_, R> {
         Ok(())
     }
 
-    /// Reads a member of a type that accepts no unknown fields, and that is written as the type would be.
+    /// Reads a member, and checks that it is written in the form of its type, which has no unknown fields.
     ///
-    /// Serde also accepts an array for a struct, but the signature covers the struct.
+    /// Serde would also accept an array for a struct, but the signature covers the struct.
     fn typed<T: DeserializeOwned + Serialize>(&mut self, name: &str) -> Result<T, InvalidFile> {
-        let value = strict(self.pieces.value(PART_MAX).map_err(unread)?)?;
+        let value = strict(self.pieces.value(PART_MAX).map_err(read_fault)?)?;
         check_schema(&value)?;
         let reason =
             if has_credential(&value) { InvalidReason::CredentialField } else { InvalidReason::UnknownField };
@@ -184,21 +184,22 @@ impl<R: Read> ExportReader<'_, R> {
             return Ok(());
         }
         loop {
-            // A value that is not an object is rejected at its first byte.
-            if self.pieces.peek().map_err(unread)?.is_some_and(|next| next != b'{') {
+            // Reject a value that is not an object at its first byte.
+            if self.pieces.peek().map_err(read_fault)?.is_some_and(|next| next != b'{') {
                 self.parts.record(b"null")?;
-                return Err(unlike("a record is not an object"));
+                return Err(not_an_export("a record is not an object"));
             }
             match self.pieces.find(RECORD_MAX) {
                 Ok(place) => self.parts.record(self.pieces.text(place))?,
-                // A changed quote or bracket is not the end of the file: the fault is in the record.
+                // A changed quote or bracket makes the rest of the file part of the record, so the fault is
+                // in the record.
                 Err(PieceEnd::Ended | PieceEnd::TooLarge | PieceEnd::NotJson)
                     if !is_beginning(self.pieces.unended()) =>
                 {
                     self.parts.record(self.pieces.unended())?;
-                    return Err(unlike("a record does not end"));
+                    return Err(not_an_export("a record does not end"));
                 }
-                Err(cut) => return Err(unread(cut)),
+                Err(cut) => return Err(read_fault(cut)),
             }
             if !self.next_is(b',')? {
                 return self.expect(b']');
@@ -207,7 +208,7 @@ impl<R: Read> ExportReader<'_, R> {
     }
 }
 
-/// Checks that a file is of the type of exports, in a version that is known.
+/// Checks that a file has the type of an export, in a known version.
 fn check_type(name: &str) -> Result<(), InvalidFile> {
     let version = |name: &str| name.strip_prefix(TYPE_BASE).and_then(|version| version.parse::<u32>().ok());
     match version(name) {
@@ -217,7 +218,7 @@ fn check_type(name: &str) -> Result<(), InvalidFile> {
     }
 }
 
-/// Checks that the rows of a file have a known schema, before any fields that later schemas may have.
+/// Checks the schema version before other fields, because a later schema may have more fields.
 fn check_schema(header: &Value) -> Result<(), InvalidFile> {
     match header.get("schema").and_then(Value::as_i64) {
         Some(later) if later > schema_version() => {
@@ -227,16 +228,16 @@ fn check_schema(header: &Value) -> Result<(), InvalidFile> {
     }
 }
 
-/// Returns the error for a file that a later version of the service has written.
+/// Returns the fault of a file that a later version of the service has written.
 fn newer(of_file: &str, own: &str) -> InvalidFile {
     let detail = format!("the file is of a newer version ({of_file}; this one has {own})");
     InvalidFile::new(InvalidReason::NotAnExport, detail)
 }
 
-/// Reads JSON in which no object has a name twice.
+/// Parses JSON in which no object contains a name twice.
 fn strict(text: &[u8]) -> Result<Value, InvalidFile> {
     read_at_most(text, VALUES_MAX).map_err(|why| {
-        unlike(match why {
+        not_an_export(match why {
             ReadFailure::NotJson => "a part of it is not JSON",
             ReadFailure::Twice => "a part of it has a name twice",
             ReadFailure::TooMany => "a part of it has too many values",
@@ -244,23 +245,23 @@ fn strict(text: &[u8]) -> Result<Value, InvalidFile> {
     })
 }
 
-fn unread(cut: PieceEnd) -> InvalidFile {
+fn read_fault(cut: PieceEnd) -> InvalidFile {
     match cut {
         PieceEnd::Ended => {
             InvalidFile::new(InvalidReason::Truncated, "the file is no export: it ends too early")
         }
-        PieceEnd::TooLarge => unlike("a part of it is too large"),
-        PieceEnd::NotJson => unlike("a part of it is not JSON"),
-        PieceEnd::Spaces => unlike(format!("it has {SPACES_MAX} bytes of white space in a row")),
-        PieceEnd::Failed(error) => unlike(error),
+        PieceEnd::TooLarge => not_an_export("a part of it is too large"),
+        PieceEnd::NotJson => not_an_export("a part of it is not JSON"),
+        PieceEnd::Spaces => not_an_export(format!("it has {SPACES_MAX} bytes of white space in a row")),
+        PieceEnd::Failed(error) => not_an_export(error),
     }
 }
 
-fn unlike(why: impl fmt::Display) -> InvalidFile {
+fn not_an_export(why: impl fmt::Display) -> InvalidFile {
     InvalidFile::new(InvalidReason::NotAnExport, format!("the file is no export: {why}"))
 }
 
-/// Returns whether a value contains a member with the name of a credential.
+/// Returns whether a JSON value contains a member that is named like a credential.
 fn has_credential(value: &Value) -> bool {
     match value {
         Value::Object(members) => members

@@ -1,7 +1,7 @@
-//! A verified export as lines of canonical JSON, from which its rows are written in steps.
+//! A verified export as lines of canonical JSON, from which its rows are imported in steps.
 //!
-//! They are written while the file is verified, so a step reads on from a position without reading the whole
-//! file again, whatever its formatting.
+//! The lines are written while the file is verified, so a step continues reading at an offset, whatever the
+//! formatting of the original file.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _};
@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::form::EVENTS;
 use super::invalid::{InvalidFile, InvalidReason};
-use super::row::{ExportRow, RECORD, WORKSPACES, canonical_event, checked, place_of};
+use super::row::{ExportRow, RECORD, WORKSPACES, canonical_event, parse_row, place_of};
 use super::verify::RecordReceiver;
 use crate::error::{Error, Result};
 use crate::log::verify::EventColumns;
@@ -20,57 +20,57 @@ use crate::op::{Class, Records, Table};
 use crate::spool::{CompleteSpool, Spool};
 use crate::store::Value as StoredValue;
 
-/// Rows of one step, and bytes of their lines after which a step has enough.
+/// Maximum rows of one step, and number of bytes of lines at which a step ends.
 const STEP_ROWS: usize = 4000;
 const STEP_BYTES: u64 = 2 << 20;
 
 /// Receives the records of a file while it is verified, and stores them.
 pub(super) trait RecordStore: RecordReceiver {
-    /// Returns the failure of the service because of which the file could not be stored.
+    /// Returns the service's error that prevented the records from being stored, if there was one.
     fn failed(&mut self) -> Option<Error>;
 }
 
-/// Writes the records of a file as lines.
+/// Writes the records of a file to a spool, one per line.
 pub(super) struct LineWriter {
     spool: Spool,
-    /// The tables, with the offsets of their first lines.
+    /// The tables, each with the offset of its first line.
     sections: Vec<(&'static str, u64)>,
     later: Vec<DeferredColumn>,
     /// The handle of the workspace.
     handle: Option<String>,
-    /// The members, by handle.
+    /// Member ids by handle.
     handles: BTreeMap<String, StoredValue>,
-    /// Why the lines could not be written, if that failed.
+    /// The error that prevented the lines from being written.
     failed: Option<Error>,
 }
 
 /// The stored records of a file.
 pub(super) struct StoredRecords {
     pub lines: RecordLines,
-    /// The columns that are set after everything is written.
+    /// The columns to set after all rows are written.
     pub later: Vec<DeferredColumn>,
     /// The handle of the workspace, if it has one.
     pub handle: Option<String>,
-    /// The members, by handle.
+    /// Member ids by handle.
     pub handles: BTreeMap<String, StoredValue>,
 }
 
-/// The lines of a file.
+/// The records of a file, one per line.
 pub(super) struct RecordLines {
     pub spooled: CompleteSpool,
     sections: Vec<(&'static str, u64)>,
 }
 
-/// A column that can be set only once its whole table is written.
+/// The value of a column that can be set only after all rows of its table are written.
 #[derive(Clone, Debug)]
 pub(super) struct DeferredColumn {
-    /// The statement that sets it.
+    /// The SQL statement that sets the column.
     pub set: &'static str,
     pub id: StoredValue,
     pub value: StoredValue,
 }
 
-/// Maximum members whose handles are kept for lookup, and maximum columns that are set later.
+/// Maximum number of members whose handles are stored, and maximum number of deferred columns.
 const KEPT_MAX: usize = 100_000;
 
 impl LineWriter {
@@ -144,12 +144,12 @@ impl LineWriter {
 }
 
 impl RecordLines {
-    /// Returns the records of a table.
+    /// Returns an iterator over the records of a table.
     pub fn section(&self, table: &'static str) -> impl Iterator<Item = Result<Map<String, Value>>> + use<> {
         self.texts(table).map(|line| serde_json::from_slice(&line?).map_err(Error::internal))
     }
 
-    /// Returns the payloads of the events.
+    /// Returns an iterator over the payloads of the events.
     pub fn events(&self) -> impl Iterator<Item = Result<String>> + use<> {
         let broken = || Error::internal("an event without a payload");
         self.texts(EVENTS).map(move |line| payload_of(&line?).ok_or_else(broken))
@@ -165,36 +165,36 @@ impl RecordLines {
     }
 }
 
-/// Returns the payload of an event, or `None` if the line is that of a row.
+/// Returns the payload of an event, or `None` if the line contains a row.
 fn payload_of(line: &[u8]) -> Option<String> {
     canonical_event(line).map(|(payload, _)| payload)
 }
 
-/// Returns the columns of a verified event, from its payload.
+/// Returns the columns of a verified event, parsed from its payload.
 pub(super) fn columns_of(payload: &str) -> Result<EventColumns> {
     EventColumns::of(payload).ok_or_else(|| Error::internal("an event without a chain"))
 }
 
-/// The content of a line.
+/// The parsed content of a line.
 pub(super) enum Line {
-    /// A row of the table at this index of the declarations.
+    /// A row, and the index of its table among the declarations.
     Row(usize, ExportRow),
-    /// The payload of an event, and its columns.
+    /// The payload of an event, and the columns parsed from it.
     Event(String, EventColumns),
 }
 
-/// The lines of one step.
+/// The lines that one step imports.
 pub(super) struct LineStep {
     pub lines: Vec<Line>,
-    /// The offset of the next step.
+    /// The offset at which the next step begins.
     pub end: u64,
 }
 
-/// Reads the lines of the next step while those of the previous one are written.
+/// Reads lines for one step at a time, and reads ahead on another thread while a step is being written.
 pub(super) struct StepReader {
     lines: CompleteSpool,
     table: Arc<Table>,
-    /// The offset of the step that is being read.
+    /// The offset of the step that is being read ahead, and the thread that reads it.
     ahead: Option<(u64, JoinHandle<Result<LineStep>>)>,
 }
 
@@ -203,33 +203,33 @@ impl StepReader {
         Self { lines, table, ahead: None }
     }
 
-    /// Returns whether no line begins at `offset`.
+    /// Returns whether no lines are left at `offset`.
     pub fn ends_at(&self, offset: u64) -> bool {
         offset >= self.lines.len()
     }
 
-    /// Returns the lines from `offset` on that one step writes.
+    /// Returns the lines of the step that begins at `offset`.
     pub fn next(&mut self, offset: u64) -> Result<LineStep> {
         let step = match self.ahead.take() {
             Some((begin, read)) if begin == offset => {
                 read.join().unwrap_or_else(|_| Err(Error::internal("reading lines panicked")))
             }
-            _ => next(&self.lines, offset, self.table.records()),
+            _ => read_step(&self.lines, offset, self.table.records()),
         }?;
         if !self.ends_at(step.end) {
             let lines = self.lines.clone();
             let table = Arc::clone(&self.table);
             let begin = step.end;
-            let read = move || next(&lines, begin, table.records());
+            let read = move || read_step(&lines, begin, table.records());
             let thread = thread::Builder::new().name("svc-import".to_owned()).spawn(read);
-            // Without a thread the next step reads them itself.
+            // If no thread can be started, the next step reads its lines itself.
             self.ahead = thread.ok().map(|thread| (begin, thread));
         }
         Ok(step)
     }
 }
 
-fn next(lines: &CompleteSpool, offset: u64, declared: &[Records]) -> Result<LineStep> {
+fn read_step(lines: &CompleteSpool, offset: u64, declared: &[Records]) -> Result<LineStep> {
     let mut reader = BufReader::with_capacity(256 << 10, lines.reader(offset));
     let mut found = Vec::new();
     let mut read = 0_u64;
@@ -242,13 +242,13 @@ fn next(lines: &CompleteSpool, offset: u64, declared: &[Records]) -> Result<Line
             break;
         }
         read = read.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
-        found.push(parsed(&text, declared, &mut place)?);
+        found.push(parse_line(&text, declared, &mut place)?);
     }
     Ok(LineStep { lines: found, end: offset.saturating_add(read) })
 }
 
-/// Reads a line; `last` is the index of the previous row's table.
-fn parsed(text: &[u8], declared: &[Records], last: &mut usize) -> Result<Line> {
+/// Parses a line. `last` is the index of the previous row's table, and is updated.
+fn parse_line(text: &[u8], declared: &[Records], last: &mut usize) -> Result<Line> {
     if let Some(payload) = payload_of(text.trim_ascii_end()) {
         let columns = columns_of(&payload)?;
         return Ok(Line::Event(payload, columns));
@@ -258,6 +258,6 @@ fn parsed(text: &[u8], declared: &[Records], last: &mut usize) -> Result<Line> {
     let found = place_of(declared, table, *last).and_then(|place| Some((place, declared.get(place)?)));
     let (place, records) = found.ok_or_else(|| Error::internal(format!("no table {table}")))?;
     *last = place;
-    let row = checked(records, &record).map_err(|invalid| Error::internal(invalid.detail))?;
+    let row = parse_row(records, &record).map_err(|invalid| Error::internal(invalid.detail))?;
     Ok(Line::Row(place, row))
 }

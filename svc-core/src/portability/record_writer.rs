@@ -1,7 +1,6 @@
-//! Formatting, hashing and writing records, on a separate thread from the one that reads rows from the
-//! database.
+//! Formats, hashes and writes records, on a separate thread from the one that reads rows from the database.
 //!
-//! Rows are passed in batches, of which few wait at a time, so memory stays bounded and a slow disk slows the
+//! Rows are passed in batches. Only a few batches may wait, so memory stays bounded and a slow disk slows the
 //! reader down.
 
 use std::mem::take;
@@ -20,24 +19,26 @@ use crate::spool::Spool;
 use crate::store::{Columns, Param};
 use crate::stream::events::broken_log;
 
-/// Bytes after which a batch is passed on: few, so that neither side waits long for the other at the start or
-/// end of a page.
+/// Number of bytes at which a batch is passed on.
+///
+/// It is small, so that neither thread waits long at the start or end of a page.
 const BATCH_BYTES: usize = 32 << 10;
-/// Maximum batches that wait to be written.
+/// Maximum number of batches that wait to be written.
 const WAITING_MAX: usize = 16;
 
-/// The written sections.
+/// The sections of an export written so far.
 pub(super) struct WrittenSections {
-    /// The sections that have ended.
+    /// The sections that are complete.
     pub sections: Vec<Section>,
-    /// The section that has not ended.
+    /// The section that is not complete yet.
     pub open: SectionDigest,
 }
 
-/// Runs `read`, and appends the rows that it sends to `spool`. `open` is the section to continue, and
-/// `is_first` says whether the file has no record yet.
+/// Runs `read`, and appends the rows that it sends to `spool`.
 ///
-/// Fails with `event-log-broken` if the payload of an event has another content hash.
+/// `open` is the section to continue, and `is_first` whether the file contains no record yet.
+///
+/// Fails with `event-log-broken` if the payload of an event does not match its content hash.
 pub(super) fn write_beside<T>(
     workspace: WorkspaceId,
     spool: &mut Spool,
@@ -63,7 +64,7 @@ pub(super) fn write_beside<T>(
         let read = read(&mut rows).and_then(|read| rows.hand_over().map(|()| read));
         drop(rows);
         let written = writer.join().unwrap_or_else(|_| Err(Error::internal("writing an export panicked")));
-        // If the writer has failed, the reader has failed for that reason.
+        // If the writer fails, the reader fails too, so the writer's error comes first.
         let written = written?;
         Ok((read?, written))
     })
@@ -75,16 +76,16 @@ enum WriterStep {
     End(&'static str),
 }
 
-/// The sender of rows to the writer.
+/// Sends rows to the writer's thread.
 pub(super) struct RowSender {
     steps: SyncSender<WriterStep>,
-    /// Written batches, whose memory is reused.
+    /// Batches that were written, whose memory can be reused.
     spare: Receiver<Batch>,
     batch: Batch,
 }
 
 impl RowSender {
-    /// Begins the section of a table whose records have this form. Until then, rows are events.
+    /// Begins the section of a table whose records have this form. Before the first section, rows are events.
     pub fn begin_section(&mut self, form: RowForm) -> Result<()> {
         self.send(WriterStep::Begin(form))
     }
@@ -105,7 +106,7 @@ impl RowSender {
         self.end_row(key)
     }
 
-    /// Adds an event, whose payload has not been hashed.
+    /// Adds an event. The writer's thread checks its hash.
     pub fn add_event(&mut self, lsn: i64, payload: &str, content_hash: &[u8; 32]) -> Result<()> {
         let hash = self.batch.cell(Param::Bytes(content_hash))?;
         self.batch.cells.extend([BatchColumn::Int(lsn), hash]);
@@ -133,17 +134,17 @@ impl RowSender {
     }
 }
 
-/// Rows, one after another.
+/// A batch of rows, with the cells of all rows in one list.
 #[derive(Default)]
 struct Batch {
     cells: Vec<BatchColumn>,
-    /// The texts and bytes of all cells.
+    /// The text and bytes of all cells.
     bytes: Vec<u8>,
-    /// The ends of the cells of each row.
+    /// The index after the last cell of each row.
     ends: Vec<usize>,
 }
 
-/// A column of a row in a batch.
+/// A cell of a row in a batch; text and bytes are ranges of the batch's `bytes`.
 #[derive(Clone)]
 enum BatchColumn {
     Null,
@@ -173,7 +174,7 @@ impl Batch {
         begin..self.bytes.len()
     }
 
-    /// Returns its approximate size in memory.
+    /// Returns the approximate size of the batch in memory.
     fn size(&self) -> usize {
         self.cells.len().saturating_mul(size_of::<BatchColumn>()).saturating_add(self.bytes.len())
     }
@@ -185,7 +186,7 @@ impl Batch {
     }
 }
 
-/// A row of a batch.
+/// A row of a batch, read by column.
 struct BatchRow<'b> {
     cells: &'b [BatchColumn],
     bytes: &'b [u8],
@@ -220,7 +221,7 @@ struct RecordWriter<'s> {
 }
 
 impl RecordWriter<'_> {
-    /// Writes until there are no more steps.
+    /// Performs the steps until there are no more.
     fn run(mut self, steps: &Receiver<WriterStep>, spare: &Sender<Batch>) -> Result<WrittenSections> {
         while let Ok(step) = steps.recv() {
             match step {
@@ -228,7 +229,7 @@ impl RecordWriter<'_> {
                 WriterStep::Write(mut batch) => {
                     self.write(&batch)?;
                     batch.clear();
-                    // The reader may have ended.
+                    // The reader may have ended already.
                     let _ = spare.send(batch);
                 }
                 WriterStep::End(table) => {
@@ -357,7 +358,7 @@ mod tests {
         assert_eq!(failed.err().unwrap().code(), Code::NotFound);
         let failed = write_beside(workspace(), &mut spool(), begin(), |rows| {
             rows.begin_section(RowForm::of(&Records::table("things", "n").texts("n"), Words::All))?;
-            // It begins with a number.
+            // The section begins with a number.
             add_event(rows, "{}")?;
             rows.end_section("things")?;
             // It continues until it finds that the writer has stopped.

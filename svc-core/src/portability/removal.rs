@@ -1,5 +1,7 @@
-//! Removes the rows of a workspace, in bounded steps and in an order in which no reference breaks: first the
-//! keys of its content, then the tables in reverse order, and last the row of the workspace itself.
+//! Removing the rows of a workspace in bounded steps, in an order that breaks no reference.
+//!
+//! First the keys of its content are removed, then the tables in reverse order, and finally the row of the
+//! workspace itself.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,31 +10,31 @@ use crate::error::{Error, Result};
 use crate::id::WorkspaceId;
 use crate::op::{Records, Removal, Write};
 
-/// Rows that one step removes.
+/// Maximum rows that one step removes.
 const ROWS: i64 = 500;
-/// Maximum objects of the workspace whose rows in another table are searched in one step, and the cost of
-/// that.
-const THINGS: i64 = 500;
-const COST_OF_THINGS: i64 = 50;
+/// Maximum objects whose rows in another table are searched at once.
+const OBJECTS_MAX: i64 = 500;
+/// Number of removed rows that one such search counts as.
+const OBJECT_SEARCH_COST: i64 = 50;
 
-/// The progress of a workspace's removal, stored as JSON in its row or that of its import.
+/// Progress of removing a workspace, stored as JSON in the row of the erased workspace or of the import.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct RemovalProgress {
-    /// The table that is being emptied; `None` before the first.
+    /// The table that is being emptied; `None` before the first table.
     table: Option<String>,
-    /// The position of the object up to which the table has no rows left.
+    /// The position of the last object whose rows in the table have been removed.
     reached: i64,
-    /// Whether any row was removed since the first table.
+    /// Whether this pass has removed any rows.
     has_removed: bool,
 }
 
 impl RemovalProgress {
-    /// Reads it from its column.
+    /// Parses the progress from its column.
     pub fn read(stored: Option<&str>) -> Result<Self> {
         stored.map_or_else(|| Ok(Self::default()), |json| serde_json::from_str(json).map_err(Error::internal))
     }
 
-    /// Returns the text of its column.
+    /// Returns the progress as text for its column.
     pub fn stored(&self) -> Result<String> {
         serde_json::to_string(self).map_err(Error::internal)
     }
@@ -44,24 +46,24 @@ impl RemovalProgress {
     }
 }
 
-/// Removes some of the rows of a workspace, from `place` on. Returns whether there may be more.
+/// Removes some rows of a workspace, continuing at `place`. Returns whether there may be more.
 ///
-/// Rows that were inserted in between are found in another round: the workspace itself is removed after a
-/// round that finds nothing.
+/// Rows inserted in the meantime are removed in another pass; the workspace's own row is removed after a pass
+/// that finds no rows.
 pub(super) fn remove_some(
     cx: &mut Write<'_>,
     workspace: WorkspaceId,
     place: &mut RemovalProgress,
 ) -> Result<bool> {
     let (own, tables): (Vec<&Records>, Vec<&Records>) =
-        in_order(cx.records()).partition(|records| records.name() == WORKSPACES);
+        removal_order(cx.records()).partition(|records| records.name() == WORKSPACES);
     let from = tables.iter().position(|records| place.table.as_deref() == Some(records.name())).unwrap_or(0);
     let mut left = ROWS;
     for records in tables.iter().skip(from) {
         if place.table.as_deref() != Some(records.name()) {
             *place = RemovalProgress { table: Some(records.name().to_owned()), reached: 0, ..*place };
         }
-        left = empty(cx, workspace, &records.removal(), (place, left))?;
+        left = empty_table(cx, workspace, &records.removal(), (place, left))?;
         if left <= 0 {
             return Ok(true);
         }
@@ -74,14 +76,15 @@ pub(super) fn remove_some(
 }
 
 /// Returns the tables in the order in which they are emptied.
-fn in_order(declared: &[Records]) -> impl Iterator<Item = &Records> {
+fn removal_order(declared: &[Records]) -> impl Iterator<Item = &Records> {
     let all = || declared.iter().rev().filter(|records| records.is_of_workspaces());
     all().filter(|records| records.is_of_keys()).chain(all().filter(|records| !records.is_of_keys()))
 }
 
-/// Removes rows of a table. Returns how much of the step is left after that; nothing if the table may have
-/// more rows.
-fn empty(
+/// Removes rows of a table, up to the limit of the step.
+///
+/// Returns how many more rows the step may remove, or 0 if the table may have more rows.
+fn empty_table(
     cx: &mut Write<'_>,
     workspace: WorkspaceId,
     removal: &Removal,
@@ -94,12 +97,13 @@ fn empty(
                 (removed, removed < left)
             }
             Removal::Through { next, remove } => {
-                let next: Option<(Option<i64>,)> = cx.one(next, &[&workspace, &place.reached, &THINGS])?;
+                let next: Option<(Option<i64>,)> =
+                    cx.one(next, &[&workspace, &place.reached, &OBJECTS_MAX])?;
                 let Some(until) = next.and_then(|(until,)| until) else { return Ok(left) };
                 let removed = count(cx.change(remove, &[&workspace, &place.reached, &until, &left])?);
                 if removed < left {
                     place.reached = until;
-                    left = left.saturating_sub(COST_OF_THINGS);
+                    left = left.saturating_sub(OBJECT_SEARCH_COST);
                 }
                 (removed, false)
             }

@@ -1,4 +1,4 @@
-//! A row of a table as a record: canonical JSON on one line.
+//! Converts table rows to export records and back: canonical JSON on one line.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -19,19 +19,19 @@ use crate::op::{Class, Records};
 use crate::store::{Columns, Param, Value as StoredValue};
 use crate::time::Time;
 
-/// The member that names the table.
+/// Name of the record member that contains the table's name.
 pub(super) const RECORD: &str = "record";
-/// The table of workspaces, which has one row in an export.
+/// The table of workspaces, which has a single row in an export.
 pub(super) const WORKSPACES: &str = "workspaces";
-/// The table of messages, which have their keys beside them.
+/// The table of messages, whose records may include a key.
 pub(super) const MESSAGES: &str = "messages";
-/// The member with the key of a message. Other members of a message come after it.
+/// Name of the record member with a message's key, which precedes the members that sort after it.
 pub(super) const CONTENT_KEY: &str = "content_key";
 
-/// The written form of a table's rows.
+/// The form in which the rows of a table are written.
 pub(super) struct RowForm {
     table: &'static str,
-    /// The members in canonical order, with their index in the row; `None` for the name of the table.
+    /// The members in canonical order, each with its index in the row; `None` for the table's name.
     members: Vec<(&'static str, Option<(usize, Class)>)>,
     words: Words,
 }
@@ -73,7 +73,7 @@ impl RowForm {
     }
 }
 
-/// Appends the value of a column as JSON, by its class.
+/// Appends the value of a column as JSON, in the form of its class.
 pub(crate) fn push_value(
     out: &mut Vec<u8>,
     value: Param<'_>,
@@ -96,7 +96,7 @@ pub(crate) fn push_value(
             push_quoted(out, hash.as_bytes());
         }
         (Class::Sealed | Class::Digest, Param::Bytes(bytes)) => push_base64(out, bytes)?,
-        // Sixteen bytes are parsed as an id.
+        // SQLite returns 16 bytes as an id.
         (Class::Sealed | Class::Digest, Param::Uuid(id)) => push_base64(out, id.as_bytes())?,
         (class, value) => {
             return Err(Error::internal(format!("{table}.{name} is {class:?} and {value:?}")));
@@ -105,7 +105,7 @@ pub(crate) fn push_value(
     Ok(())
 }
 
-/// Appends a value as JSON, with texts escaped as in the canonical form.
+/// Appends a value as JSON, with text escaped as in canonical JSON.
 pub(super) fn push_json(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) -> crate::Result<()> {
     serde_json::to_writer(out, value).map_err(Error::internal)
 }
@@ -121,7 +121,7 @@ pub(super) fn push_event(out: &mut Vec<u8>, payload: &str) -> crate::Result<()> 
     Ok(())
 }
 
-/// Returns the payload of an event, and its record, if that has the form of [`push_event`].
+/// Returns the payload and the text of an event record, or `None` unless it has the form of [`push_event`].
 pub(super) fn canonical_event(record: &[u8]) -> Option<(String, &str)> {
     let payload = record.strip_prefix(b"{\"payload\":")?.strip_suffix(b",\"record\":\"events\"}")?;
     if !canonical::is_text(payload) {
@@ -130,20 +130,21 @@ pub(super) fn canonical_event(record: &[u8]) -> Option<(String, &str)> {
     Some((serde_json::from_slice(payload).ok()?, str::from_utf8(record).ok()?))
 }
 
-/// Returns the index of a table among the declarations; `last` is that of the previous record, which is
-/// usually of the same table.
+/// Returns the index of a table among the declarations.
+///
+/// `last` is the index of the previous record's table, which is usually the same.
 pub(super) fn place_of(declared: &[Records], table: &str, last: usize) -> Option<usize> {
     let is_of_table = |place: &usize| declared.get(*place).is_some_and(|records| records.table == table);
     Some(last).filter(is_of_table).or_else(|| (0..declared.len()).find(is_of_table))
 }
 
-/// Appends the name of a column or table, which needs no escape, before its value.
+/// Appends a member name that needs no escaping, and a colon.
 fn push_name(out: &mut Vec<u8>, name: &str) {
     push_quoted(out, name.as_bytes());
     out.push(b':');
 }
 
-/// Appends a text that needs no escape.
+/// Appends a string that needs no escaping.
 pub(super) fn push_quoted(out: &mut Vec<u8>, plain: &[u8]) {
     out.push(b'"');
     out.extend_from_slice(plain);
@@ -164,14 +165,14 @@ fn push_base64(out: &mut Vec<u8>, bytes: &[u8]) -> crate::Result<()> {
     Ok(())
 }
 
-/// The columns of a row, by name, and the key of a message.
+/// A row of an export: its columns by name, and the key of a message.
 pub(super) struct ExportRow {
     pub columns: BTreeMap<&'static str, StoredValue>,
     pub content_key: Option<[u8; 32]>,
 }
 
-/// Reads a record as a row. Fails if it contains a field that no export has.
-pub(super) fn checked(records: &Records, record: &Map<String, Value>) -> Result<ExportRow, InvalidFile> {
+/// Parses a record as a row. Fails if the record contains a field that does not occur in exports.
+pub(super) fn parse_row(records: &Records, record: &Map<String, Value>) -> Result<ExportRow, InvalidFile> {
     let mut columns = BTreeMap::new();
     for name in record.keys() {
         let is_known = records.columns.get(name.as_str()).is_some_and(|class| class.is_exported());
@@ -182,10 +183,10 @@ pub(super) fn checked(records: &Records, record: &Map<String, Value>) -> Result<
         }
     }
     for (name, class) in records.exported() {
-        // Columns that an older schema lacks are unset.
+        // Columns that do not exist in an older schema are unset.
         let unset = if class == Class::Bool { &Value::Bool(false) } else { &Value::Null };
         let value = record.get(name).unwrap_or(unset);
-        let stored = stored(class, value).ok_or_else(|| {
+        let stored = stored_value(class, value).ok_or_else(|| {
             let detail = format!("{}.{name} is not {class:?}", records.table);
             InvalidFile::new(InvalidReason::UnknownField, detail)
         })?;
@@ -200,8 +201,8 @@ pub(super) fn checked(records: &Records, record: &Map<String, Value>) -> Result<
     Ok(ExportRow { columns, content_key: key.transpose()? })
 }
 
-/// Returns a value in the stored form of a column's class, or `None` if it does not fit.
-fn stored(class: Class, value: &Value) -> Option<StoredValue> {
+/// Converts a JSON value to the stored form of a column's class, or returns `None` if it does not fit.
+fn stored_value(class: Class, value: &Value) -> Option<StoredValue> {
     let text = value.as_str();
     Some(match (class, value) {
         (_, Value::Null) => StoredValue::Null,
@@ -232,7 +233,7 @@ mod tests {
     fn what_a_file_of_an_older_schema_lacks_is_unset() {
         let records = Records::table("things", "id").ids("id").bools("marked").hashes("content_hash");
         let record = json!({"record": "things", "id": Uuid::from_u128(7)});
-        let Ok(row) = checked(&records, record.as_object().unwrap()) else { panic!("it is one") };
+        let Ok(row) = parse_row(&records, record.as_object().unwrap()) else { panic!("it is one") };
         assert!(matches!(row.columns["marked"], StoredValue::Bool(false)));
         assert!(matches!(row.columns["content_hash"], StoredValue::Null));
     }

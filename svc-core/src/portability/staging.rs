@@ -1,5 +1,4 @@
-//! The chore that removes the remaining rows of workspaces: of those that are being erased, and of imports
-//! that have ended early.
+//! The chore that removes the remaining rows of workspaces that are being erased and of abandoned imports.
 
 use std::time::Duration;
 
@@ -13,26 +12,26 @@ use crate::identity::workspaces;
 use crate::op::{Chore, ChoreProcesses, ChoreRound, Read, StepOutcome, Write};
 use crate::time::Time;
 
-/// Time between two scans for imports that have ended early.
-const PULSE: Duration = Duration::from_secs(5);
+/// Time between two scans for abandoned imports.
+const SCAN_INTERVAL: Duration = Duration::from_secs(5);
 const LEASE: Duration = Duration::from_secs(10);
 
-/// The holder of an import whose rows are being removed.
+/// Holder id that marks an import whose rows are being removed.
 pub(super) const REMOVED: Uuid = Uuid::nil();
 
 pub(super) fn chore() -> Chore {
     Chore {
         name: "removals",
-        every: |_| Some(PULSE),
+        every: |_| Some(SCAN_INTERVAL),
         lease: LEASE,
         who: ChoreProcesses::OneLeader,
         run: Box::new(step),
     }
 }
 
-/// Removes the remaining rows of workspaces that are being erased, and of imports that have ended early.
+/// Removes the remaining rows of workspaces that are being erased and of abandoned imports.
 ///
-/// A failure with one of them is retried later, after all others.
+/// If the removal for one of them fails, it is retried after all others.
 fn step(round: &ChoreRound<'_>) -> Result<StepOutcome> {
     let mut last = WorkspaceId::INSTANCE;
     let mut failed = None;
@@ -58,8 +57,7 @@ fn step(round: &ChoreRound<'_>) -> Result<StepOutcome> {
     failed.map_or(Ok(StepOutcome::Done), Err)
 }
 
-/// Returns the next import that has ended early, ordered by the time of its end, after the one of this time
-/// and id.
+/// Returns the next abandoned import, ordered by expiry time and id, after the given time and id.
 fn left_after(
     cx: &Read<'_>,
     (until, import): &(Time, String),
@@ -67,10 +65,10 @@ fn left_after(
     cx.one(LEFT, &[&cx.now(), until, import])
 }
 
-/// Removes some of the rows of an import that has ended early, and finally the import itself.
+/// Removes some rows of an abandoned import, and finally the import itself.
 pub(super) fn remove_staged(cx: &mut Write<'_>, import: &str, workspace: WorkspaceId) -> Result<()> {
     let now = cx.now();
-    // From here on no call continues it.
+    // After this, no call can continue the import.
     if cx.change(GIVE_UP, &[&import, &REMOVED, &now])? == 0 {
         return Ok(());
     }

@@ -1,6 +1,6 @@
-//! Verifying an export: that it is whole, that a known key has signed it, and that its log verifies.
+//! Verifying an export: checks that it is complete, signed with a known key, and that its log verifies.
 //!
-//! It needs no database: the file has all data to compare.
+//! Verification needs no database, because the file contains everything that is compared.
 
 use std::cmp::Ordering;
 use std::io::Read;
@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use super::form::{EVENTS, Header, Manifest, Section, SectionDigest, key_name, signed_text};
 use super::invalid::{InvalidFile, InvalidReason, reason_for};
 use super::read::{FileTrailer, PartReceiver, Record, read_parts};
-use super::row::{ExportRow, RECORD, WORKSPACES, checked, place_of};
+use super::row::{ExportRow, RECORD, WORKSPACES, parse_row, place_of};
 use crate::hash::{hash_text, parse_hash, sha256};
 use crate::id::WorkspaceId;
 use crate::log::canonical;
@@ -24,7 +24,7 @@ use crate::log::verify::{EventColumns, PayloadVerifier};
 use crate::op::Records;
 use crate::store::Value as StoredValue;
 
-/// The result of verifying a file.
+/// The report on a verified export.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct ExportReport {
     /// Always true: a file that does not verify is refused.
@@ -32,18 +32,18 @@ pub struct ExportReport {
     /// The header of the file.
     #[schemars(with = "Header")]
     pub(crate) header: Header,
-    /// The kinds of its records, with their numbers.
+    /// The kinds of records in the file, with their counts.
     pub(crate) sections: Vec<Section>,
     /// The number of events.
     pub events: u64,
-    /// The public key that has signed it, as base64.
+    /// The public key that signed the file, as base64.
     pub signed_by: String,
     /// The text that was signed.
     #[serde(skip)]
     pub(super) signed: String,
 }
 
-/// Receives the records of a file, once each is known to be valid.
+/// Receives the records of a file, each after it was validated.
 pub(super) trait RecordReceiver {
     /// Receives a row, and its record as canonical JSON.
     fn row(&mut self, records: &Records, row: &ExportRow, record: &str) -> Result<(), InvalidFile>;
@@ -51,7 +51,7 @@ pub(super) trait RecordReceiver {
     fn event(&mut self, columns: &EventColumns, payload: &str, record: &str) -> Result<(), InvalidFile>;
 }
 
-/// Discards the records.
+/// Discards all records.
 impl RecordReceiver for () {
     fn row(&mut self, _: &Records, _: &ExportRow, _: &str) -> Result<(), InvalidFile> {
         Ok(())
@@ -62,9 +62,9 @@ impl RecordReceiver for () {
     }
 }
 
-/// Verifies a file, and passes its records to `rows`; they are valid only if it succeeds.
+/// Verifies a file and passes its records to `rows`. The records are valid only if this function succeeds.
 ///
-/// One thread cuts the file into records, another one verifies them, and whichever has time parses them.
+/// One thread splits the file into records and another verifies them; whichever has time parses them.
 pub(super) fn verify(
     file: impl Read,
     declared: &[Records],
@@ -87,7 +87,7 @@ pub(super) fn verify(
         let verifier = verifier.map_err(|_| InvalidFile::not_kept())?;
         let mut sender = PartSender { batches, batch: Vec::new(), bytes: 0 };
         let read = read_parts(file, &mut sender);
-        // Errors in parts before an error in the form of the file come first.
+        // An error in a record takes precedence over a later error in the structure of the file.
         let sent = sender.hand_over();
         drop(sender);
         let verifier = verifier.join().unwrap_or_else(|_| Err(InvalidFile::not_kept()))?;
@@ -97,29 +97,29 @@ pub(super) fn verify(
     })
 }
 
-/// Bytes of parts that are passed on together.
+/// Number of bytes of records at which a batch is passed on.
 const BATCH_BYTES: usize = 64 << 10;
-/// Maximum parts that are passed on together.
+/// Maximum number of items in a batch.
 const BATCH_PARTS: usize = 256;
-/// Bytes of a batch above which no other batch may wait.
+/// Size in bytes of a batch above which no other batch may wait.
 const LARGE_BYTES: usize = 1 << 20;
-/// Maximum batches that wait to be verified.
+/// Maximum number of batches that wait to be verified.
 const WAITING_MAX: usize = 4;
 
 enum FilePart {
     Header(Header),
-    /// A record that was not parsed.
+    /// A record that was not parsed yet.
     Text(Vec<u8>),
     /// An event: its payload, its columns if the payload can be parsed, and its record as canonical JSON.
     Event(String, Option<EventColumns>, String),
-    /// A record, and its canonical JSON, unless it has a number that no export has.
+    /// Any other record, and its canonical JSON; `None` if it contains a number that exports never contain.
     Record(Map<String, Value>, Option<String>),
-    /// A value that is not a record.
+    /// A value that is not a valid record.
     Unread(InvalidFile),
 }
 
 impl FilePart {
-    /// Parses a record that was not parsed.
+    /// Parses the record if it was not parsed yet.
     fn prepared(self) -> Self {
         let Self::Text(text) = self else { return self };
         match Record::of(&text) {
@@ -136,7 +136,7 @@ impl FilePart {
     }
 }
 
-/// Passes the parts of a file to the thread that verifies them.
+/// Sends the header and records of a file to the thread that verifies them.
 struct PartSender {
     batches: SyncSender<Vec<FilePart>>,
     batch: Vec<FilePart>,
@@ -150,7 +150,7 @@ impl PartSender {
         if is_enough { self.hand_over() } else { Ok(()) }
     }
 
-    /// Passes the batch on. If the other thread is behind, this thread parses the records instead of waiting.
+    /// Sends the batch. If the other thread is behind, this thread parses the records instead of waiting.
     fn hand_over(&mut self) -> Result<(), InvalidFile> {
         let is_large = take(&mut self.bytes) >= LARGE_BYTES;
         let sent = match self.batches.try_send(take(&mut self.batch)) {
@@ -160,9 +160,9 @@ impl PartSender {
             }
             sent => sent.is_ok(),
         };
-        // Once the maximum number of further batches waits, this one was taken.
+        // Sending the maximum number of empty batches ensures that the large one was taken.
         let sent = sent && (!is_large || (0..WAITING_MAX).all(|_| self.batches.send(Vec::new()).is_ok()));
-        // If the other thread has ended, an earlier part has a fault.
+        // If the other thread has ended, it found a fault in an earlier record.
         if sent { Ok(()) } else { Err(InvalidFile::not_kept()) }
     }
 }
@@ -184,14 +184,14 @@ struct FileVerifier<'v> {
     header: Option<Header>,
     log: Option<PayloadVerifier>,
     /// The section that is being read.
-    section: Option<Open>,
+    section: Option<OpenSection>,
     sections: Vec<Section>,
-    /// The number of records received.
+    /// Number of records received.
     records: u64,
 }
 
-struct Open {
-    /// The index of its table among the declarations.
+struct OpenSection {
+    /// The index of the section's table among the declarations.
     place: usize,
     digest: SectionDigest,
     /// The key of the last row.
@@ -199,7 +199,7 @@ struct Open {
 }
 
 impl<'v> FileVerifier<'v> {
-    /// Receives parts until there are no more. Fails with the first fault.
+    /// Receives items until there are no more. Fails with the first fault.
     fn take_all(mut self, batches: &Receiver<Vec<FilePart>>) -> Result<Self, InvalidFile> {
         while let Ok(batch) = batches.recv() {
             batch.into_iter().try_for_each(|part| self.take(part))?;
@@ -271,7 +271,7 @@ impl<'v> FileVerifier<'v> {
             .ok_or_else(|| InvalidFile::new(InvalidReason::UnknownField, "there is no such table"))
     }
 
-    /// Begins the section of a table, if it is not the current one.
+    /// Begins the section of a table, unless it is the current one.
     fn enter(&mut self, place: usize) -> Result<(), InvalidFile> {
         match &self.section {
             Some(open) if open.place == place => return Ok(()),
@@ -290,12 +290,12 @@ impl<'v> FileVerifier<'v> {
                 format!("the records of {} come too late", name(place)),
             ));
         }
-        self.section = Some(Open { place, digest: SectionDigest::new(), last: None });
+        self.section = Some(OpenSection { place, digest: SectionDigest::new(), last: None });
         Ok(())
     }
 
     fn close(&mut self) {
-        if let Some(Open { place, digest, .. }) = self.section.take() {
+        if let Some(OpenSection { place, digest, .. }) = self.section.take() {
             let table = self.declared.get(place).map_or("", |records| records.table);
             self.sections.push(digest.section(table));
         }
@@ -320,11 +320,12 @@ impl<'v> FileVerifier<'v> {
     }
 
     fn row(&mut self, records: &Records, record: &Map<String, Value>, line: &str) -> Result<(), InvalidFile> {
-        let row = checked(records, record)?;
+        let row = parse_row(records, record)?;
         let key: Vec<StoredValue> =
             records.key().map(|name| row.columns.get(name).cloned().unwrap_or(StoredValue::Null)).collect();
         if let Some(open) = &mut self.section {
-            let comes_after = open.last.as_ref().is_none_or(|last| compared(last, &key) == Ordering::Less);
+            let comes_after =
+                open.last.as_ref().is_none_or(|last| compare_keys(last, &key) == Ordering::Less);
             if !comes_after {
                 let detail = format!("the rows of {} are not in their order", records.table);
                 return Err(InvalidFile::new(InvalidReason::Order, detail));
@@ -332,7 +333,7 @@ impl<'v> FileVerifier<'v> {
             open.last = Some(key);
         }
         let workspace = self.header.as_ref().map(|header| header.workspace_id);
-        let named = [row.columns.get("workspace_id"), workspace_of_its_own(records, &row)];
+        let named = [row.columns.get("workspace_id"), own_workspace_id(records, &row)];
         let is_other =
             |named: &&StoredValue| workspace.is_some_and(|own| **named != StoredValue::Uuid(own.uuid()));
         if named.iter().flatten().any(is_other) {
@@ -411,13 +412,13 @@ impl<'v> FileVerifier<'v> {
     }
 }
 
-/// Returns the id in the row of the workspace itself.
-fn workspace_of_its_own<'r>(records: &Records, row: &'r ExportRow) -> Option<&'r StoredValue> {
+/// Returns the id if the row is the workspace's own row.
+fn own_workspace_id<'r>(records: &Records, row: &'r ExportRow) -> Option<&'r StoredValue> {
     row.columns.get("id").filter(|_| records.table == WORKSPACES)
 }
 
-/// Compares keys as the engines order them.
-fn compared(left: &[StoredValue], right: &[StoredValue]) -> Ordering {
+/// Compares keys in the order that the database engines use.
+fn compare_keys(left: &[StoredValue], right: &[StoredValue]) -> Ordering {
     let each = left.iter().zip(right).map(|pair| match pair {
         (StoredValue::Int(left), StoredValue::Int(right)) => left.cmp(right),
         (StoredValue::Bool(left), StoredValue::Bool(right)) => left.cmp(right),
@@ -429,17 +430,18 @@ fn compared(left: &[StoredValue], right: &[StoredValue]) -> Ordering {
 }
 
 impl ExportReport {
-    /// Returns the workspace of the file.
+    /// Returns the workspace that was exported.
     pub fn workspace_id(&self) -> WorkspaceId {
         self.header.workspace_id
     }
 
-    /// Returns the SHA-256 of the signed text, as `sha256:<hex>`, which does not depend on the formatting.
+    /// Returns the SHA-256 of the signed text, as `sha256:<hex>`. It does not depend on the file's
+    /// formatting.
     pub fn digest(&self) -> String {
         hash_text(&sha256(self.signed.as_bytes()))
     }
 
-    /// Returns the end of its log: the position, and the hash.
+    /// Returns the end of the exported log, as position and hash.
     pub fn head(&self) -> String {
         format!("{}:{}", self.header.head.lsn, self.header.head.content_hash)
     }
@@ -530,7 +532,7 @@ mod tests {
         verify(file, &declared, &[signer().public()], &mut ())
     }
 
-    /// A reader that returns a fixed number of bytes at a time, and is interrupted now and then.
+    /// A reader that returns a fixed number of bytes at a time, with occasional interruptions.
     struct Slow<'t>(&'t [u8], usize, usize);
 
     impl Read for Slow<'_> {

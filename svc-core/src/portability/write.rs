@@ -1,7 +1,7 @@
-//! Writing an export: first the rows, from one snapshot at the speed of the disk, then the events in pages.
+//! Writing an export: first the rows, from one snapshot of the database, then the events in pages.
 //!
-//! The file is a spool, so a slow reader delays no transaction. The events are verified while they are
-//! written; if the log was pruned in between, the file is written again.
+//! The file is written to a spool, so a slow reader does not delay a transaction. Events are verified while
+//! they are written; if the log is pruned in the meantime, the file is written from the start again.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -24,10 +24,10 @@ use crate::store::{Columns, FromRow, Param, schema_version};
 use crate::stream::events::broken_log;
 use crate::time::Time;
 
-/// Maximum attempts to write a file whose log is pruned at the same time.
+/// Maximum attempts to write a file while its log is being pruned.
 const ATTEMPTS: u32 = 5;
 
-/// Maximum events of one page, and bytes of their payloads after which it ends.
+/// Maximum events per page, and number of payload bytes at which a page ends.
 const PAGE_ROWS: i64 = 8000;
 const PAGE_BYTES: usize = 4 << 20;
 
@@ -35,27 +35,27 @@ const PAGE_BYTES: usize = 4 << 20;
 pub(super) struct Exporter {
     words: Words,
     signer: NoteSigner,
-    /// `None` before the first page, and once the file is whole.
+    /// `None` before the first page, and after the file is complete.
     spool: Option<Spool>,
-    /// The file, once it is whole.
-    whole: Option<FileContent>,
+    /// The file, after it is complete.
+    file: Option<FileContent>,
     /// `None` until the rows are written.
     rows: Option<RowsWritten>,
     attempts: u32,
 }
 
-/// The state after a page.
+/// Progress of an export whose rows are written.
 struct RowsWritten {
     header: Header,
     manifest: Manifest,
     events: SectionDigest,
     cursor: ChainCursor,
-    /// Bytes of the file.
+    /// Length of the file in bytes.
     len: u64,
 }
 
 impl Exporter {
-    /// Begins an export. Fails with 409 `not-enabled` without a key to sign with.
+    /// Creates an export. Fails with 409 `not-enabled` if the service has no signing key.
     pub fn new(words: Words, settings: &Settings) -> Result<Self> {
         let signer = settings.signer.clone().ok_or_else(|| {
             Error::new(
@@ -63,16 +63,16 @@ impl Exporter {
                 "the service has no key to sign exports with (SVC_EXPORT_SIGNING_KEY)",
             )
         })?;
-        Ok(Self { words, signer, spool: None, whole: None, rows: None, attempts: 0 })
+        Ok(Self { words, signer, spool: None, file: None, rows: None, attempts: 0 })
     }
 
-    /// Writes the next page of an export of a workspace. Returns the file once it is whole.
+    /// Writes the next page of an export of a workspace. Returns the file when it is complete.
     ///
-    /// A page that failed is written again from the end of the previous one, and a whole file is returned
-    /// again: the transaction of the last page may fail after the page was written.
+    /// A page that failed is written again from the end of the previous page, and a complete file is returned
+    /// again, because the transaction of the last page may fail after the page was written.
     pub fn page(&mut self, cx: &Read<'_>, workspace: WorkspaceId) -> Result<Option<FileContent>> {
-        if let Some(whole) = &self.whole {
-            return Ok(Some(whole.clone()));
+        if let Some(file) = &self.file {
+            return Ok(Some(file.clone()));
         }
         let mut spool = match self.spool.take() {
             Some(spool) => spool,
@@ -87,8 +87,8 @@ impl Exporter {
         match written {
             Ok(Some(file_name)) => {
                 let spooled = spool.finish()?;
-                self.whole = Some(FileContent { spooled, media_type: "application/json", file_name });
-                Ok(self.whole.clone())
+                self.file = Some(FileContent { spooled, media_type: "application/json", file_name });
+                Ok(self.file.clone())
             }
             unfinished => {
                 self.spool = Some(spool);
@@ -97,7 +97,7 @@ impl Exporter {
         }
     }
 
-    /// Writes the rows or some events. Returns whether there are no more.
+    /// Writes the rows or a page of events. Returns whether the export has no more.
     fn write(&mut self, cx: &Read<'_>, workspace: WorkspaceId, spool: &mut Spool) -> Result<bool> {
         let Some(rows) = &self.rows else {
             spool.truncate(0)?;
@@ -112,8 +112,8 @@ impl Exporter {
                 self.rows = Some(rows);
                 Ok(is_whole)
             }
-            // The missing events were pruned since.
-            Err(_) if self.may_begin_anew(cx, workspace, at)? => {
+            // The missing events were pruned in the meantime.
+            Err(_) if self.may_start_over(cx, workspace, at)? => {
                 self.rows = None;
                 Ok(false)
             }
@@ -121,7 +121,7 @@ impl Exporter {
         }
     }
 
-    fn may_begin_anew(&mut self, cx: &Read<'_>, workspace: WorkspaceId, at: i64) -> Result<bool> {
+    fn may_start_over(&mut self, cx: &Read<'_>, workspace: WorkspaceId, at: i64) -> Result<bool> {
         self.attempts = self.attempts.saturating_add(1);
         Ok(self.attempts < ATTEMPTS && !LogRange::of(cx, workspace)?.has_after(at))
     }
@@ -175,7 +175,7 @@ impl Exporter {
         outcome
     }
 
-    /// Writes some events. The inner error is that of a broken log.
+    /// Writes a page of events. The inner error reports a broken log.
     fn write_events(
         &self,
         cx: &Read<'_>,
@@ -185,12 +185,12 @@ impl Exporter {
         let bounds =
             ReadBounds { up_to: before.header.head.lsn, rows: PAGE_ROWS, bytes: PAGE_BYTES, young: None };
         let mut cursor = before.cursor.clone();
-        // The workspace's row comes before the events.
+        // The file already contains the workspace's row, so the events are not its first records.
         let workspace = before.header.workspace_id;
         let open = before.events.clone();
         let beside = write_beside(workspace, spool, (open, false), |rows| {
             let mut outcome = Ok(());
-            // The thread that writes them also hashes them, because it has less work.
+            // The writer's thread hashes the events, because it has less to do.
             let read = cursor.read_unhashed(cx, bounds, |lsn, event| {
                 outcome = rows.add_event(lsn, event.payload, &event.content_hash);
                 outcome.is_ok()
@@ -210,7 +210,7 @@ impl Exporter {
         Ok(Ok(RowsWritten { header, manifest, events: written.open, cursor, len }))
     }
 
-    /// Writes the part after the events, and returns the name of the file.
+    /// Writes the members after the records, and returns the name of the file.
     fn end(&self, spool: &mut Spool) -> Result<String> {
         let rows = self.rows.as_ref().ok_or_else(|| Error::internal("the export has no rows"))?;
         let RowsWritten { header, manifest, events, cursor, .. } = rows;
@@ -265,7 +265,7 @@ const HEAD: &str = "
 /// The column with the wrapped key of a message.
 const WRAPPED: &str = "wrapped";
 
-/// The indexes of the columns that unwrap the key of a message.
+/// The indexes of the columns that are needed to unwrap the key of a message.
 struct KeyColumns {
     id: usize,
     channel_id: usize,
@@ -277,11 +277,11 @@ struct KeyColumns {
     /// The position up to which messages are pruned.
     words_floor: i64,
     /// The channels whose keys the caller must not receive.
-    kept_from: HashSet<ChannelId>,
+    hidden_channels: HashSet<ChannelId>,
 }
 
 impl KeyColumns {
-    /// Returns the indexes in the rows of [`Records::scan_with`] with [`WRAPPED`].
+    /// Returns the column indexes for rows of [`Records::scan_with`] with [`WRAPPED`].
     fn of(cx: &Read<'_>, messages: &Records, header: &Header) -> Result<Self> {
         let columns: Vec<&str> = messages.exported().map(|(name, _)| name).collect();
         let place = |column| columns.iter().position(|name| *name == column).unwrap_or(columns.len());
@@ -294,18 +294,20 @@ impl KeyColumns {
             withdrawn_at: place("withdrawn_at"),
             wrapped: columns.len(),
             words_floor: header.words_floor,
-            kept_from: unreadable_dms(cx)?,
+            hidden_channels: kept_from_caller(cx)?,
         })
     }
 
-    /// Returns the key of a message, or `None` if it is not live, hidden from the caller, or cannot be
-    /// unwrapped.
+    /// Returns the key of a message, or `None` if it must not be exported or cannot be unwrapped.
+    ///
+    /// Keys of messages that are withdrawn, pruned or hidden from the caller are not exported.
     fn open(&self, cx: &Read<'_>, workspace: WorkspaceId, row: &dyn Columns) -> Result<Option<String>> {
         let id = row.id(self.id);
         let thread = row.id(self.thread_id);
         let lsn = row.int(self.lsn);
         let (Some(Some(id)), Some(Some(thread)), Some(lsn)) = (id, thread, lsn) else { return Ok(None) };
-        let is_kept = row.id(self.channel_id).flatten().is_none_or(|id| self.kept_from.contains(&id.into()));
+        let is_kept =
+            row.id(self.channel_id).flatten().is_none_or(|id| self.hidden_channels.contains(&id.into()));
         if is_kept || lsn <= self.words_floor || !matches!(row.column(self.withdrawn_at)?, Param::Null) {
             return Ok(None);
         }

@@ -96,7 +96,7 @@ impl PruneWalk {
         let pruned_at =
             cx.emit(Subject::WORKSPACE, &EventsPruned { floor, prev_hash, frontier, before })?.lsn;
         let workspace = cx.caller().workspace_id;
-        census::forget(cx, floor, &self.counts)?;
+        census::subtract_pruned(cx, floor, &self.counts)?;
         cx.execute(1, MOVE_FLOOR, &[&workspace, &floor, &pruned_at])
     }
 }

@@ -1,9 +1,10 @@
-//! Catching up: the whole log as a chain that its reader can verify, with the keys of live messages.
+//! Catching up: reading the whole log as a chain that its reader can verify, with the keys of live messages.
 //!
-//! It has no gaps, because a log with gaps proves nothing: an administrator of the workspace also receives
-//! events in private channels. The content of a message is sealed in its events, in the form that was hashed.
-//! The key beside it unseals it until the message is withdrawn, so a copy of the log contains no content that
-//! was withdrawn before the copy. Only participants of a direct message receive its keys.
+//! The chain has no gaps, because a log with gaps proves nothing. So an administrator of the workspace also
+//! receives the events in private channels. The content of a message is sealed in its events, in the form
+//! that was hashed. The key next to an event unseals the content until the message is withdrawn, so a copy of
+//! the log contains no content that was withdrawn before the copy was made. The keys of direct messages go
+//! only to their participants.
 
 use std::collections::HashMap;
 
@@ -24,15 +25,15 @@ use crate::op::{Operation, Read, read};
 use crate::page::{Cursor, Limit, Page, rows_to_read};
 use crate::text::Count;
 
-/// The type of a page.
+/// Format identifier of a catch-up page, in its `type` member.
 const TYPE: &str = "svc.event-log.catch-up/1";
 
 pub(super) fn operation() -> Operation {
     read("catch_up_events", catch_up_events)
         .title("Read the whole log as a chain")
         .when(
-            "Use to copy or verify the whole log as a chain, oldest first; to read what happened use \
-             `list_events`.",
+            "Return the whole log as a verifiable chain, oldest first. Use `list_events` to read what \
+             happened.",
         )
         .detailed()
         .get("/workspaces/{workspace_id}/events/catch-up")
@@ -43,55 +44,55 @@ pub(super) fn operation() -> Operation {
 
 /// Returns the events of the whole log, oldest first, as a chain that you can verify.
 ///
-/// It is complete and includes events in private channels that you are not in.
+/// The chain is complete: it includes events in private channels that you are not in.
 ///
 /// Each event's `content_hash` is the SHA-256 of its payload's canonical JSON (RFC 8785), and its `prev_hash`
-/// that of the event before it. The content of messages is sealed, with the key that opens it in
-/// `content_key` while the message lives, unless it is in a direct message that you are not in. Continue with
-/// `cursor`, or later with the `after_lsn` of the result: you have caught up when it equals `room_lsn`.
+/// is the `content_hash` of the previous event. The content of messages is sealed; `content_key` unseals it
+/// while the message is not withdrawn, except in direct messages that you are not in. Continue with `cursor`,
+/// or later with the `after_lsn` of the result: you have caught up when it equals `room_lsn`.
 ///
-/// Fails with 409 `must_refetch` if the log lacks the events after the position: it was pruned there, or it
-/// is an older log that was restored.
+/// Fails with 409 `must_refetch` if the log lacks the events after the given position, because they were
+/// pruned or an older log was restored.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CatchUpEvents {
     /// The workspace. It must be yours.
     workspace_id: OwnWorkspaceId,
-    /// Only events after this one. Default: the whole log. Ignored if `cursor` is given.
+    /// Only events after this position. Default: the whole log. Ignored if `cursor` is given.
     after_lsn: Option<Count<0, { i64::MAX }>>,
     cursor: Option<Cursor>,
     limit: Option<Limit>,
 }
 
-/// A part of a log, without gaps.
+/// A contiguous range of a log.
 #[derive(Serialize, JsonSchema)]
 struct LogPart {
-    /// The type: `svc.event-log.catch-up/1`.
+    /// Format identifier: `svc.event-log.catch-up/1`.
     #[serde(rename = "type")]
     type_name: &'static str,
     /// The workspace.
     workspace_id: WorkspaceId,
     #[serde(flatten)]
     events: Page<ChainedEvent>,
-    /// The position of the last event on this page, or the start of the page.
+    /// The position of the last event on this page, or the requested position if the page is empty.
     after_lsn: i64,
-    /// The position of the oldest event that the log has.
+    /// The position of the oldest event that remains in the log.
     floor: i64,
-    /// The position of the newest event; 0 if there is none.
+    /// The position of the newest event in the log; 0 if there is none.
     room_lsn: i64,
 }
 
-/// An event of a log, with the key of its sealed content.
+/// An event of a log, with the key that unseals its content.
 #[derive(Serialize, JsonSchema)]
 struct ChainedEvent {
     #[serde(flatten)]
     event: StoredEvent,
     /// The key of the message whose content is sealed in the payload: 32 bytes as base64.
     ///
-    /// Only events of the kinds MessagePosted and MessageEdited have it, while the message is not withdrawn;
-    /// in direct messages only for their participants. `sealed` is base64 of a nonce of 12 bytes and the
-    /// AES-256-GCM ciphertext of the content as JSON. The associated data are `svc.sealed/1`, the 16 bytes of
-    /// the message's id, `edit` (0 without one) as 8 bytes with the highest first, and `words`.
+    /// Present only in events of the kinds MessagePosted and MessageEdited, while the message is not
+    /// withdrawn, and in direct messages only for their participants. `sealed` is base64 of a nonce of 12
+    /// bytes and the AES-256-GCM ciphertext of the content as JSON. The associated data are `svc.sealed/1`,
+    /// the 16 bytes of the message's id, `edit` (0 if absent) as 8 bytes in big-endian order, and `words`.
     #[serde(skip_serializing_if = "Option::is_none")]
     content_key: Option<String>,
 }

@@ -1,9 +1,9 @@
-//! The census: how many events of each kind a log has.
+//! The census: the number of events of each kind in a log.
 //!
-//! A table has the counts of each channel up to a position that a chore advances, so a census reads the same
-//! number of rows however long the log is, and counts only the events after that position. It reads both in
-//! pages, and starts over if the chore moves the position in between. Pruned events are subtracted when the
-//! floor moves. Posting writes nothing here.
+//! A table stores the counts of each channel up to a position that a chore advances. A census reads that
+//! table and counts only the events after that position, so its cost does not depend on the length of the
+//! log. It reads both in pages, and starts over if the chore moves the position in between. Pruned events are
+//! subtracted when the floor moves. Posting an event writes nothing to the table.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -41,7 +41,7 @@ pub(crate) fn feature() -> Feature {
                     .short()
                     .title("Count the events of a log by kind")
                     .when(
-                        "Use to see which kinds of events a log has, and how many, before you filter \
+                        "Count the events in the log by kind. Use it to choose a `kind` before you filter \
                          `list_events`.",
                     )
                     .get("/workspaces/{workspace_id}/kind-census")
@@ -51,7 +51,7 @@ pub(crate) fn feature() -> Feature {
         )
         .chore(Chore {
             name: "census",
-            every: |_| Some(PULSE),
+            every: |_| Some(SCAN_INTERVAL),
             lease: LEASE,
             who: ChoreProcesses::OneLeader,
             run: Box::new(move |round| step(round, &pass)),
@@ -62,20 +62,20 @@ pub(crate) fn feature() -> Feature {
         ])
 }
 
-/// Time between two scans for logs that have grown.
-const PULSE: Duration = Duration::from_secs(5);
+/// Time between two scans for logs with new events.
+const SCAN_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The lease on counting, after which another process replaces one that has died.
+/// Lease of the process that counts; after it expires, another process replaces one that died.
 const LEASE: Duration = Duration::from_secs(10);
 
-/// Returns how many events of each kind the log has, most first.
+/// Returns the number of events of each kind in the log, most frequent first.
 ///
-/// A workspace has one such read at a time. Events in private channels that you are not in are not counted,
-/// nor are pruned ones.
+/// Only one such read runs per workspace at a time. Events in private channels that you are not in, and
+/// pruned events, are not counted.
 ///
-/// It counts up to 20,000 events that were not counted before: if there are more, as in a long thread or
-/// after many events in the last seconds, `head_lsn` is the last counted position, and later events are
-/// missing.
+/// The call itself counts up to 20,000 events that the service has not counted yet. If there are more, as in
+/// a long thread or after many events within seconds, `head_lsn` is the position of the last counted event,
+/// and later events are missing.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetKindCensus {
@@ -93,35 +93,35 @@ struct KindCensus {
     /// The kinds, sorted by count, highest first.
     #[serde(flatten)]
     kinds: Page<KindCount>,
-    /// The sum of the counts.
+    /// The total number of events counted.
     total: i64,
-    /// The position of the oldest event that the log has.
+    /// The position of the oldest event that remains in the log.
     floor: i64,
     /// The position of the last event that was counted.
     head_lsn: i64,
 }
 
-/// The number of events of a kind in a log.
+/// The number of events of one kind in a log.
 #[derive(Serialize, JsonSchema)]
 struct KindCount {
-    /// The kind, such as `ThreadCreated`.
+    /// Name of the kind, such as `ThreadCreated`.
     kind: String,
-    /// The number of events.
+    /// The number of events of this kind.
     count: i64,
 }
 
-/// The counts so far.
+/// The counts of a census that is in progress.
 #[derive(Default)]
 struct CensusCounts {
     counts: BTreeMap<String, i64>,
-    /// The position up to which the table counted when the census began; `None` before that.
+    /// The position up to which the table had counts when the census began; `None` before the first page.
     counted_to: Option<i64>,
-    /// The last row of the table that was added; `None` once all are.
+    /// The last row of the table that was added to the counts; `None` once all rows are added.
     row: Option<(Uuid, String)>,
-    /// The position up to which events were counted one by one, and the last one to count.
+    /// The position up to which events were counted one by one; `up_to` is the last position to count.
     after: i64,
     up_to: i64,
-    /// Maximum events of a thread that are still counted.
+    /// Maximum number of further events of a thread to count.
     left: i64,
 }
 
@@ -137,7 +137,7 @@ fn count_next_page(
     let workspace_id = input.workspace_id.of(cx)?;
     let range = LogRange::read(cx)?;
     match input.thread_id {
-        // As in lists of events, a hidden thread is treated as one that does not exist.
+        // As in event lists, a hidden thread is treated as one that does not exist.
         Some(thread) if !sees_thread(cx, thread)? => census.up_to = range.head,
         Some(thread) => {
             if census.counted_to.is_none() {
@@ -160,7 +160,7 @@ fn count_next_page(
                 *census =
                     CensusCounts { counted_to: Some(at), row, after: at, up_to, ..CensusCounts::default() };
             }
-            if !census.add_counted(cx, workspace_id, input.channel_id)?
+            if !census.add_stored_counts(cx, workspace_id, input.channel_id)?
                 || !census.add_events(cx, workspace_id, input.channel_id)?
             {
                 return Ok(None);
@@ -176,8 +176,8 @@ fn count_next_page(
 }
 
 impl CensusCounts {
-    /// Adds the next rows of the table, and returns whether they were the last.
-    fn add_counted(
+    /// Adds the next rows of the table to the counts, and returns whether they were the last rows.
+    fn add_stored_counts(
         &mut self,
         cx: &Read<'_>,
         workspace: WorkspaceId,
@@ -197,7 +197,7 @@ impl CensusCounts {
         Ok(self.row.is_none())
     }
 
-    /// Counts the next events of the workspace, and returns whether they were the last.
+    /// Counts the next events of the workspace, and returns whether they were the last ones.
     fn add_events(
         &mut self,
         cx: &Read<'_>,
@@ -211,7 +211,7 @@ impl CensusCounts {
         Ok(to >= self.up_to)
     }
 
-    /// Counts the next events of a thread, and returns whether they were the last.
+    /// Counts the next events of a thread, and returns whether they were the last ones.
     fn add_events_of_thread(
         &mut self,
         cx: &Read<'_>,
@@ -269,7 +269,7 @@ const TAIL: &str = concat!(
     " group by e.kind"
 );
 
-/// Returns the position up to which the table counts the events of a workspace.
+/// Returns the position up to which the table has counts for a workspace.
 fn census_at(cx: &Read<'_>, workspace: WorkspaceId) -> Result<i64> {
     let at: Option<(i64,)> = cx.one(AT, &[&workspace])?;
     Ok(at.map_or(0, |(lsn,)| lsn))
@@ -277,10 +277,10 @@ fn census_at(cx: &Read<'_>, workspace: WorkspaceId) -> Result<i64> {
 
 const AT: &str = "select lsn from census_at where workspace_id = $1";
 
-/// Numbers of events by channel, or without one, and kind.
+/// Event counts by channel and kind; the channel is `None` for events outside of channels.
 pub(crate) type Counts = BTreeMap<(Option<ChannelId>, String), i64>;
 
-/// The events of a log to count next.
+/// A range of events of a log, with its counts by channel and kind.
 struct EventRange {
     workspace: WorkspaceId,
     after: i64,
@@ -288,54 +288,54 @@ struct EventRange {
     counts: Counts,
 }
 
-/// The result of a scan for events to count.
+/// The result of scanning workspaces for events to count.
 enum ScanResult {
     Nothing,
     NothingUntil(WorkspaceId),
-    Some(EventRange),
+    Found(EventRange),
 }
 
-/// A pass over all workspaces, by their ids.
+/// Progress of a pass over all workspaces, in the order of their ids.
 #[derive(Default)]
 struct WorkspacePass {
     last: Option<WorkspaceId>,
-    /// Whether it has counted events, so that there may be more.
+    /// Whether this pass has counted events, so that there may be more.
     has_counted: bool,
 }
 
-/// Counts the next events of the next log that has grown.
+/// Counts the next events in the next log that has grown.
 ///
-/// Each workspace has its turn, so that none delays the others.
+/// Workspaces take turns, so none of them delays the others.
 fn step(round: &ChoreRound<'_>, pass: &Mutex<WorkspacePass>) -> Result<StepOutcome> {
     let WorkspacePass { last, has_counted } = std::mem::take(&mut *lock(pass));
-    match round.read(move |cx| find(cx, last))? {
+    match round.read(move |cx| find_events_to_count(cx, last))? {
         ScanResult::Nothing => return Ok(if has_counted { StepOutcome::More } else { StepOutcome::Done }),
         ScanResult::NothingUntil(workspace) => {
             *lock(pass) = WorkspacePass { last: Some(workspace), has_counted }
         }
-        ScanResult::Some(counted) => {
+        ScanResult::Found(counted) => {
             let Some(lead) = round.lead()? else { return Ok(StepOutcome::Done) };
             *lock(pass) = WorkspacePass { last: Some(counted.workspace), has_counted: true };
-            lead.write(counted.workspace, move |cx| keep(cx, &counted))?;
+            lead.write(counted.workspace, move |cx| store_counts(cx, &counted))?;
         }
     }
     Ok(StepOutcome::More)
 }
 
-fn find(cx: &Read<'_>, last: Option<WorkspaceId>) -> Result<ScanResult> {
+fn find_events_to_count(cx: &Read<'_>, last: Option<WorkspaceId>) -> Result<ScanResult> {
     let next = workspaces::next(cx, last, CENSUS_WORKSPACES)?;
     for workspace in &next {
         let range = LogRange::of(cx, *workspace)?;
         let after = census_at(cx, *workspace)?.max(range.beginning());
         if range.head.saturating_sub(after) >= CENSUS_LAG {
             let up_to = range.head.min(after.saturating_add(CENSUS_STEP));
-            return Ok(ScanResult::Some(count(cx, *workspace, after, up_to)?));
+            return Ok(ScanResult::Found(count_range(cx, *workspace, after, up_to)?));
         }
     }
     Ok(next.last().map_or(ScanResult::Nothing, |workspace| ScanResult::NothingUntil(*workspace)))
 }
 
-fn count(cx: &Read<'_>, workspace: WorkspaceId, after: i64, up_to: i64) -> Result<EventRange> {
+fn count_range(cx: &Read<'_>, workspace: WorkspaceId, after: i64, up_to: i64) -> Result<EventRange> {
     let rows: Vec<(Option<ChannelId>, String, i64)> = cx.query(COUNT, &[&workspace, &after, &up_to])?;
     let counts = rows.into_iter().map(|(channel, kind, count)| ((channel, kind), count)).collect();
     Ok(EventRange { workspace, after, up_to, counts })
@@ -345,31 +345,31 @@ const COUNT: &str = "
     select channel_id, kind, count(*) from events where workspace_id = $1 and lsn > $2 and lsn <= $3
     group by channel_id, kind";
 
-/// Adds the counts, unless the table has moved on since they were read.
-fn keep(cx: &mut Write<'_>, counted: &EventRange) -> Result<()> {
+/// Adds the counts to the table, unless its position has moved since the events were counted.
+fn store_counts(cx: &mut Write<'_>, counted: &EventRange) -> Result<()> {
     let EventRange { workspace, after, up_to, counts } = counted;
     let now = census_at(cx, *workspace)?.max(LogRange::read(cx)?.beginning());
     if now != *after {
         return Ok(());
     }
-    change(cx, counts, 1)?;
+    change_counts(cx, counts, 1)?;
     cx.execute(1, MOVE, &[workspace, up_to])
 }
 
-/// Subtracts the events below a new floor of the caller's workspace, with these counts.
-pub(crate) fn forget(cx: &mut Write<'_>, floor: i64, counts: &Counts) -> Result<()> {
+/// Subtracts `counts`, the counts of the events below a new floor of the caller's workspace, from the table.
+pub(crate) fn subtract_pruned(cx: &mut Write<'_>, floor: i64, counts: &Counts) -> Result<()> {
     let workspace = cx.caller().workspace_id;
     let last = floor.saturating_sub(1);
     if census_at(cx, workspace)? >= last {
-        change(cx, counts, -1)?;
+        change_counts(cx, counts, -1)?;
         return cx.execute_any(DROP_EMPTY, &[&workspace]);
     }
-    // All counted events are below the floor.
+    // All events that the table has counted are below the floor.
     cx.execute_any(CLEAR, &[&workspace])?;
     cx.execute(1, MOVE, &[&workspace, &last])
 }
 
-fn change(cx: &mut Write<'_>, counts: &Counts, sign: i64) -> Result<()> {
+fn change_counts(cx: &mut Write<'_>, counts: &Counts, sign: i64) -> Result<()> {
     let workspace = cx.caller().workspace_id;
     for ((channel, kind), count) in counts {
         let channel = channel.map_or(Uuid::nil(), ChannelId::uuid);

@@ -1,9 +1,9 @@
-//! The progress of the Merkle tree over each log, so that a checkpoint reads only the newest events.
+//! Progress of the Merkle tree over each log, stored so that a checkpoint reads only the newest events.
 //!
-//! A table has the frontier of each tree up to a position that a chore advances, a bounded number of events
-//! at a time, each of which is verified before it becomes a leaf. It is a cache: verifying a log builds the
-//! whole tree again, and a row that does not fit the log is ignored. Nothing is stored if the service signs
-//! nothing.
+//! A table stores the frontier of each tree up to a position. A chore advances the position by a bounded
+//! number of events at a time and verifies each event before it becomes a leaf. The table is a cache:
+//! verifying a log rebuilds the whole tree, and a row that does not match the log is ignored. Nothing is
+//! stored if the service has no signing key.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -26,31 +26,31 @@ pub(crate) fn feature() -> Feature {
     let pass = Mutex::default();
     Feature::new().records(vec![Records::table("checkpoints", "workspace_id").stays()]).chore(Chore {
         name: "checkpoints",
-        every: |settings| settings.signer.is_some().then_some(PULSE),
+        every: |settings| settings.signer.is_some().then_some(SCAN_INTERVAL),
         lease: LEASE,
         who: ChoreProcesses::OneLeader,
         run: Box::new(move |round| step(round, &pass)),
     })
 }
 
-/// Time between two scans for logs that have grown.
-const PULSE: Duration = Duration::from_secs(5);
+/// Time between two scans for logs with new events.
+const SCAN_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The lease on growing trees, after which another process replaces one that has died.
+/// Lease of the process that grows trees; after it expires, another process replaces one that died.
 const LEASE: Duration = Duration::from_secs(10);
 
-/// The tree over a log, up to a position.
+/// The Merkle tree over a log, up to a position.
 #[derive(Clone)]
 pub(super) struct LogTree {
     workspace: WorkspaceId,
     cursor: ChainCursor,
     frontier: Frontier,
-    /// The position in the table from which it was continued; 0 without one.
+    /// The position of the stored tree from which this tree was continued; 0 if none was stored.
     kept: i64,
 }
 
 impl LogTree {
-    /// Begins with the stored tree of a log, or at its floor.
+    /// Starts from the stored tree of a log, or at the log's floor if no stored tree matches the log.
     pub fn begin(cx: &Read<'_>, workspace: WorkspaceId) -> Result<Self> {
         let range = LogRange::of(cx, workspace)?;
         let kept: Option<(i64, Vec<u8>)> = cx.one(KEPT, &[&workspace])?;
@@ -67,24 +67,24 @@ impl LogTree {
         Ok(Self { workspace, cursor, frontier, kept: lsn })
     }
 
-    /// Returns the position up to which it was grown.
+    /// Returns the position of the last event in the tree.
     pub fn lsn(&self) -> i64 {
         self.cursor.lsn()
     }
 
-    /// Returns the hash of the event at that position.
+    /// Returns the hash of the last event in the tree.
     pub fn hash(&self) -> [u8; 32] {
         self.cursor.hash()
     }
 
-    /// Returns the root of the tree.
+    /// Returns the root hash of the tree.
     pub fn root(&self) -> [u8; 32] {
         self.frontier.root()
     }
 
-    /// Adds the next events up to a position of the log, each of which is verified before.
+    /// Verifies the next events of the log, up to a position, and adds them to the tree.
     ///
-    /// The inner error is a break of the chain.
+    /// The inner error is the break, if the chain is broken.
     pub fn grow(&mut self, cx: &Read<'_>, up_to: i64) -> Result<Result<(), Break>> {
         let bounds = ReadBounds { up_to, rows: FEED_READ_ROWS, bytes: FEED_READ_BYTES, young: None };
         let mut grown = self.clone();
@@ -99,8 +99,8 @@ impl LogTree {
         Ok(read)
     }
 
-    /// Stores it, unless another process has stored a different one in between.
-    fn keep(&self, cx: &mut Write<'_>) -> Result<()> {
+    /// Stores the tree, unless another process has stored a different one in between.
+    fn store(&self, cx: &mut Write<'_>) -> Result<()> {
         let kept: Option<(i64, Vec<u8>)> = cx.one(KEPT, &[&self.workspace])?;
         if kept.map_or(0, |(lsn, _)| lsn) != self.kept {
             return Ok(());
@@ -116,7 +116,7 @@ const KEEP: &str = "
     insert into checkpoints (workspace_id, lsn, frontier) values ($1, $2, $3)
     on conflict (workspace_id) do update set lsn = excluded.lsn, frontier = excluded.frontier";
 
-/// Reads a frontier from the roots of its subtrees, one after the other.
+/// Parses a frontier from the concatenated roots of its subtrees.
 fn frontier_of(lsn: i64, bytes: &[u8]) -> Option<Frontier> {
     let (roots, rest) = bytes.as_chunks::<32>();
     if !rest.is_empty() {
@@ -125,9 +125,9 @@ fn frontier_of(lsn: i64, bytes: &[u8]) -> Option<Frontier> {
     Frontier::of(u64::try_from(lsn).ok()?, roots.to_vec())
 }
 
-/// Returns the position before the floor of a log, and the tree over the events up to it.
+/// Returns the position before the floor of a log, and the tree over the events up to that position.
 ///
-/// Both are as the newest pruning has declared them.
+/// Both are taken from the event of the newest pruning.
 pub(crate) fn at_floor(cx: &Read<'_>, workspace: WorkspaceId, floor: i64) -> Result<(ChainCursor, Frontier)> {
     let (hash, frontier) = match cx.one::<(String,)>(DECLARED, &[&workspace])? {
         Some((payload,)) => {
@@ -145,27 +145,27 @@ const DECLARED: &str = "
     select e.payload from heads h join events e on e.workspace_id = h.workspace_id and e.lsn = h.pruned_at
     where h.workspace_id = $1";
 
-/// The result of a scan for a tree to grow.
+/// The result of scanning workspaces for a tree to grow.
 enum ScanResult {
     Nothing,
     NothingUntil(WorkspaceId),
     Grown(Box<LogTree>),
 }
 
-/// A pass over all workspaces, by their ids.
+/// Progress of a pass over all workspaces, in the order of their ids.
 #[derive(Default)]
 struct WorkspacePass {
     last: Option<WorkspaceId>,
-    /// Whether it has grown a tree, so that there may be more.
+    /// Whether this pass has grown a tree, so that there may be more to grow.
     has_grown: bool,
 }
 
-/// Grows the tree of the next log that has grown.
+/// Grows the tree of the next log with new events.
 ///
-/// Each workspace has its turn, so that none delays the others.
+/// Workspaces take turns, so none of them delays the others.
 fn step(round: &ChoreRound<'_>, pass: &Mutex<WorkspacePass>) -> Result<StepOutcome> {
     let WorkspacePass { last, has_grown } = std::mem::take(&mut *lock(pass));
-    match round.read(move |cx| find(cx, last))? {
+    match round.read(move |cx| grow_next_tree(cx, last))? {
         ScanResult::Nothing => return Ok(if has_grown { StepOutcome::More } else { StepOutcome::Done }),
         ScanResult::NothingUntil(workspace) => {
             *lock(pass) = WorkspacePass { last: Some(workspace), has_grown }
@@ -173,13 +173,13 @@ fn step(round: &ChoreRound<'_>, pass: &Mutex<WorkspacePass>) -> Result<StepOutco
         ScanResult::Grown(tree) => {
             let Some(lead) = round.lead()? else { return Ok(StepOutcome::Done) };
             *lock(pass) = WorkspacePass { last: Some(tree.workspace), has_grown: true };
-            lead.write(tree.workspace, move |cx| tree.keep(cx))?;
+            lead.write(tree.workspace, move |cx| tree.store(cx))?;
         }
     }
     Ok(StepOutcome::More)
 }
 
-fn find(cx: &Read<'_>, last: Option<WorkspaceId>) -> Result<ScanResult> {
+fn grow_next_tree(cx: &Read<'_>, last: Option<WorkspaceId>) -> Result<ScanResult> {
     let next = workspaces::next(cx, last, CHECKPOINT_WORKSPACES)?;
     for workspace in &next {
         let head = LogRange::of(cx, *workspace)?.head;
@@ -189,7 +189,7 @@ fn find(cx: &Read<'_>, last: Option<WorkspaceId>) -> Result<ScanResult> {
         }
         match tree.grow(cx, head)? {
             Ok(()) => return Ok(ScanResult::Grown(Box::new(tree))),
-            // Callers of the snapshot receive the error.
+            // Callers of the snapshot operation receive this error.
             Err(broken) => {
                 let error = broken_log(*workspace, broken);
                 tracing::warn!(%workspace, %error, "no checkpoint can be made of a log");

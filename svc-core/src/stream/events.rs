@@ -1,8 +1,8 @@
-//! The event log as its readers may see it.
+//! The event log, restricted to the events that each reader may see.
 //!
-//! Events in a private channel are returned only to its members; everything else in the workspace is visible
-//! to all its members. Payloads are returned in the form that was hashed; messages, which are sealed in them,
-//! have their plaintext beside the payload.
+//! Events in a private channel are returned only to its members; all other events are visible to every member
+//! of the workspace. Payloads are returned in the form that was hashed. Messages are sealed in payloads;
+//! their plaintext is returned next to the payload.
 
 use std::time::Duration;
 
@@ -34,13 +34,13 @@ use crate::stream::{catch_up, tombstones};
 use crate::text::{Count, Text};
 use crate::time::Time;
 
-/// Maximum number of characters of a kind's name.
+/// Maximum number of characters in the name of an event kind.
 const KIND_MAX: usize = 100;
 
-/// The name of a kind of event, from a caller.
+/// Name of an event kind, as given by a caller.
 pub type KindName = Text<1, KIND_MAX>;
 
-/// Maximum number of characters of an expected head: a position, a colon, and a hash with its algorithm.
+/// Maximum number of characters in an expected head: a position, a colon, and a hash with its algorithm.
 const HEAD_MAX: usize = 100;
 
 pub(crate) fn feature() -> Feature {
@@ -51,8 +51,8 @@ pub(crate) fn feature() -> Feature {
                 read("list_events", list_events)
                     .title("Read the event log")
                     .when(
-                        "Use to see what happened in the workspace, oldest first; `wait_for_event` waits \
-                         for more, and `list_thread_events` has one thread's.",
+                        "List the events of the workspace's log, oldest first. Use `wait_for_event` to wait \
+                         for new ones, `list_thread_events` for one thread.",
                     )
                     .detailed()
                     .get("/workspaces/{workspace_id}/events")
@@ -69,8 +69,8 @@ pub(crate) fn feature() -> Feature {
                     .in_pages(verify_next_page)
                     .title("Verify the event log")
                     .when(
-                        "Use to prove that nobody has changed the log: checks its whole hash chain and \
-                         returns its head.",
+                        "Verify the hash chain of the whole log, to prove that it was not changed, and \
+                         return its head.",
                     )
                     .get("/workspaces/{workspace_id}/events/verify")
                     .needs(&[WorkspaceRead])
@@ -79,8 +79,8 @@ pub(crate) fn feature() -> Feature {
                 wait(WAIT_FOR_EVENT, wait_for_event)
                     .title("Wait for an event")
                     .when(
-                        "Use to wait for what happens next, as `list_events` returns it; for a task use \
-                         `wait_for_ready`, for words to you `wait_for_mention`.",
+                        "Wait for new events and return them as `list_events` does. Use `wait_for_ready` to \
+                         wait for a task, `wait_for_mention` for messages to you.",
                     )
                     .detailed()
                     .get("/workspaces/{workspace_id}/wait/event")
@@ -118,22 +118,22 @@ pub(crate) fn feature() -> Feature {
 /// Returns the events of a workspace's log, oldest first.
 ///
 /// Start with `after_id`, and continue with the `after_id` of the result. Events in private channels that you
-/// are not in and those that do not match the filters are omitted.
+/// are not in, and events that do not match the filters, are omitted.
 ///
 /// One page covers up to 2000 events and ends at 1 MiB, so it may be short or empty although there is more:
 /// you have caught up when `next_cursor` is null.
 ///
-/// The payload of a message's event has the content as it was hashed: sealed. `message` beside it has the
-/// plaintext, which is blank once the message is withdrawn.
+/// The payload of a message's event contains the content as it was hashed: sealed. `message` next to it
+/// contains the plaintext, which is blank if the message was withdrawn.
 ///
-/// Fails with 409 `must_refetch` if the log lacks the events after the position: it was pruned there, or it
-/// is an older log that was restored.
+/// Fails with 409 `must_refetch` if the log lacks the events after the given position, because they were
+/// pruned or an older log was restored.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListEvents {
     /// The workspace. It must be yours.
     workspace_id: OwnWorkspaceId,
-    /// Only events after this one. Default: the whole log. Ignored if `cursor` is given.
+    /// Only events after this id. Default: the whole log. Ignored if `cursor` is given.
     after_id: Option<Count<0, { i64::MAX }>>,
     cursor: Option<Cursor>,
     /// Only events in this channel.
@@ -147,7 +147,7 @@ struct ListEvents {
     limit: Option<Limit>,
 }
 
-/// A part of the log, oldest first.
+/// Events from a range of the log, oldest first.
 #[derive(Serialize, JsonSchema)]
 pub struct EventPage {
     #[serde(flatten)]
@@ -172,7 +172,7 @@ fn list_events(cx: &Read<'_>, input: &ListEvents) -> Result<EventPage> {
     page(cx, &wanted, after, input.limit)
 }
 
-/// The events that a reader requests. The inputs of operations are flat, so they repeat its fields.
+/// The filter of an event list. Inputs of operations are flat, so they repeat these fields.
 struct EventSelection {
     workspace_id: WorkspaceId,
     channel_id: Option<ChannelId>,
@@ -181,7 +181,9 @@ struct EventSelection {
     kind: Option<KindName>,
 }
 
-/// The page's statement. `$workspace` and `$thread` are the conditions that decide which index is used.
+/// SQL statement that reads a page of events.
+///
+/// The conditions `$workspace` and `$thread` decide which index is used.
 macro_rules! page_sql {
     ($workspace:literal, $thread:literal) => {
         concat!(
@@ -206,19 +208,19 @@ macro_rules! page_sql {
     };
 }
 
-/// Reads along the workspace's log.
+/// Reads by the index of the workspace's events.
 const PAGE: &str = page_sql!("e.workspace_id = $5", "(cast($9 as uuid) is null or e.thread_id = $9)");
 
-/// Reads along one thread's events.
+/// Reads by the index of one thread's events.
 ///
-/// The workspace is compared in a form that no index serves, because SQLite would otherwise walk the whole
+/// The workspace is compared in a form that no index serves, because SQLite would otherwise scan the whole
 /// log.
 const PAGE_OF_THREAD: &str = page_sql!("(e.workspace_id = $5) is true", "e.thread_id = $9");
 
 const HORIZON_OF_THREAD: &str =
     "select lsn from events where thread_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
 
-/// Returns whether the caller may see a thread, which may not exist.
+/// Returns whether the caller may see a thread; false if it does not exist.
 pub(super) fn sees_thread(cx: &Read<'_>, thread: ThreadId) -> Result<bool> {
     match visible_place(cx, thread) {
         Err(error) if error.code() == Code::NotFound => Ok(false),
@@ -226,10 +228,10 @@ pub(super) fn sees_thread(cx: &Read<'_>, thread: ThreadId) -> Result<bool> {
     }
 }
 
-/// Returns the events after `after` that the caller may see and has requested.
+/// Returns the events after `after` that the caller may see and that match the filter.
 ///
-/// The head is read first: everything up to it is committed, so a page without events has covered all of
-/// that.
+/// The head is read first: everything up to it is committed, so a page without events has covered the log up
+/// to the head.
 fn page(
     cx: &Read<'_>,
     wanted: &EventSelection,
@@ -242,8 +244,8 @@ fn page(
     let after = after.unwrap_or(range.beginning());
     range.check_after(*workspace_id, after)?;
     let (sql, horizon) = match *thread_id {
-        // The position that a page reaches would reveal how many events a hidden thread has, so it is treated
-        // as a thread that does not exist.
+        // The position that a page reaches would reveal how many events a hidden thread has, so a hidden
+        // thread is treated as one that does not exist.
         Some(thread) if !sees_thread(cx, thread)? => {
             let after_id = after.max(room_lsn);
             return Ok(EventPage { events: Page::whole(Vec::new()), after_id, room_lsn });
@@ -264,21 +266,20 @@ fn page(
 
 /// Waits for events and returns them as `list_events` does.
 ///
-/// If there are matching events after `after_id`, the call returns at once, otherwise as soon as one comes.
-/// Returns `{"timed_out": true}` when the time is over; then wait again with the same `after_id`. Every
-/// result of `list_events` has the id of the last event as `room_lsn`.
+/// If there are matching events after `after_id`, the call returns at once, otherwise as soon as one is
+/// added. Returns `{"timed_out": true}` on timeout; then wait again with the same `after_id`. Every result of
+/// `list_events` contains the id of the last event as `room_lsn`.
 ///
-/// If a part of a long log is still to be read at that time, the page is empty, and its `after_id` is where
-/// to continue.
+/// If the call times out before it has read the whole log, the page is empty; continue with its `after_id`.
 ///
-/// Fails with 409 `must_refetch` if the log lacks the events after the position: it was pruned there, or it
-/// is an older log that was restored.
+/// Fails with 409 `must_refetch` if the log lacks the events after the given position, because they were
+/// pruned or an older log was restored.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WaitForEvent {
     /// The workspace. It must be yours.
     workspace_id: OwnWorkspaceId,
-    /// Only events after this one; 0 is the beginning of a log that was never pruned.
+    /// Only events after this id; 0 is the beginning of a log that was never pruned.
     after_id: Count<0, { i64::MAX }>,
     /// Only events in this channel.
     channel_id: Option<ChannelId>,
@@ -292,7 +293,7 @@ pub struct WaitForEvent {
     timeout_secs: Option<WaitSecs<0>>,
 }
 
-/// Waits for events. Subscriptions need the same rights.
+/// The operation that waits for events. Subscriptions require the same rights.
 pub const WAIT_FOR_EVENT: TypedOperation<WaitForEvent, WaitOutput<EventPage>> =
     TypedOperation::new("wait_for_event");
 
@@ -321,19 +322,19 @@ fn wait_for_event(cx: &Read<'_>, input: &mut WaitForEvent) -> Result<Poll<EventP
     if !page.events.items().is_empty() {
         return Ok(Poll::Ready(page));
     }
-    // Events that were read are not read again.
+    // Do not read the same events again.
     input.after_id = Count::new(page.after_id).map_err(Error::internal)?;
     Ok(if page.events.next_cursor().is_some() { Poll::More(page) } else { Poll::Pending })
 }
 
 /// Verifies the hash chain of a workspace's whole log and returns its head.
 ///
-/// Every column, hash and link and the head are checked against the stored bytes. A pruned log is verified
-/// from its floor on, with the start that its pruning event declares. Keep the head: pass it later as
-/// `expect_head` to prove that nothing before it was changed.
+/// Every column, hash and link, and the head, are checked against the stored bytes. A pruned log is verified
+/// from its floor on, from the start that its pruning event declares. Keep the head, and pass it later as
+/// `expect_head` to prove that no earlier event was changed.
 ///
-/// One verification of a workspace runs at a time; another one is rejected with 429 `rate-limited`. A
-/// verification of a big log may take long; after 60 s it gives up with 503 `overloaded`, and `svc verify`
+/// Only one verification runs per workspace at a time; a second one is rejected with 429 `rate-limited`. A
+/// verification of a long log may take a while; after 60 s it fails with 503 `overloaded`, and `svc verify`
 /// can be used instead.
 ///
 /// Fails with 409 `event-log-broken`, with the `lsn` of the first broken event, if the log is broken or does
@@ -343,7 +344,7 @@ fn wait_for_event(cx: &Read<'_>, input: &mut WaitForEvent) -> Result<Poll<EventP
 struct VerifyEventChain {
     /// The workspace. It must be yours.
     workspace_id: OwnWorkspaceId,
-    /// A head that the log must contain, as `LSN:HASH`, such as one that an earlier call returned.
+    /// A head that the log must contain, as `LSN:HASH`, such as one returned by an earlier call.
     #[schemars(regex(pattern = r"^[0-9]{1,18}:(sha256:)?[0-9A-Fa-f]{64}$"))]
     expect_head: Option<Text<3, HEAD_MAX>>,
 }
@@ -355,15 +356,16 @@ struct ChainVerifyReport {
     workspace_id: WorkspaceId,
     /// Always true: a broken log is reported as an error.
     valid: bool,
-    /// The number of events.
+    /// The number of events verified.
     events: i64,
-    /// The id of the oldest event that the log keeps.
+    /// The id of the oldest event that remains in the log.
     floor: i64,
-    /// The last event.
+    /// The position and hash of the last event.
     head: ChainHead,
     /// Whether the log contains `expect_head`; null if none was given.
     ///
-    /// A head that is older than the floor is `below-floor`: nothing is broken, and nothing is proven.
+    /// A head older than the floor is `below-floor`: its event was pruned, so nothing is broken and nothing
+    /// is proven.
     expected: Option<ExpectedFound>,
 }
 
@@ -383,7 +385,7 @@ impl Source for Read<'_> {
     }
 }
 
-/// A verification, which begins with its first page.
+/// A verification that starts when its first page is read.
 struct BegunVerification {
     expected: Option<ExpectedHead>,
     begun: Option<LogVerification>,
@@ -402,11 +404,11 @@ fn verify_next_page(
     let workspace_id = input.workspace_id.of(cx)?;
     let expected = verifying.expected.take();
     let begun = verifying.begun.get_or_insert_with(|| LogVerification::new(workspace_id, expected));
-    begun.next_page(cx)?.map(verdict).transpose()
+    begun.next_page(cx)?.map(report_or_error).transpose()
 }
 
-/// Returns the report of an intact log, or the error that names the broken event.
-fn verdict(report: ChainReport) -> Result<ChainVerifyReport> {
+/// Returns the report of an intact log, or an error that contains the position of the broken event.
+fn report_or_error(report: ChainReport) -> Result<ChainVerifyReport> {
     let ChainReport { workspace_id, valid, events, floor, head, expected, broken } = report;
     match broken {
         None => Ok(ChainVerifyReport { workspace_id, valid, events, floor, head, expected }),
@@ -414,7 +416,7 @@ fn verdict(report: ChainReport) -> Result<ChainVerifyReport> {
     }
 }
 
-/// Returns the error that names the broken event.
+/// Returns the error for a broken log, with the position and the defect of the broken event.
 pub(crate) fn broken_log(workspace_id: WorkspaceId, broken: Break) -> Error {
     let reason = broken.defect.reason();
     Error::new(Code::EventLogBroken, format!("the event log is broken at {}: {reason}", broken.lsn))
@@ -439,8 +441,8 @@ mod tests {
             expected: None,
             broken,
         };
-        assert_eq!(verdict(report(None)).unwrap().events, 6);
-        let error = verdict(report(Some(Break { lsn: 7, defect: Defect::Content }))).unwrap_err();
+        assert_eq!(report_or_error(report(None)).unwrap().events, 6);
+        let error = report_or_error(report(Some(Break { lsn: 7, defect: Defect::Content }))).unwrap_err();
         let body = serde_json::to_value(error.problem()).unwrap();
         assert_eq!(
             (error.code(), &body["lsn"], &body["defect"]),

@@ -1,10 +1,9 @@
-//! Internal consumers: the position of a consumer inside the service, such as an index, in each log.
+//! Internal consumers: parts of the service, such as an index, that read each log from a stored position.
 //!
-//! The position moves in the same transaction as the results of the events, so each event counts once,
-//! whatever fails in between. A consumer reads verified pages, and stops where the log is broken. If the log
-//! is no longer the one that it has read, because it was pruned beyond the position or another one was
-//! restored, the consumer rebuilds its results from the remaining events. It does not keep a log from being
-//! pruned.
+//! The position moves in the same transaction that stores the results of the events, so each event counts
+//! once, even after a failure. A consumer reads verified pages, and stops where the log is broken. If the log
+//! was pruned beyond the position, or another log was restored, the consumer rebuilds its results from the
+//! remaining events. A consumer does not keep a log from being pruned.
 
 use crate::Result;
 use crate::error::{Code, Error};
@@ -17,55 +16,55 @@ use crate::log::verify::{Break, ChainCursor, ReadBounds};
 use crate::op::{Read, Write};
 use crate::time::Time;
 
-/// A consumer inside the service, by its name.
+/// A consumer inside the service, identified by its name.
 #[derive(Clone, Copy, Debug)]
 pub struct InternalConsumer(pub &'static str);
 
-/// An event as stored in the log: content is sealed.
+/// An event as stored in the log. Its content is sealed.
 #[derive(Clone, Debug)]
 pub struct ConsumedEvent {
-    /// Its position.
+    /// The event's position in the log.
     pub lsn: i64,
-    /// Its kind.
+    /// The event's kind.
     pub kind: String,
-    /// When it happened.
+    /// When the event happened.
     pub at: Time,
-    /// Its channel, thread and member.
+    /// The event's channel, thread and member.
     pub subject: Subject,
-    /// Its payload, as canonical JSON.
+    /// The event's payload, as canonical JSON.
     pub payload: String,
 }
 
 /// A position in a log, and the hash of the event there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConsumerPosition {
-    /// The position; 0 is before the first event.
+    /// The position in the log; 0 is before the first event.
     pub lsn: i64,
-    /// `None` before the oldest event that the log has.
+    /// The hash of the event at the position; `None` before the oldest remaining event.
     hash: Option<[u8; 32]>,
 }
 
-/// The next read of an internal consumer.
+/// The result of an internal consumer's next read.
 #[derive(Clone, Debug)]
 pub enum ConsumedPage {
     /// The requested events between two positions.
     Events {
-        /// The events, in their order.
+        /// The events, in the order of the log.
         events: Vec<ConsumedEvent>,
-        /// The position that the consumer has reached.
+        /// The consumer's position before this read.
         from: ConsumerPosition,
-        /// The position up to which events were read; the same if there are no new ones.
+        /// The position up to which the log was read; equal to `from` if there are no new events.
         up_to: ConsumerPosition,
     },
-    /// The log is not the one that was read before. Its results must be removed, and the consumer begins at
-    /// this position.
+    /// The log is not the one that was read before. The consumer must remove its results and begin at this
+    /// position.
     Rebuild(ConsumerPosition),
     /// The log is broken, and nothing after the break can be read until it is repaired.
     Broken(Break),
 }
 
 impl InternalConsumer {
-    /// Reads the next events of a workspace's log. A new consumer begins at the floor.
+    /// Reads the next events of a workspace's log. A new consumer begins at the log's floor.
     pub fn read(&self, cx: &Read<'_>, workspace: WorkspaceId, filter: &EventFilter) -> Result<ConsumedPage> {
         let range = LogRange::of(cx, workspace)?;
         let oldest = ConsumerPosition { lsn: range.beginning(), hash: None };
@@ -90,7 +89,7 @@ impl InternalConsumer {
             false => ConsumerPosition { lsn: cursor.lsn(), hash: Some(cursor.hash()) },
         };
         match read {
-            // Events that were read before the break count.
+            // Events that were read before the break are valid.
             Ok(()) => Ok(ConsumedPage::Events { events, from, up_to }),
             Err(_) if up_to != from => Ok(ConsumedPage::Events { events, from, up_to }),
             // The missing events may have been pruned since the floor was read.
@@ -99,9 +98,9 @@ impl InternalConsumer {
         }
     }
 
-    /// Moves the position, in the transaction that stores the results of the events up to it.
+    /// Moves the position, in the transaction that stores the results of the events up to `up_to`.
     ///
-    /// Fails if another process has moved it in between: then roll the transaction back.
+    /// Fails if another process has moved the position in between; then roll the transaction back.
     pub fn advance(&self, cx: &mut Write<'_>, from: ConsumerPosition, up_to: ConsumerPosition) -> Result<()> {
         let workspace = cx.caller().workspace_id;
         match self.position(cx, workspace)? {
@@ -112,7 +111,7 @@ impl InternalConsumer {
         }
     }
 
-    /// Starts over at a position, in the transaction that removes the earlier results.
+    /// Stores the position to start over from, in the transaction that removes the earlier results.
     pub fn begin_at(&self, cx: &mut Write<'_>, position: ConsumerPosition) -> Result<()> {
         let workspace = cx.caller().workspace_id;
         cx.execute(1, SET, &[&self.0, &workspace, &position.lsn, &position.hash])
@@ -124,7 +123,7 @@ impl InternalConsumer {
     }
 }
 
-/// Returns whether the event at a position is not the one that was read there.
+/// Returns whether the stored event at a position differs from the one that the consumer read there.
 fn is_of_another_log(stored: Option<[u8; 32]>, read: ConsumerPosition) -> bool {
     stored.zip(read.hash).is_some_and(|(stored, read)| stored != read)
 }

@@ -2,7 +2,7 @@
 //!
 //! - `events`: reads the log, waits for new events, and verifies the chain
 //! - `catch_up`: reads the whole log as a chain, and `tombstones`: lists the withdrawn messages
-//! - `checkpoints`: keeps the trees over the logs for signing, and `snapshot`: returns the state at the head
+//! - `checkpoints`: stores the Merkle trees over the logs, `snapshot`: returns the state at the head of a log
 //! - `census`: counts the events of each kind
 //! - `workspace_address`: returns the addresses of the log and its head
 //! - `subscriptions`: follows the log as it grows

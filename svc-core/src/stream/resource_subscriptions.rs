@@ -1,8 +1,8 @@
-//! Subscriptions of tokens that outlive a request: addresses of resources, each for a day.
+//! Subscriptions of tokens to resource addresses, which outlive a request and last a day.
 //!
-//! A client without an open connection subscribes by its token, and any server notifies it of changes. This
-//! is bookkeeping, which leaves no event and no audit row. The shell defines the addresses, and who may see
-//! the resources.
+//! A client without an open connection subscribes through its token, and any server notifies it of changes.
+//! Subscriptions are bookkeeping: they write no event and no audit row. The shell defines the addresses, and
+//! which callers may see the resources.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use crate::limits::RESOURCE_SUBSCRIPTIONS_MAX;
 use crate::op::{Admission, Dispatch, Feature, Read, Records, ServiceWork, Surface, Write};
 use crate::stream::events::WAIT_FOR_EVENT;
 
-/// How long a subscription lasts.
-const LASTS: Duration = Duration::from_secs(86_400);
+/// Duration of a subscription.
+const SUBSCRIPTION_TTL: Duration = Duration::from_secs(86_400);
 
-/// The table.
+/// Name of the table of subscriptions.
 const TABLE: &str = "resource_subscriptions";
 
 pub(crate) fn feature() -> Feature {
@@ -26,13 +26,14 @@ pub(crate) fn feature() -> Feature {
     ])
 }
 
-/// The subscriptions of a service's tokens. Callers need the rights that `wait_for_event` needs.
+/// The resource subscriptions of tokens. Callers need the same rights as for `wait_for_event`.
 pub struct ResourceSubscriptions<'a>(pub(crate) &'a Arc<Dispatch>);
 
 impl ResourceSubscriptions<'_> {
-    /// Subscribes an admitted caller's token to an address, or ends the subscription.
+    /// Subscribes an admitted caller's token to an address, or unsubscribes it.
     ///
-    /// Fails with 403 without a token, and with 409 `wrong-state` if it has too many subscriptions.
+    /// Fails with 403 if the caller has no token, and with 409 `wrong-state` if the token has too many
+    /// subscriptions.
     pub async fn set(&self, admission: Admission, uri: String, is_wanted: bool) -> Result<()> {
         let Self(dispatch) = self;
         let (own, token) = token_of(dispatch, admission).await?;
@@ -44,7 +45,7 @@ impl ResourceSubscriptions<'_> {
         dispatch.await_change(own, Surface::System, change).await
     }
 
-    /// Returns the addresses that an admitted caller's token is subscribed to.
+    /// Returns the addresses to which an admitted caller's token is subscribed.
     pub async fn of(&self, admission: Admission) -> Result<Vec<String>> {
         let operation = WAIT_FOR_EVENT.operation(&self.0.table)?;
         let read = |cx: &Read<'_>| {
@@ -64,7 +65,7 @@ async fn token_of(dispatch: &Arc<Dispatch>, admission: Admission) -> Result<(Ser
 
 fn add(cx: &mut Write<'_>, token: TokenId, uri: &str) -> Result<()> {
     let now = cx.now();
-    let until = now.plus(LASTS);
+    let until = now.plus(SUBSCRIPTION_TTL);
     if cx.change(PROLONG, &[&token, &uri, &until])? > 0 {
         return Ok(());
     }

@@ -1,6 +1,6 @@
-//! Tombstones: the withdrawn messages, by whom and when, as far back as the log reaches.
+//! Tombstones: records of withdrawn messages, as far back as the log reaches.
 //!
-//! They are read from the events, so messages whose rows were purged can be included.
+//! Tombstones are read from events, so they can include messages whose rows were purged.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,16 +20,13 @@ use crate::store::columns;
 use crate::text::Count;
 use crate::time::Time;
 
-/// Tombstones on a page by default.
+/// Default number of tombstones per page.
 const DEFAULT: i64 = 100;
 
 pub(super) fn operation() -> Operation {
     read("list_tombstones", list_tombstones)
         .title("List withdrawn messages")
-        .when(
-            "Use to see which messages were withdrawn, in that order, so that a copy can withdraw them \
-             too.",
-        )
+        .when("List withdrawn messages, in the order of withdrawal, for example to update a copy of the log.")
         .detailed()
         .get("/workspaces/{workspace_id}/tombstones")
         .needs(&[WorkspaceRead])
@@ -38,10 +35,10 @@ pub(super) fn operation() -> Operation {
 
 /// Returns the messages that were withdrawn, in the order of withdrawal.
 ///
-/// Those in channels that you may not see are omitted, and so are purged ones unless `include_purged` is set.
+/// Messages in channels that you may not see are omitted, and purged messages unless `include_purged` is set.
 ///
-/// Withdrawals before the log's floor are no longer known. One page covers up to 2000 withdrawals, so it may
-/// be short or empty although there is more: continue while `next_cursor` is not null.
+/// Withdrawals before the log's floor are not listed. One page covers up to 2000 withdrawals, so it may be
+/// short or empty although there is more: continue while `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListTombstones {
@@ -51,7 +48,7 @@ struct ListTombstones {
     channel_id: Option<ChannelId>,
     /// Only messages in this thread.
     thread_id: Option<ThreadId>,
-    /// Whether messages that were purged are returned too.
+    /// Whether to include messages that were purged.
     #[serde(default)]
     include_purged: bool,
     cursor: Option<Cursor>,
@@ -59,28 +56,28 @@ struct ListTombstones {
     limit: Option<Count<1, 500>>,
 }
 
-/// A message that was withdrawn.
+/// A withdrawn message.
 #[derive(Serialize, JsonSchema)]
 struct Tombstone {
-    /// The message.
+    /// The withdrawn message.
     message_id: MessageId,
-    /// The channel that it was in.
+    /// The channel that contained the message.
     channel_id: ChannelId,
-    /// The thread that it was in.
+    /// The thread that contained the message.
     thread_id: ThreadId,
-    /// The author; null for the service itself.
+    /// The author of the message; null for the service itself.
     author_id: Option<MemberId>,
-    /// The member that withdrew it; null for the service itself.
+    /// The member who withdrew the message; null for the service itself.
     withdrawn_by: Option<MemberId>,
-    /// When it was withdrawn.
+    /// When the message was withdrawn.
     withdrawn_at: Time,
-    /// Whether it was purged since.
+    /// Whether the message was purged later.
     purged: bool,
     /// The position of the withdrawal in the log.
     lsn: i64,
 }
 
-/// The event of a withdrawal.
+/// The event that records a withdrawal.
 struct WithdrawalEvent {
     lsn: i64,
     at: Time,
@@ -93,7 +90,7 @@ columns! {
     withdrawal_columns: WithdrawalEvent as e { lsn, at, channel_id, thread_id, payload }
 }
 
-/// The payload of a withdrawal.
+/// The payload of the event that records a withdrawal.
 #[derive(Deserialize)]
 struct WithdrawalPayload {
     message_id: MessageId,
@@ -138,7 +135,7 @@ fn list_tombstones(cx: &Read<'_>, input: &ListTombstones) -> Result<Page<Tombsto
     })
 }
 
-/// Both read by the index of withdrawals, which contains only this kind.
+/// Both statements read by the index of withdrawals, which contains only events of this kind.
 const LIST: &str = concat!(
     "select ",
     withdrawal_columns!(),

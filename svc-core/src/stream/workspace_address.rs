@@ -1,4 +1,4 @@
-//! The room card: the address of a workspace's record, the position of its head, and how to read it.
+//! The room card: the address of a workspace's record, the position of its head, and the links to read it.
 //!
 //! The public card describes how to find a workspace's card, and names no workspace.
 
@@ -18,17 +18,17 @@ use crate::log::signed_note::PublicKey;
 use crate::log::verify::ChainHead;
 use crate::op::{Feature, Operation, Read, read};
 
-/// The header with the head position of the caller's workspace.
+/// Name of the response header with the head position of the caller's workspace.
 const HEADER: &str = "Svc-Room-LSN";
-/// The scheme of the addresses of a workspace.
+/// URI scheme of the addresses of a workspace's objects.
 const SCHEME: &str = "svc";
-/// The address of a message; its prefixes are the addresses of the objects that contain it.
+/// Address of a message; its prefixes are the addresses of the thread, channel and workspace that contain it.
 const ADDRESS: &str = "svc://{workspace_id}/channels/{channel_id}/threads/{thread_id}/messages/{message_id}";
 
-/// The path of a log's snapshot.
+/// Path of the snapshot of a log.
 const SNAPSHOT: &str = "/workspaces/{workspace_id}/snapshot";
 
-/// The links of a card: their names, and their paths with `{workspace_id}` for the workspace.
+/// The links of a card: name and path, with `{workspace_id}` as a placeholder.
 const LINKS: [(&str, &str); 6] = [
     ("self", "/workspaces/{workspace_id}/room"),
     ("events", "/workspaces/{workspace_id}/events"),
@@ -45,7 +45,7 @@ pub(crate) fn feature() -> Feature {
 fn operation() -> Operation {
     read("get_room", get_room)
         .title("Read the card of a workspace's record")
-        .when("Use to get the address of the workspace's record, and how far its log goes.")
+        .when("Return the address of the workspace's record and the head of its log.")
         .get("/workspaces/{workspace_id}/room")
         .example(|w| json!({"workspace_id": w.id("workspace")}))
 }
@@ -58,44 +58,44 @@ struct GetRoom {
     workspace_id: OwnWorkspaceId,
 }
 
-/// The address of a workspace's record, and its head.
+/// The card of a workspace's record: its address, its head, and the links to read it.
 #[derive(Serialize, JsonSchema)]
 struct Room {
     /// The workspace's id.
     id: WorkspaceId,
     /// The workspace's display name.
     name: String,
-    /// An alias that can be changed; null while it has none.
+    /// A handle of the workspace, which can be changed; null if it has none.
     handle: Option<String>,
-    /// The prefix of the addresses of everything in the workspace: `svc://{workspace}`.
+    /// The prefix of the addresses of all objects in the workspace: `svc://{workspace}`.
     uri: String,
-    /// The position of the oldest event that the log has.
+    /// The position of the oldest event that remains in the log.
     floor: i64,
-    /// The last event of the log.
+    /// The position and hash of the last event in the log.
     head: ChainHead,
-    /// Links to the record.
+    /// Paths under which the record can be read.
     links: Links,
 }
 
-/// Paths of this service.
+/// Paths of this service under which a workspace's record can be read.
 #[derive(Serialize, JsonSchema)]
 struct Links {
-    /// This card.
+    /// The path of this card.
     #[serde(rename = "self")]
     own: String,
-    /// The events that you may see.
+    /// The path of the events that you may see.
     events: String,
-    /// The whole log, as a chain.
+    /// The path of the whole log, as a chain.
     catch_up: String,
-    /// The verification of the log.
+    /// The path that verifies the log.
     verify: String,
-    /// The current state at the head of the log, for clients that can't read on.
+    /// The path of the current state at the head of the log, for clients that cannot continue reading events.
     snapshot: String,
-    /// The events as they happen, over WebSocket.
+    /// The path of the live events, over WebSocket.
     subscribe: String,
 }
 
-/// Returns the prefix of the addresses of everything in a workspace.
+/// Returns the prefix of the addresses of all objects in a workspace.
 pub(super) fn address_of(workspace: WorkspaceId) -> String {
     format!("{SCHEME}://{workspace}")
 }
@@ -118,7 +118,7 @@ fn get_room(cx: &Read<'_>, input: &GetRoom) -> Result<Room> {
     })
 }
 
-/// Returns the public card, which names no workspace, with the key that signs checkpoints.
+/// Returns the public card, which names no workspace but contains the key that signs checkpoints.
 pub fn scheme_card(export_key: Option<PublicKey>) -> Value {
     let links: serde_json::Map<String, Value> =
         LINKS.iter().map(|(name, path)| ((*name).to_owned(), (*path).into())).collect();

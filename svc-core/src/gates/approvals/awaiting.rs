@@ -1,4 +1,4 @@
-//! Gates that wait for a decision and that the caller could accept.
+//! Pending gates that the caller may accept.
 
 use super::{ApprovalGate, StoredGate, gate_columns, is_agent};
 use crate::Result;
@@ -6,7 +6,7 @@ use crate::capability::Capability::ApprovalGrant;
 use crate::conversation::visibility::visible;
 use crate::op::Read;
 
-/// Returns the first gates that the caller could accept now, among the oldest 2000 pending ones.
+/// Returns the first gates that the caller may accept now, among the oldest 2000 pending ones.
 pub(in crate::gates) fn awaiting(cx: &Read<'_>, most: i64) -> Result<Vec<ApprovalGate>> {
     let caller = cx.caller();
     let Some(member) = caller.member else { return Ok(Vec::new()) };
@@ -23,7 +23,7 @@ pub(in crate::gates) fn awaiting(cx: &Read<'_>, most: i64) -> Result<Vec<Approva
     gates.into_iter().map(|gate| gate.open(cx)).collect()
 }
 
-/// Uses the index of pending gates.
+/// Reads by the index of pending gates.
 const AWAITING: &str = concat!(
     "select ",
     gate_columns!(),

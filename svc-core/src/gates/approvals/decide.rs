@@ -1,4 +1,4 @@
-//! Deciding a gate: the members who may, and the effect of each decision.
+//! Deciding approval gates: who may decide, and what each decision does.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,9 @@ named_enum! {
     pub(super) enum Decision { Accept = "accept", Decline = "decline", Cancel = "cancel" }
 }
 
-/// Capabilities of deciders: to accept a gate, and to take back one's own request.
+/// Capabilities for deciding gates; a caller needs one of them.
+///
+/// `thread:transition` lets callers decline or cancel their own requests, `approval:grant` lets them accept.
 pub(super) const DECIDERS: &[Capability] = &[Capability::ThreadTransition, Capability::ApprovalGrant];
 
 impl Decision {
@@ -39,11 +41,11 @@ impl Decision {
 pub(super) struct ApprovalDecided {
     /// The gate.
     pub gate_id: GateId,
-    /// The decision; null if it expired.
+    /// The decision; null if the gate expired.
     pub decision: Option<Decision>,
-    /// The state of the gate from now on.
+    /// The state of the gate after this event.
     pub state: GateState,
-    /// The member who decided; null if it expired.
+    /// The member who decided; null if the gate expired.
     pub resolved_by: Option<MemberId>,
 }
 
@@ -72,13 +74,13 @@ impl<I> Answer<I> for ApprovalGate {
     }
 }
 
-/// The outcome of a decision.
+/// The result of a decision.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Decided {
     #[serde(flatten)]
     gate: ApprovalGate,
-    /// The page on which a person decides, if one has to; absent otherwise. Only over MCP: REST fails with
-    /// `needs-person`.
+    /// The page on which a person can decide; absent unless the decision needs a person. Only returned over
+    /// MCP: over REST the call fails with `needs-person`.
     #[serde(skip_serializing_if = "Option::is_none")]
     link: Option<DecisionLink>,
 }
@@ -103,14 +105,14 @@ impl Answer<ApprovalDecide> for Decided {
 
 /// Decides an approval gate and returns it.
 ///
-/// Accepting needs `approval:grant`, and a person if the request says so: if you may not accept, you get a
-/// link for a person, which lasts an hour. Declining and cancelling need the capability too, unless you asked
-/// for the approval. Repeating the decision changes nothing.
+/// Accepting needs `approval:grant`, and a person if the request requires one: if you may not accept, you get
+/// a link for a person, valid for an hour. Declining and cancelling also need the capability, unless you
+/// requested the approval. Repeating the decision changes nothing.
 ///
-/// Fails with 403 `forbidden` if you have `approval:grant` and accept your own request, made by yourself or
-/// by a delegate, if you accept as a delegate, or if you decline or cancel the request of another without
-/// `approval:grant`; 403 `needs-person` if a person has to accept it; 409 `wrong-state` if the gate was
-/// decided otherwise or has expired, or if its thread is archived.
+/// Fails with 403 `forbidden` if you have `approval:grant` and accept your own request, made directly or
+/// through a delegate, if you accept as a delegate, or if you decline or cancel the request of another member
+/// without `approval:grant`; 403 `needs-person` if a person has to accept it; 409 `wrong-state` if the gate
+/// was decided otherwise or has expired, or if its thread is archived.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ApprovalDecide {
@@ -160,14 +162,14 @@ const DECIDE: &str = "
     update approval_gates set state = $2, resolved_by = $3, resolved_actor_id = $4, resolved_at = $5
     where id = $1 and state = 'pending'";
 
-/// Fails unless the caller may make the decision about a request of `asker`.
+/// Fails unless the caller may make this decision about a request of `asker`.
 fn check_may_decide(
     caller: &Caller,
     by: VerdictAuthor,
     asker: VerdictAuthor,
     decision: Decision,
 ) -> Result<()> {
-    let is_asker = by.people().iter().any(|member| asker.people().contains(member));
+    let is_asker = by.member_and_delegate().iter().any(|member| asker.member_and_delegate().contains(member));
     if decision != Decision::Accept {
         if is_asker || caller.capabilities.has(Capability::ApprovalGrant) {
             return Ok(());
@@ -185,7 +187,7 @@ fn check_may_decide(
     Ok(())
 }
 
-/// Fails, with a link for a person, unless the member may accept the gate itself.
+/// Fails, with a link for a person, unless the member may accept the gate without one.
 fn check_needs_no_person(cx: &Read<'_>, gate: &ApprovalGate, member: MemberId) -> Result<()> {
     let may_accept = cx.caller().capabilities.has(Capability::ApprovalGrant);
     let detail = if !may_accept {
@@ -214,7 +216,7 @@ mod tests {
         let judge = |member, actor| VerdictAuthor { member: id(member), actor: id(actor) };
         let grants: &[Capability] = &[ThreadTransition, ApprovalGrant];
         let forbidden = Some(Code::Forbidden);
-        // The asker is 1, by a token of 2.
+        // The asker is member 1, acting through a token of member 2.
         let table = [
             (judge(3, 3), grants, [None, None, None]),
             (judge(3, 3), &grants[..1], [None, forbidden, forbidden]),

@@ -1,6 +1,6 @@
-//! Expiry: the event of a gate whose time is over.
+//! Expiry of approval gates: writes the event for a gate whose time is over.
 //!
-//! Every read treats such a gate as expired at once; the row and the log follow.
+//! Reads treat such a gate as expired at once; its row and the log are updated later.
 
 use uuid::Uuid;
 
@@ -11,12 +11,12 @@ use crate::identity::workspaces::is_live;
 use crate::log::event::Subject;
 use crate::op::{Chore, DueObjects, Write};
 
-/// Returns the chore that expires gates.
+/// Returns the chore that marks gates as expired.
 pub(super) fn chore() -> Chore {
     DueObjects { next: DUE, settle: expire }.chore("approval-gates")
 }
 
-/// Uses the index of pending gates that expire.
+/// Reads by the index of pending gates that have an expiry time.
 const DUE: &str = concat!(
     "select g.expires_at, g.id, g.workspace_id from approval_gates g
      where g.state = 'pending' and g.expires_at is not null and g.expires_at <= $1
@@ -25,7 +25,9 @@ const DUE: &str = concat!(
     " order by g.expires_at, g.id limit $4"
 );
 
-/// Expires those of the given gates of the caller's workspace that are pending and whose time is over.
+/// Marks those of the given gates as expired that are past their expiry time.
+///
+/// Gates that are not pending, or not in the caller's workspace, are skipped.
 fn expire(cx: &mut Write<'_>, gates: &[Uuid]) -> Result<()> {
     for id in gates {
         let due: Option<StoredGate> = cx.one(OVER, &[id, &cx.caller().workspace_id, &cx.now()])?;

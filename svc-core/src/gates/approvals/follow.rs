@@ -1,7 +1,7 @@
-//! Waiting for the decision of a gate, for a caller whose request needs a person.
+//! Waiting for the decision of an approval gate, for a caller whose request needs a person.
 //!
-//! It is not an operation of the table: a shell calls it between two answers of `approval_decide`, with the
-//! access of that operation.
+//! This wait is not in the operation table: a shell runs it between two answers of `approval_decide`, and it
+//! requires the same capabilities as that operation.
 
 use std::time::Duration;
 
@@ -23,12 +23,12 @@ use crate::schema::brief;
 struct FollowApproval {
     /// The gate.
     gate_id: GateId,
-    /// How long to wait; without it, the gate is returned at once.
-    #[schemars(transform = brief("How long to wait; without it the gate is returned as it is."))]
+    /// How long to wait for the decision; if absent, the gate is returned at once.
+    #[schemars(transform = brief("How long to wait; if absent, the gate is returned at once."))]
     timeout_secs: Option<WaitSecs>,
 }
 
-/// Returns the operation that waits for a decision, which has the access of `approval_decide`.
+/// Returns the operation that waits for a decision and requires the capabilities of `approval_decide`.
 pub fn follow_approval() -> Operation {
     wait("follow_approval", follow).title("Follow an approval gate").needs(DECIDERS)
 }

@@ -1,7 +1,7 @@
-//! The link by which a person finds a gate that the caller may not accept.
+//! The link that takes a person to a gate that the caller may not accept.
 //!
-//! It is sealed, so that no one can forge one, and grants no rights: its reader has to be signed in and may
-//! do what it may do anyway. It expires after an hour, and with the decision.
+//! The link is sealed, so it cannot be forged. It grants no rights: its reader must be signed in, and may do
+//! only what that member may do anyway. It expires after an hour, or earlier if the gate is decided.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -17,36 +17,36 @@ use crate::op::Read;
 use crate::time::Time;
 
 const LABEL: &str = "svc.approval-link/1";
-/// Path of the page.
+/// Path of the page, without the sealed content of the link.
 const PLACE: &str = "/ui/approvals/";
 
-/// Contents of a link.
+/// Content of a link to an approval gate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LinkContent {
     pub gate: GateId,
     pub workspace: WorkspaceId,
-    /// The member that it was handed to.
+    /// The member who received the link for a person.
     pub asked_by: MemberId,
     pub expires_at: Time,
 }
 
-/// The page on which a person decides about an approval gate.
+/// A link to the page on which a person decides an approval gate.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct DecisionLink {
-    /// The address of a page; a path if the service does not know its own address.
+    /// The address of the page; only a path if the service does not know its own public address.
     pub url: String,
-    /// When the link expires, unless the gate is decided before.
+    /// When the link expires, unless the gate is decided earlier.
     pub expires_at: Time,
 }
 
 impl LinkContent {
-    /// Creates a link to a gate of the caller's workspace, for a member who asks for it now.
+    /// Creates a link to a gate of the caller's workspace, requested by member `asked_by` now.
     pub fn new(cx: &Read<'_>, gate: GateId, asked_by: MemberId) -> Self {
         let expires_at = cx.now().shifted(APPROVAL_LINK_SECS.saturating_mul(1_000_000));
         Self { gate, workspace: cx.caller().workspace_id, asked_by, expires_at }
     }
 
-    /// Returns the address of the page.
+    /// Returns the address of the page for this link.
     pub fn address(&self, cx: &Read<'_>) -> Result<DecisionLink> {
         let service = cx.settings().public_url.as_deref().unwrap_or_default();
         let url = format!("{service}{PLACE}{}", self.seal(cx.sealer())?);
@@ -63,7 +63,7 @@ impl LinkContent {
         Ok(URL_SAFE_NO_PAD.encode(sealer.seal_for(LABEL, &plain)?))
     }
 
-    /// Opens the last part of an address.
+    /// Opens the last path segment of a link, or returns `None` if this service did not seal it.
     pub fn open(text: &str, sealer: &Sealer) -> Option<Self> {
         let plain = sealer.open_for(LABEL, &URL_SAFE_NO_PAD.decode(text).ok()?)?;
         let (gate, rest) = plain.split_first_chunk::<16>()?;

@@ -1,10 +1,10 @@
-//! Approval gates: a question to the people of a workspace, which someone other than the asker accepts.
+//! Approval gates: questions to the people of a workspace, which someone other than the asker accepts.
 //!
-//! A gate is pending until it is decided or expires. A gate that blocks the close does so unless it was
-//! accepted or cancelled, or a later gate of its thread was accepted: that is a later answer, whether that
-//! gate blocks or not. The question is a sealed message of the thread by the asker. A gate counts as expired
-//! as soon as its time is over, although the event comes later. A caller who may not accept a gate gets a
-//! link for a person.
+//! A gate is pending until it is decided or expires. A blocking gate keeps its thread from closing unless it
+//! was accepted or cancelled, or a later gate of the thread was accepted; the later gate need not be
+//! blocking. The question is a sealed message in the thread, posted by the asker. A gate counts as expired as
+//! soon as its time is over, although the event is written later. A caller who may not accept a gate receives
+//! a link for a person.
 
 mod link;
 mod decide;
@@ -45,12 +45,12 @@ use crate::store::{columns, named_enum, new_row};
 use crate::text::{Count, Prose};
 use crate::time::Time;
 
-/// The notice of the message with a gate's question.
+/// Value of `notice` in the metadata of the message with a gate's question.
 const NOTICE: &str = "approval";
 
 pub(crate) fn feature() -> Feature {
     Feature::new()
-        // A decision outlives its question.
+        // The decision is kept when the text of its question is removed.
         .cleaner("approval_gates", KEEP)
         .operations("approvals", operations())
         .events(vec![EventKind::of::<ApprovalRequested>(), EventKind::of::<decide::ApprovalDecided>()])
@@ -94,8 +94,8 @@ fn operations() -> Vec<Operation> {
             .run(request_approval)
             .title("Ask for an approval")
             .when(
-                "Use before a step that a person should allow: asks, and returns a gate. \
-                     `get_approval_gate` says whether it was given.",
+                "Ask people to approve a step, and return an approval gate. Use `get_approval_gate` to check \
+                 for the decision.",
             )
             .post("/threads/{thread_id}/approval-gates")
             .needs(&[ThreadTransition])
@@ -109,7 +109,7 @@ fn operations() -> Vec<Operation> {
             .reads_on("question")
             .title("Read an approval gate")
             .when(
-                "Use to see whether an approval was given, and what it asked; `list_approval_gates` finds \
+                "Return an approval gate: its question and its decision. Use `list_approval_gates` to find \
                  gates.",
             )
             .get("/approval-gates/{gate_id}")
@@ -118,8 +118,8 @@ fn operations() -> Vec<Operation> {
         read("list_approval_gates", list_approval_gates)
             .title("List the approval gates of a workspace")
             .when(
-                "Use to find the approvals that were asked for, oldest first; with `state` \"pending\", \
-                 those to decide.",
+                "List approval gates, oldest first. Pass `state` \"pending\" for those that still need a \
+                 decision.",
             )
             .detailed()
             .get("/workspaces/{workspace_id}/approval-gates")
@@ -130,7 +130,7 @@ fn operations() -> Vec<Operation> {
             }),
         write("approval_decide", decide::approval_decide)
             .title("Decide an approval gate")
-            .when("Use to accept, decline or cancel an approval gate, which `request_approval` opened.")
+            .when("Accept, decline or cancel an approval gate that `request_approval` created.")
             .post("/approval-gates/{gate_id}/decision")
             .needs(decide::DECIDERS)
             .refuses(&[Code::Forbidden, Code::NeedsPerson, Code::WrongState])
@@ -155,13 +155,13 @@ named_enum! {
 struct ApprovalRequested {
     /// The gate.
     gate_id: GateId,
-    /// Whether the thread does not close before the gate is accepted.
+    /// Whether the gate keeps the thread from closing until it is accepted.
     blocks_close: bool,
-    /// Whether only a person may accept it.
+    /// Whether only a person may accept the gate.
     needs_person: bool,
-    /// When it expires; null for never.
+    /// When the gate expires; null if it does not.
     expires_at: Option<Time>,
-    /// The message with the question.
+    /// The message with the gate's question.
     message_id: MessageId,
 }
 
@@ -186,41 +186,42 @@ pub(super) struct ApprovalGate {
     id: GateId,
     /// The workspace.
     workspace_id: WorkspaceId,
-    /// The channel of its thread.
+    /// The channel of the gate's thread.
     channel_id: ChannelId,
     /// The thread.
     thread_id: ThreadId,
-    /// Its state.
+    /// The state of the gate.
     state: GateState,
-    /// The question; blank once its message is withdrawn, or if it cannot be opened.
+    /// The question; blank if its message was withdrawn or cannot be opened.
     question: String,
-    /// Whether the thread does not close before the gate is accepted or cancelled, or a later one accepted.
+    /// Whether the gate keeps the thread from closing until it is accepted or cancelled, or a later gate is
+    /// accepted.
     blocks_close: bool,
-    /// Whether only a person may accept it, and no agent, whatever its capabilities.
+    /// Whether only a person may accept the gate: agents may not, whatever their capabilities.
     needs_person: bool,
-    /// The member who asked.
+    /// The member who requested the approval.
     requested_by: MemberId,
-    /// The delegate who asked for that member; absent if the member acted for itself.
+    /// The delegate who requested the approval for that member; absent if the member acted directly.
     #[serde(skip_serializing_if = "Option::is_none")]
     requested_actor_id: Option<MemberId>,
-    /// When it was requested.
+    /// When the approval was requested.
     requested_at: Time,
-    /// When it expires unless it is decided; null for never.
+    /// When the gate expires unless it is decided; null if it does not expire.
     expires_at: Option<Time>,
-    /// The member who decided it.
+    /// The member who decided the gate.
     resolved_by: Option<MemberId>,
-    /// The delegate who decided it for that member; absent if the member acted for itself.
+    /// The delegate who decided the gate for that member; absent if the member acted directly.
     #[serde(skip_serializing_if = "Option::is_none")]
     resolved_actor_id: Option<MemberId>,
-    /// When it was decided or expired.
+    /// When the gate was decided or expired.
     resolved_at: Option<Time>,
     /// The message of the thread with the question.
     message_id: MessageId,
-    /// The position of the request in the workspace's event log.
+    /// Position of the request in the workspace's event log.
     lsn: i64,
 }
 
-/// A gate's row, without its question, and not yet checked for expiry.
+/// A gate's row, without its question. Its `state` does not reflect expiry yet.
 struct StoredGate(ApprovalGate);
 
 columns! {
@@ -246,7 +247,7 @@ columns! {
 }
 
 impl StoredGate {
-    /// Returns the gate as it is now, with its question.
+    /// Returns the gate with its current state and its question.
     fn open(self, cx: &Read<'_>) -> Result<ApprovalGate> {
         let words = messages::words(cx, self.0.message_id)?;
         let question = words.map_or_else(String::new, |(question, _)| question);
@@ -263,14 +264,15 @@ impl StoredGate {
     }
 }
 
-/// Asks the people of the workspace for an approval, and returns the gate.
+/// Requests an approval from the people of the workspace, and returns the gate.
 ///
-/// Members with `approval:grant` can accept it, but not you, nor by a delegate; if it needs a person, agents
-/// cannot.
+/// Other members with `approval:grant` may accept it; you may not, directly or through a delegate. If it
+/// needs a person, agents may not.
 ///
 /// The question is posted as one message of yours, which cannot be edited.
 ///
-/// Fails with 409 `wrong-state` if the thread is finished or has 1000 gates, or if its channel is archived.
+/// Fails with 409 `wrong-state` if the thread is finished or already has 1000 gates, or if its channel is
+/// archived.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RequestApproval {
@@ -278,21 +280,21 @@ struct RequestApproval {
     thread_id: ThreadId,
     /// The question for the approver.
     question: Prose<1, QUESTION_MAX>,
-    /// Whether the thread does not close before this is accepted or cancelled. Default: true.
+    /// Whether the gate keeps the thread from closing until it is accepted or cancelled. Default: true.
     ///
-    /// It may also close once a later gate of it is accepted, whether that one blocks or not.
+    /// The thread may also close once a later gate is accepted, whether or not that gate blocks the close.
     blocks_close: Option<bool>,
-    /// Whether only a person may accept it, and no agent.
+    /// Whether only a person, not an agent, may accept the gate.
     #[schemars(transform = brief("Whether only a person may accept it."), transform = default_is("false"))]
     needs_person: Option<bool>,
-    /// Seconds until it expires, at least 60. Default: never.
+    /// Seconds until the gate expires, at least 60. Default: never.
     ///
     /// Maximum 2592000. A gate that is decided does not expire.
-    #[schemars(transform = brief("Seconds until it expires."))]
+    #[schemars(transform = brief("Seconds until the gate expires."))]
     expires_in_secs: Option<Count<GATE_EXPIRY_MIN_SECS, GATE_EXPIRY_MAX_SECS>>,
 }
 
-/// A question whose text is sealed.
+/// A question whose text is already sealed.
 struct SealedQuestion {
     id: GateId,
     post: SealedPost,
@@ -388,7 +390,7 @@ fn get_approval_gate(cx: &Read<'_>, input: &GetApprovalGate) -> Result<ApprovalG
     visible_gate(cx, input.gate_id)?.open(cx)
 }
 
-/// Loads the gate, if the caller may see its channel.
+/// Loads a gate. Fails with *not found* unless the caller may see its channel.
 fn visible_gate(cx: &Read<'_>, id: GateId) -> Result<StoredGate> {
     let found: Option<StoredGate> = cx.one(BY_ID, &[&id, &cx.caller().workspace_id])?;
     let stored = found.ok_or_else(|| Error::not_found("approval gate"))?;
@@ -441,12 +443,12 @@ fn list_approval_gates(cx: &Read<'_>, input: &ListApprovalGates) -> Result<Page<
     page.try_fill(|gate: &ApprovalGate| gate.lsn, |gate| gate.open(cx))
 }
 
-/// Returns whether a member is an agent, not a person.
+/// Returns whether a member is an agent.
 fn is_agent(cx: &Read<'_>, member: MemberId) -> Result<bool> {
     Ok(load_member(cx, member)?.kind == MemberKind::Agent)
 }
 
-/// The condition that a gate is in the state `$state`, if that is not null, at the time `$now`.
+/// SQL condition: the state of gate `g` at time `$now` is `$state`, or `$state` is null.
 macro_rules! in_state {
     ($state:literal, $now:literal) => {
         concat!(
@@ -461,7 +463,7 @@ macro_rules! in_state {
     };
 }
 
-/// A thread has no more gates than a page may scan.
+/// No horizon is needed: a thread has at most as many gates as one page may scan.
 const OF_THREAD: &str = concat!(
     "select ",
     gate_columns!(),

@@ -1,4 +1,4 @@
-//! The page of a link to an approval gate.
+//! The page that a link to an approval gate opens.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,26 +25,26 @@ pub(super) fn row() -> Operation {
         .example(|_| json!({"link": "sealed"}))
 }
 
-/// Shows the approval gate of a link to the member who is signed in.
+/// Shows the approval gate of a link to the signed-in member.
 ///
-/// The link grants no rights: the reader sees the gate if it sees the thread, and decides if it may. A link
-/// expires after an hour, and once its gate is decided. A browser gets the board, which sends the same
-/// request.
+/// The link grants no rights: the reader sees the gate if it may see the thread, and may decide only with the
+/// required capabilities. A link expires after an hour, and once its gate is decided. A browser gets the
+/// board, which sends the same request.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct OpenApprovalLink {
-    /// The last part of the link.
+    /// The last path segment of the link.
     link: String,
 }
 
-/// An approval gate as a person sees it.
+/// An approval gate as shown to a person.
 #[derive(Serialize, JsonSchema)]
 struct OpenedApprovalLink {
     /// The gate.
     gate: ApprovalGate,
-    /// Its thread.
+    /// The gate's thread.
     thread: Thread,
-    /// The handle of the member who handed the link over.
+    /// The handle of the member who received the link.
     asked_by: String,
     /// When the link expires.
     expires_at: Time,

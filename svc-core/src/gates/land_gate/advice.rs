@@ -1,4 +1,4 @@
-//! Land advice: the conditions that the close of a thread would not meet now. It decides nothing.
+//! Land advice: a read-only check of the requirements for closing a thread that are not met.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -10,18 +10,18 @@ use crate::error::{Code, Error};
 use crate::id::ThreadId;
 use crate::op::{Answer, Read, Write};
 
-/// The conditions that the close of a thread would not meet now.
+/// The requirements for closing a thread that are not met now.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct LandAdvice {
     /// The thread.
     thread_id: ThreadId,
-    /// Whether it could close.
+    /// Whether the thread could close now.
     could_close: bool,
-    /// The conditions that are not met.
+    /// The requirements that are not met.
     reasons: Vec<Reason>,
 }
 
-/// A repeat computes the advice again, from the present state of the thread.
+/// A repeated request computes the advice again, from the current state of the thread.
 impl Answer<RequestLandAdvice> for LandAdvice {
     type Kept = ThreadId;
 
@@ -34,7 +34,7 @@ impl Answer<RequestLandAdvice> for LandAdvice {
     }
 }
 
-/// Returns the conditions that the close of a thread would not meet now. It decides nothing.
+/// Returns the requirements for closing a thread that are not met now, without changing the thread.
 ///
 /// Fails with 409 `wrong-state` if the thread is finished; 409 `not-enabled` if the operator has not set
 /// `SVC_LAND_ADVICE=1`.

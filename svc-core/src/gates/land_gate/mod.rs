@@ -1,9 +1,9 @@
-//! The land gate: the work that is to land, and whether a member has passed it.
+//! The land gate: the work that a thread wants to land, and whether a member has passed it.
 //!
-//! A gate points at one thing, such as a branch, at one commit. A pass counts under the rules of approvals,
-//! from a member with the skill `land_gate`. Each later pointer or verdict replaces it, and a later result or
-//! reopening voids it. The close needs a pass only if the thread requires it. `advice` lists the conditions
-//! that the close would not meet.
+//! A gate points at one piece of work, such as a branch, at one commit. A pass counts under the same rules as
+//! an approval, if it comes from a member with the skill `land_gate`. A later pointer or verdict replaces it;
+//! a later result or reopening of the thread voids it. Closing a thread needs a pass only if the thread
+//! requires one. `advice` lists the requirements for closing that are not met.
 
 mod advice;
 
@@ -17,7 +17,9 @@ use crate::coordination::lifecycle::transition::CLOSE;
 use crate::coordination::thread_row::{Thread, visible_thread};
 use crate::error::{Code, Error};
 use crate::gates::commit::CommitHash;
-use crate::gates::verdict_rules::{EarlierVerdict, Objection, VerdictAuthor, VerdictRules, check_may_lower};
+use crate::gates::verdict_rules::{
+    EarlierVerdict, Objection, VerdictAuthor, VerdictRules, check_may_lower_requirements,
+};
 use crate::id::{MemberId, ThreadId};
 use crate::identity::members::{self, may_act};
 use crate::limits::LAND_POINTER_MAX;
@@ -38,7 +40,10 @@ pub(crate) fn feature() -> Feature {
             vec![
                 idempotent("set_land_gate", set_land_gate)
                     .title("Point a thread's land gate at what is to land")
-                    .when("Use to say what a thread is to land, or whether it may land, with a `verdict`.")
+                    .when(
+                        "Set the work that a thread wants to land, or judge with a `verdict` whether it may \
+                         land.",
+                    )
                     .put("/threads/{thread_id}/land-gate")
                     .needs(&[ThreadTransition])
                     .refuses(&[Code::WrongState])
@@ -49,8 +54,8 @@ pub(crate) fn feature() -> Feature {
                 read("get_land_gate", get_land_gate)
                     .title("Read a thread's land gate")
                     .when(
-                        "Use to see what a thread wants to land, and whether a pass of it counts; \
-                         `set_land_gate` gives one.",
+                        "Return the work that a thread wants to land, and whether a pass counts. Use \
+                         `set_land_gate` to give one.",
                     )
                     .get("/threads/{thread_id}/land-gate")
                     .needs(&[ThreadTransition])
@@ -58,8 +63,8 @@ pub(crate) fn feature() -> Feature {
                 idempotent("require_land_gate", require_land_gate)
                     .title("Require the land gate of a thread")
                     .when(
-                        "Use when a thread must not close before a pass of its land gate; \
-                         `clear_land_gate` lifts that.",
+                        "Require a pass of the land gate before a thread may close. Use `clear_land_gate` to \
+                         lift this.",
                     )
                     .put("/threads/{thread_id}/land-gate/requirement")
                     .needs(&[ThreadTransition])
@@ -68,8 +73,8 @@ pub(crate) fn feature() -> Feature {
                 destructive("clear_land_gate", clear_land_gate)
                     .title("Require the land gate of a thread no longer")
                     .when(
-                        "Use when a thread may close without a pass of the land gate; `require_land_gate` \
-                         asks for one again.",
+                        "Let a thread close without a pass of the land gate. Use `require_land_gate` to \
+                         require one again.",
                     )
                     .reversible()
                     .delete("/threads/{thread_id}/land-gate/requirement")
@@ -91,7 +96,7 @@ pub(crate) fn feature() -> Feature {
             EventKind::of::<LandGateCleared>(),
         ])
         .condition(Condition { name: "land-gate", action: CLOSE, unmet: missing_pass })
-        // No sample member has the skill, so no example shows it.
+        // No member of the sample workspace has this skill, so no example claims the thread.
         .sample(
             Sample::new("gated_thread", "create_thread", |w| {
                 json!({"channel_id": w.id("channel"), "title": "Port the spooler", "required_skills": ["c"]})
@@ -118,22 +123,22 @@ fn records() -> Vec<Records> {
 }
 
 named_enum! {
-    /// Whether the work that a land gate points at may land.
+    /// Verdict on whether the work that a land gate points at may land.
     pub(crate) enum LandVerdict { Pass = "pass", Fail = "fail" }
 }
 
-/// A land gate was pointed at something, or judged.
+/// The pointer of a land gate was set, possibly with a verdict.
 #[derive(Serialize, JsonSchema)]
 struct LandGateSet<'a> {
     /// The work to land, such as a branch.
     pointer: &'a str,
-    /// Its commit.
+    /// The commit of the work to land.
     head_sha: &'a CommitHash,
-    /// Whether it may land; null if not judged.
+    /// The verdict on whether the work may land; null if it was not judged.
     verdict: Option<LandVerdict>,
-    /// The reason why a pass by this member did not count then; null if it counted.
+    /// The reason why a pass by this member would not have counted at that time; null if it would have.
     objection: Option<Objection>,
-    /// Whether the close requires a pass, which this event does not change.
+    /// Whether the thread requires a pass before it may close. This event does not change that.
     required: bool,
 }
 
@@ -149,10 +154,10 @@ impl Event for LandGateSet<'_> {
     }
 }
 
-/// The close of a thread requires a pass of its land gate from now on.
+/// The thread now requires a pass of its land gate before it may close.
 #[derive(Serialize, JsonSchema)]
 struct LandGateRequired {
-    /// The position at which the gate was last set; null if it never was.
+    /// The position at which the gate was last set; null if it was never set.
     set_lsn: Option<i64>,
 }
 
@@ -167,11 +172,11 @@ impl Event for LandGateRequired {
     }
 }
 
-/// The columns that are null until the gate is set.
+/// The columns that are null until the gate's pointer is set.
 const UNSET: [&str; 8] =
     ["pointer", "head_sha", "verdict", "objection", "member_id", "actor_id", "set_at", "lsn"];
 
-/// The close of a thread no longer requires a pass of its land gate.
+/// The thread no longer requires a pass of its land gate before it may close.
 #[derive(Serialize, JsonSchema)]
 struct LandGateCleared {}
 
@@ -183,7 +188,7 @@ impl Event for LandGateCleared {
     }
 }
 
-/// A land gate's row.
+/// The row of a land gate.
 #[derive(Clone, Debug, Default)]
 struct StoredLandGate {
     required: bool,
@@ -213,21 +218,21 @@ columns! {
     }
 }
 
-/// Returns the land gate of a thread. Without a row, it requires nothing and has no pointer.
-fn stored(cx: &Read<'_>, thread: ThreadId) -> Result<StoredLandGate> {
+/// Returns the land gate of a thread. If it has no row, the gate requires no pass and has no pointer.
+fn stored_gate(cx: &Read<'_>, thread: ThreadId) -> Result<StoredLandGate> {
     Ok(cx.one(ONE, &[&thread])?.unwrap_or_default())
 }
 
 const ONE: &str = concat!("select ", land_gate_columns!(), " from land_gates g where g.thread_id = $1");
 
 impl StoredLandGate {
-    /// Returns the author and the position of the last setting, and the objection at that time.
+    /// Returns the author and position of the current pointer and verdict, and the objection at that time.
     fn judgement(&self) -> Option<EarlierVerdict> {
         let by = VerdictAuthor { member: self.member_id?, actor: self.actor_id? };
         Some(EarlierVerdict { by, lsn: self.lsn?, objection: self.objection, active: self.active })
     }
 
-    /// Returns the objection to landing, as an inner value that is `None` if the work may land.
+    /// Returns the objection to landing the work; the inner value is `None` if the work may land.
     ///
     /// Returns `None` if the gate has no pointer.
     fn objection(&self, judges: &VerdictRules) -> Option<Option<Objection>> {
@@ -239,8 +244,8 @@ impl StoredLandGate {
     }
 }
 
-/// Returns the judges of a thread's land gate. Only `member` is checked for the skill.
-fn judges(cx: &Read<'_>, thread: &Thread, member: Option<MemberId>) -> Result<VerdictRules> {
+/// Returns the rules for judging a thread's land gate, with only `member` checked for the required skill.
+fn land_gate_rules(cx: &Read<'_>, thread: &Thread, member: Option<MemberId>) -> Result<VerdictRules> {
     let is_qualified = match member {
         Some(member) => members::is_holder(cx, member, members::LAND_GATE)?,
         None => false,
@@ -253,28 +258,28 @@ fn judges(cx: &Read<'_>, thread: &Thread, member: Option<MemberId>) -> Result<Ve
 struct LandGate {
     /// The thread.
     thread_id: ThreadId,
-    /// Whether the close requires a pass that counts.
+    /// Whether the thread requires a pass that counts before it may close.
     required: bool,
     /// Whether the gate lets the thread close: a pass counts, or none is required.
     satisfied: bool,
     /// The work to land, such as a branch; null if the gate was never set.
     pointer: Option<String>,
-    /// Its commit.
+    /// The commit of the work to land.
     head_sha: Option<CommitHash>,
-    /// Whether it may land; null if not judged.
+    /// The verdict on whether the work may land; null if it was not judged.
     verdict: Option<LandVerdict>,
     /// Whether the verdict is a pass that counts.
     counts: bool,
-    /// The reason why it does not count; null if it does, or if the gate was never set.
+    /// The reason why the verdict does not count as a pass; null if it does, or if the gate was never set.
     why_not: Option<Objection>,
-    /// The member who set it last.
+    /// The member who last set the gate.
     member_id: Option<MemberId>,
-    /// The delegate who set it for that member; absent if the member acted for itself.
+    /// The delegate who set the gate for that member; absent if the member acted directly.
     #[serde(skip_serializing_if = "Option::is_none")]
     actor_id: Option<MemberId>,
-    /// When it was set last.
+    /// When the gate was last set.
     set_at: Option<Time>,
-    /// The position of the event in the workspace's event log.
+    /// Position of the last setting in the workspace's event log.
     lsn: Option<i64>,
 }
 
@@ -314,12 +319,12 @@ impl<I> Answer<I> for LandGate {
 
 /// Points a thread's land gate at the work to land, with a verdict if you have one, and returns the gate.
 ///
-/// It replaces the earlier pointer and verdict, so that a pass is always about the current pointer. A later
-/// result or reopening of the thread voids it.
+/// This replaces the earlier pointer and verdict, so a pass always applies to the current pointer. A later
+/// result or reopening of the thread voids the pass.
 ///
-/// A pass counts from a member with the skill `land_gate` who neither owns the thread nor has ever worked on
-/// it; under delegation the same applies to the delegate. These rules apply when it is given and at the
-/// close, when neither may be frozen or deactivated.
+/// A pass counts if it comes from a member with the skill `land_gate` who neither owns the thread nor has
+/// ever worked on it; under delegation the same applies to the delegate. These rules apply both when the pass
+/// is given and at the close, when neither may be frozen or deactivated.
 ///
 /// Fails with 409 `wrong-state` if the thread is finished.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -329,9 +334,9 @@ struct SetLandGate {
     thread_id: ThreadId,
     /// The work to land, such as a branch or the address of a pull request.
     pointer: Text<1, LAND_POINTER_MAX>,
-    /// Its git commit: the hash, or at least 4 digits of it.
+    /// The git commit of the work: the hash, or at least its first 4 digits.
     head_sha: CommitHash,
-    /// Whether it may land. Default: not judged yet.
+    /// The verdict on whether the work may land. Default: not judged yet.
     verdict: Option<LandVerdict>,
 }
 
@@ -339,8 +344,8 @@ fn set_land_gate(cx: &mut Write<'_>, input: &SetLandGate) -> Result<LandGate> {
     let thread = visible_thread(cx, input.thread_id)?;
     let by = VerdictAuthor::of(cx.caller())?;
     thread.check_unfinished()?;
-    let judges = judges(cx, &thread, Some(by.member))?;
-    let before = stored(cx, thread.id)?;
+    let judges = land_gate_rules(cx, &thread, Some(by.member))?;
+    let before = stored_gate(cx, thread.id)?;
     let mut after = StoredLandGate {
         required: before.required,
         pointer: Some(input.pointer.to_string()),
@@ -349,12 +354,12 @@ fn set_land_gate(cx: &mut Write<'_>, input: &SetLandGate) -> Result<LandGate> {
         objection: judges.objection_to(by),
         member_id: Some(by.member),
         actor_id: Some(by.actor),
-        // The time and the position are not known yet, but come after all others.
+        // The time and position are not known yet; they will be later than all existing ones.
         set_at: None,
         lsn: Some(i64::MAX),
         active: true,
     };
-    if is_same(&before, &after, &judges) {
+    if is_unchanged(&before, &after, &judges) {
         return Ok(LandGate::of(&thread, before, &judges));
     }
     let set = LandGateSet {
@@ -384,8 +389,8 @@ fn set_land_gate(cx: &mut Write<'_>, input: &SetLandGate) -> Result<LandGate> {
     Ok(LandGate::of(&thread, after, &judges))
 }
 
-/// Returns whether setting the gate again would change nothing: same values, same people, same objection.
-fn is_same(before: &StoredLandGate, after: &StoredLandGate, judges: &VerdictRules) -> bool {
+/// Returns whether setting the gate again would change nothing: same values, same authors, same objection.
+fn is_unchanged(before: &StoredLandGate, after: &StoredLandGate, judges: &VerdictRules) -> bool {
     let said = |gate: &StoredLandGate| (gate.pointer.clone(), gate.head_sha.clone(), gate.verdict);
     said(before) == said(after)
         && (before.member_id, before.actor_id) == (after.member_id, after.actor_id)
@@ -400,7 +405,7 @@ const SET: &str = "
         verdict = excluded.verdict, objection = excluded.objection, member_id = excluded.member_id,
         actor_id = excluded.actor_id, set_at = excluded.set_at, lsn = excluded.lsn";
 
-/// Returns a thread's land gate: the work to land, and whether its pass counts.
+/// Returns a thread's land gate: the work to land, and whether it has a pass that counts.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct GetLandGate {
@@ -410,8 +415,8 @@ struct GetLandGate {
 
 fn get_land_gate(cx: &Read<'_>, input: &GetLandGate) -> Result<LandGate> {
     let thread = visible_thread(cx, input.thread_id)?;
-    let gate = stored(cx, thread.id)?;
-    let judges = judges(cx, &thread, gate.member_id)?;
+    let gate = stored_gate(cx, thread.id)?;
+    let judges = land_gate_rules(cx, &thread, gate.member_id)?;
     Ok(LandGate::of(&thread, gate, &judges))
 }
 
@@ -428,12 +433,12 @@ struct RequireLandGate {
 fn require_land_gate(cx: &mut Write<'_>, input: &RequireLandGate) -> Result<LandGate> {
     let thread = visible_thread(cx, input.thread_id)?;
     thread.check_not_archived()?;
-    let gate = stored(cx, thread.id)?;
+    let gate = stored_gate(cx, thread.id)?;
     if !gate.required {
         cx.emit(thread.place(), &LandGateRequired { set_lsn: gate.lsn })?;
         cx.execute(1, REQUIRE, &[&thread.id])?;
     }
-    let judges = judges(cx, &thread, gate.member_id)?;
+    let judges = land_gate_rules(cx, &thread, gate.member_id)?;
     Ok(LandGate::of(&thread, StoredLandGate { required: true, ..gate }, &judges))
 }
 
@@ -441,12 +446,12 @@ const REQUIRE: &str = "
     insert into land_gates (thread_id, required) values ($1, true)
     on conflict (thread_id) do update set required = excluded.required";
 
-/// Lets a thread close without a pass of the land gate, and returns the gate.
+/// Lets a thread close without a pass of its land gate, and returns the gate.
 ///
-/// Its pointer stays.
+/// The pointer and verdict stay.
 ///
-/// Fails with 403 `forbidden` if you have worked on the thread, yourself or by a delegate; 404 `not-found` if
-/// no pass is required; 409 `wrong-state` if the thread is archived.
+/// Fails with 403 `forbidden` if you have worked on the thread, directly or through a delegate; 404
+/// `not-found` if no pass is required; 409 `wrong-state` if the thread is archived.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ClearLandGate {
@@ -456,28 +461,28 @@ struct ClearLandGate {
 
 fn clear_land_gate(cx: &mut Write<'_>, input: &ClearLandGate) -> Result<LandGate> {
     let thread = visible_thread(cx, input.thread_id)?;
-    check_may_lower(cx, &thread)?;
-    let gate = stored(cx, thread.id)?;
+    check_may_lower_requirements(cx, &thread)?;
+    let gate = stored_gate(cx, thread.id)?;
     if !gate.required {
         return Err(Error::not_found("land gate requirement"));
     }
     thread.check_not_archived()?;
     cx.emit(thread.place(), &LandGateCleared {})?;
     cx.execute(1, CLEAR, &[&thread.id])?;
-    let judges = judges(cx, &thread, gate.member_id)?;
+    let judges = land_gate_rules(cx, &thread, gate.member_id)?;
     Ok(LandGate::of(&thread, StoredLandGate { required: false, ..gate }, &judges))
 }
 
 const CLEAR: &str = "update land_gates set required = false where thread_id = $1";
 
-/// Returns the missing pass of a thread that requires its land gate, which keeps it from closing.
+/// Returns the reason why a missing pass of the land gate keeps a thread from closing, if it requires a pass.
 fn missing_pass(cx: &Read<'_>, id: ThreadId) -> Result<Vec<UnmetRequirement>> {
-    let gate = stored(cx, id)?;
+    let gate = stored_gate(cx, id)?;
     if !gate.required {
         return Ok(Vec::new());
     }
     let thread = visible_thread(cx, id)?;
-    let detail = match gate.objection(&judges(cx, &thread, gate.member_id)?) {
+    let detail = match gate.objection(&land_gate_rules(cx, &thread, gate.member_id)?) {
         Some(None) => return Ok(Vec::new()),
         Some(Some(Objection::Verdict)) => "the land gate was not passed".to_owned(),
         Some(Some(objection)) => format!("the pass of the land gate does not count ({})", objection.name()),

@@ -1,4 +1,4 @@
-//! The relations of a message, in both directions.
+//! Listing the relations of a message, in both directions.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -14,15 +14,15 @@ use crate::op::Read;
 use crate::page::{Cursor, Limit, Page, ScanHorizon, rows_to_read};
 use crate::schema::brief;
 
-/// Returns the relations of a message to others and of others to it, in the order in which they were made.
+/// Returns the relations from and to a message, in the order in which they were made.
 ///
-/// Relations to or from messages that you may not see are omitted, so a page may be short or empty although
+/// Relations from or to messages that you may not see are omitted, so a page may be short or empty although
 /// there is more: continue while `next_cursor` is not null.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(transform = brief(""))]
 pub(super) struct ListMessageRelations {
-    /// The message.
+    /// The message whose relations to list.
     message_id: MessageId,
     #[serde(default)]
     cursor: Option<Cursor<(i64, Uuid)>>,
@@ -45,7 +45,7 @@ pub(super) fn list_message_relations(
     Ok(Page::within(horizon, found, input.limit, |relation: &Relation| (relation.lsn, relation.id.uuid())))
 }
 
-/// Counts relations to the message only; those from it are few.
+/// Counts only relations to the message, because a message makes few relations itself.
 const HORIZON: &str =
     "select lsn from relations where to_id = $1 and lsn > $2 order by lsn limit 1 offset $3";
 

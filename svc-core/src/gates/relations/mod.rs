@@ -1,11 +1,11 @@
 //! Relations between messages: one supports, refutes, cites, supersedes, replies to or duplicates another.
 //!
-//! A member relates its own messages to any that it sees. A refutation keeps the thread of its target from
-//! closing until it is resolved, so everyone who sees the target can read it. Citations in a message are
-//! relations too, and last as long as the message's content. Relations are removed when the message that
-//! makes them is withdrawn, and those to a withdrawn message have no effect. No member learns of a message
-//! that it may not see. `list` has the relations of a message, `resolve` the refutations that keep a thread
-//! open, and `remove` their removal.
+//! A member relates their own messages to any message that they can see. A refutation prevents the thread of
+//! its target from closing until it is resolved, so everyone who sees the target must be able to read it.
+//! Citations in a message are relations too; they last as long as the message's content. Withdrawing a
+//! message removes the relations from it, and makes the relations to it ineffective. No member learns about a
+//! message that they may not see. `list` lists the relations of a message, `resolve` resolves the refutations
+//! that keep a thread open, and `remove` removes relations.
 
 mod list;
 mod resolve;
@@ -93,7 +93,10 @@ fn operations() -> Vec<Operation> {
     vec![
         write("relate_message", relate_message)
             .title("Relate a message to another")
-            .when("Use to say what a message of yours is to another one, such as an answer or a refutation.")
+            .when(
+                "Record that a message of yours supports, refutes or answers another. Use `post_message` to \
+                 post one.",
+            )
             .post("/messages/{message_id}/relations")
             .needs(&[MessagePost])
             .created()
@@ -104,21 +107,24 @@ fn operations() -> Vec<Operation> {
             }),
         read("list_message_relations", list::list_message_relations)
             .title("List the relations of a message")
-            .when("Use to see what a message supports, refutes or answers, and what does so to it.")
+            .when(
+                "List the relations of a message, both ways. Use `list_message_backlinks` for pins and \
+                 votes.",
+            )
             .detailed()
             .get("/messages/{message_id}/relations")
             .needs(&[WorkspaceRead])
             .example(|w| json!({"message_id": w.id("disputed_message"), "limit": 10})),
         idempotent("resolve_relation", resolve::resolve_relation)
             .title("Resolve a refutation")
-            .when("Use to settle a refutation, which keeps the thread of its target from closing.")
+            .when("Resolve a refutation, so that it no longer prevents its target's thread from closing.")
             .post("/relations/{relation_id}/resolve")
             .needs(&[ThreadTransition])
             .refuses(&[Code::Forbidden, Code::WrongState])
             .example(|w| json!({"relation_id": w.id("relation")})),
         destructive("remove_relation", remove::remove_relation)
             .title("Remove a relation")
-            .when("Use to take back a relation; `resolve_relation` settles a refutation.")
+            .when("Remove a relation. Use `resolve_relation` to settle a refutation.")
             .reversible()
             .delete("/relations/{relation_id}")
             .needs(&[MessagePost])
@@ -128,8 +134,8 @@ fn operations() -> Vec<Operation> {
 }
 
 named_enum! {
-    /// The relation of a message to another one. A refutation keeps the thread of the other from closing
-    /// until it is resolved.
+    /// Kind of a relation from one message to another. A message that `refutes` another prevents the target's
+    /// thread from closing until the refutation is resolved.
     pub(super) enum RelationKind {
         Supports = "supports",
         Refutes = "refutes",
@@ -140,21 +146,21 @@ named_enum! {
     }
 }
 
-/// A message was related to another one.
+/// A message was related to another message.
 ///
-/// The event is in the thread of the target, or in that of the message that makes the relation if not
-/// everyone who sees the target may see that message.
+/// The event is in the thread of the target. If not everyone who sees the target may see the message that
+/// makes the relation, the event is in that message's thread instead.
 #[derive(Serialize, JsonSchema)]
 struct MessageRelated {
     /// The relation.
     relation_id: RelationId,
     /// The message that makes the relation.
     from_id: MessageId,
-    /// The message that it leads to; null if not everyone who sees the event may see that message.
+    /// The target of the relation; null if not everyone who sees the event may see the target.
     to_id: Option<MessageId>,
     /// The kind of the relation.
     kind: RelationKind,
-    /// The member who made it.
+    /// The member who made the relation.
     member_id: MemberId,
 }
 
@@ -178,46 +184,47 @@ pub(super) struct Relation {
     kind: RelationKind,
     /// The message that makes the relation.
     from_id: MessageId,
-    /// The thread of that message.
+    /// The thread of the message that makes the relation.
     from_thread_id: ThreadId,
-    /// The message that it leads to.
+    /// The target of the relation.
     to_id: MessageId,
-    /// The thread of that message.
+    /// The thread of the target.
     to_thread_id: ThreadId,
-    /// Whether it follows from a citation in the message, and lasts as long as that.
+    /// Whether the relation was derived from a citation in the message. A derived relation is removed with
+    /// the citation.
     derived: bool,
-    /// Whether it keeps the thread of the target from closing: a refutation that is not resolved, of a
-    /// message that is not withdrawn.
+    /// Whether the relation keeps the target's thread from closing: it is an unresolved refutation, and its
+    /// target is not withdrawn.
     open: bool,
-    /// Whether the message that it leads to is withdrawn, so that the relation has no effect.
+    /// Whether the target is withdrawn, so that the relation has no effect.
     target_withdrawn: bool,
-    /// The member who made it; null for the service itself.
+    /// The member who made the relation; null for the service itself.
     made_by: Option<MemberId>,
-    /// When it was made.
+    /// When the relation was made.
     made_at: Time,
-    /// The member who resolved it, if it refutes; null while unresolved.
+    /// The member who resolved the refutation; null while unresolved, and for other relations.
     ///
-    /// The refutation is open again once a resolver who had not made it has worked on the thread.
+    /// The refutation is open again if its resolver, other than its author, works on the thread later.
     resolved_by: Option<MemberId>,
-    /// The delegate who resolved it for that member; absent if the member acted for itself.
+    /// The delegate who resolved the refutation for that member; absent if the member acted directly.
     #[serde(skip_serializing_if = "Option::is_none")]
     resolved_actor_id: Option<MemberId>,
-    /// When it was resolved.
+    /// When the refutation was resolved.
     resolved_at: Option<Time>,
-    /// The position in the workspace's log at which it was made.
+    /// Position of the relation's creation in the workspace's log.
     lsn: i64,
-    /// The channel of the message that makes it.
+    /// The channel of the message that makes the relation.
     #[serde(skip)]
     from_channel_id: ChannelId,
-    /// The channel of the message that it leads to.
+    /// The channel of the target.
     #[serde(skip)]
     to_channel_id: ChannelId,
-    /// Whether it is a refutation without a resolution that counts.
+    /// Whether the relation is a refutation that has no valid resolution.
     #[serde(skip)]
     unresolved: bool,
 }
 
-/// The condition that relation `r` is a refutation without a resolution that counts.
+/// SQL condition: relation `r` is a refutation that has no valid resolution.
 macro_rules! unresolved {
     () => {
         concat!(
@@ -257,7 +264,7 @@ columns! {
     make { open: unresolved && !target_withdrawn }
 }
 
-/// The condition that the message in column `$id` of relation `r` was not pruned.
+/// SQL condition: the message whose id is in column `$id` of relation `r` was not pruned.
 macro_rules! is_kept {
     ($id:literal) => {
         concat!("exists (select 1 from messages m where m.id = r.", $id, " and ", not_pruned!(), ")")
@@ -265,25 +272,26 @@ macro_rules! is_kept {
 }
 use is_kept;
 
-/// Relates a message of your own to another one that you see, and returns the relation.
+/// Relates a message of yours to another message that you can see, and returns the relation.
 ///
-/// Repeating a relation returns the existing one. A refutation keeps the thread of its target from closing
-/// until `resolve_relation` has resolved it.
+/// Repeating a relation returns the existing one. A refutation keeps its target's thread from closing until
+/// `resolve_relation` resolves it.
 ///
-/// The author of the target is notified of refutations and replies. A relation is removed when your message
-/// is withdrawn, and has no effect once the other one is.
+/// The author of the target is notified of refutations and replies. Withdrawing your message removes the
+/// relation; withdrawing the target makes it ineffective.
 ///
 /// Fails with 403 `forbidden` if the message is not yours; 409 `wrong-state` if either message is withdrawn
-/// or in an archived channel, if your message has 100 relations, or if 1000 refutations lead to the thread;
-/// 409 `not-visible-to-all` if it refutes a message that is visible to members who do not see yours.
+/// or in an archived channel, if your message already has 100 relations, or if the thread already has 1000
+/// refutations; 409 `not-visible-to-all` if it refutes a message that is visible to members who cannot see
+/// yours.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct RelateMessage {
     /// Your message.
     message_id: MessageId,
-    /// The other message.
+    /// The target: the message that yours relates to.
     target_message_id: MessageId,
-    /// The relation of your message to the other one.
+    /// How your message relates to the target.
     kind: RelationKind,
 }
 
@@ -396,7 +404,7 @@ const COUNT_FROM: &str = "select count(*) from relations where from_id = $1 and 
 
 const COUNT_REFUTING: &str = "select count(*) from relations where to_thread_id = $1 and kind = 'refutes'";
 
-/// The channels of the two messages of a relation, both of which the caller sees.
+/// The channels of the two messages of a relation. The caller can see both channels.
 struct RelationChannels {
     from: ChannelPlace,
     to: ChannelPlace,
@@ -407,12 +415,14 @@ impl RelationChannels {
         Ok(Self { from: visible_channel(cx, from)?, to: visible_channel(cx, to)? })
     }
 
-    /// Returns whether everyone who sees the target sees the message that leads to it.
+    /// Returns whether everyone who sees the target can also see the message that makes the relation.
     fn source_is_seen_with_target(&self) -> bool {
         !self.from.private || self.from.id == self.to.id
     }
 
-    /// Returns the place of the relation's events, where no one learns of a message that it may not see.
+    /// Returns the channel and thread for the relation's events.
+    ///
+    /// Their readers may see both messages, or only the message that makes the relation.
     fn subject(&self, relation: &Relation) -> Subject {
         if self.source_is_seen_with_target() {
             Subject::thread(relation.to_channel_id, relation.to_thread_id)
@@ -421,13 +431,13 @@ impl RelationChannels {
         }
     }
 
-    /// Returns the target for an event. Returns `None` if not everyone who sees the event may see the target.
+    /// Returns the target to include in an event, or `None` if a reader of the event may not see the target.
     fn shown(&self, to: MessageId) -> Option<MessageId> {
         (self.source_is_seen_with_target() || !self.to.private).then_some(to)
     }
 }
 
-/// Loads the relation, if the caller sees both of its messages.
+/// Loads a relation. Fails with *not found* unless the caller can see both of its messages.
 fn visible_relation(cx: &Read<'_>, id: RelationId) -> Result<(Relation, RelationChannels)> {
     let found: Option<Relation> = cx.one(BY_ID, &[&id, &cx.caller().workspace_id])?;
     let relation = found.ok_or_else(|| Error::not_found("relation"))?;
@@ -465,7 +475,8 @@ mod tests {
             private,
         };
         let target = MessageId::from(Uuid::from_u128(9));
-        // The channel of the event, whether it shows the target, and whether a refutation is allowed.
+        // Each case: the channel of the event, whether the event shows the target, and whether a refutation
+        // is allowed.
         for (from, to, in_target, shown) in [
             (channel(1, false), channel(1, false), true, true),
             (channel(1, false), channel(2, false), true, true),

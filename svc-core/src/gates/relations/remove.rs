@@ -1,4 +1,4 @@
-//! Removing relations: one by its maker, and those from or to messages that are withdrawn or deleted.
+//! Removing relations: single ones on request, and all relations of withdrawn or deleted messages.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,11 +19,11 @@ pub(super) struct RelationRemoved {
     relation_id: RelationId,
     /// The message that made the relation.
     from_id: MessageId,
-    /// The message that it led to; null if not everyone who sees the event may see that message.
+    /// The target of the relation; null if not everyone who sees the event may see the target.
     to_id: Option<MessageId>,
     /// The kind of the relation.
     kind: RelationKind,
-    /// The member who removed it; null for the service itself.
+    /// The member who removed the relation; null for the service itself.
     member_id: Option<MemberId>,
 }
 
@@ -37,8 +37,8 @@ impl Event for RelationRemoved {
 
 /// Removes a relation between two messages and returns the removed relation.
 ///
-/// Fails with 403 `forbidden` if you have not made it and lack `channel:admin`; 409 `wrong-state` if it
-/// follows from a citation in the message.
+/// Fails with 403 `forbidden` if you did not make it and lack `channel:admin`; 409 `wrong-state` if it was
+/// derived from a citation in the message.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RemoveRelation {
@@ -67,7 +67,7 @@ pub(super) fn remove_relation(cx: &mut Write<'_>, input: &RemoveRelation) -> Res
 
 const DELETE: &str = "delete from relations where id = $1";
 
-/// Fails unless the caller made the relation or has `channel:admin`.
+/// Fails unless the caller made the relation or has the capability `channel:admin`.
 fn check_may_remove(caller: &Caller, made_by: Option<MemberId>) -> Result<()> {
     let made = made_by.is_some() && made_by == caller.member;
     if made || caller.capabilities.has(ChannelAdmin) {
@@ -76,12 +76,12 @@ fn check_may_remove(caller: &Caller, made_by: Option<MemberId>) -> Result<()> {
     Err(Error::forbidden("only its maker or a member with channel:admin removes a relation"))
 }
 
-/// Removes the relations that withdrawn messages make. Relations to them stay, but have no effect.
+/// Removes the relations that withdrawn messages make. Relations to withdrawn messages stay, without effect.
 pub(super) fn remove_from(cx: &mut Write<'_>, _: &DestroyPermit<'_>, messages: &[MessageId]) -> Result<()> {
     messages.iter().try_for_each(|id| cx.execute_any(DELETE_FROM, &[id]))
 }
 
-/// Removes the relations from and to messages whose rows are deleted.
+/// Removes the relations from and to messages whose rows are being deleted.
 pub(super) fn remove_of(
     cx: &mut Write<'_>,
     permit: &DestroyPermit<'_>,

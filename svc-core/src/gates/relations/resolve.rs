@@ -1,4 +1,4 @@
-//! Resolving a refutation, and the open refutations of a thread.
+//! Resolving refutations, and finding the unresolved refutations of a thread.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -17,18 +17,18 @@ use crate::log::event::Event;
 use crate::log::replay::Replayed;
 use crate::op::{Answer, Read, UnmetRequirement, Write};
 
-/// A refutation was resolved: it no longer keeps the thread of its target from closing.
+/// A refutation was resolved, so it no longer prevents its target's thread from closing.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct RelationResolved {
     /// The relation.
     relation_id: RelationId,
-    /// The message that refutes.
+    /// The message that refutes the target.
     from_id: MessageId,
-    /// The message that it refutes; null if not everyone who sees the event may see that message.
+    /// The refuted message; null if not everyone who sees the event may see it.
     to_id: Option<MessageId>,
     /// The kind of the relation: `refutes`.
     kind: RelationKind,
-    /// The member who resolved it.
+    /// The member who resolved the refutation.
     member_id: MemberId,
 }
 
@@ -41,17 +41,17 @@ impl Event for RelationResolved {
     }
 }
 
-/// Resolves a refutation and returns it. It no longer keeps the thread of its target from closing.
+/// Resolves a refutation, so that it no longer prevents its target's thread from closing, and returns it.
 ///
-/// Its maker may resolve it, and so may members with the skill `review` who have not worked on that thread. A
-/// reviewer's resolution stops counting once the reviewer has. Resolving it again changes nothing.
+/// You must be its author, or have the skill `review` and not have worked on that thread. A reviewer's
+/// resolution stops counting if the reviewer later works on the thread. Resolving it again changes nothing.
 ///
-/// Fails with 403 `forbidden` if you are neither; 409 `wrong-state` if the relation is not a refutation, or
-/// if the thread of its target is archived.
+/// Fails with 403 `forbidden` if you may not resolve it; 409 `wrong-state` if the relation is not a
+/// refutation, or if its target's thread is archived.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ResolveRelation {
-    /// The relation.
+    /// The refutation's relation id.
     relation_id: RelationId,
 }
 
@@ -100,14 +100,14 @@ impl<I> Answer<I> for Relation {
     }
 }
 
-/// Fails unless the caller made the relation, or is a reviewer by skill who has not worked on the thread.
+/// Fails unless the caller made the relation, or has the skill `review` and has not worked on the thread.
 fn check_may_resolve(cx: &Read<'_>, relation: &Relation, by: VerdictAuthor) -> Result<()> {
     let workers = workers::of(cx, relation.to_thread_id)?;
     let by_worker = by.delegate().is_some_and(|delegate| workers.contains(&delegate));
     if relation.made_by == Some(by.member) && !by_worker {
         return Ok(());
     }
-    if by.people().iter().any(|member| workers.contains(member)) {
+    if by.member_and_delegate().iter().any(|member| workers.contains(member)) {
         return Err(Error::forbidden("a member who has worked on the thread cannot resolve a refutation"));
     }
     if members::is_holder(cx, by.member, members::REVIEW)? {
@@ -116,7 +116,7 @@ fn check_may_resolve(cx: &Read<'_>, relation: &Relation, by: VerdictAuthor) -> R
     Err(Error::forbidden("only its maker, or a member with the skill review, resolves a refutation"))
 }
 
-/// Returns the open refutations of a thread's messages, which keep the thread from closing.
+/// Returns the unresolved refutations of messages in a thread, which keep the thread from closing.
 pub(super) fn open_refutations(cx: &Read<'_>, id: ThreadId) -> Result<Vec<UnmetRequirement>> {
     let found: Vec<(RelationId, i64)> = cx.query(OPEN, &[&id, &REASON_IDS_MAX])?;
     let detail = match found.first() {
@@ -127,7 +127,7 @@ pub(super) fn open_refutations(cx: &Read<'_>, id: ThreadId) -> Result<Vec<UnmetR
     Ok(vec![UnmetRequirement { detail, ids: found.iter().map(|(id, _)| id.to_string()).collect() }])
 }
 
-/// Uses the index of refutations, whose number is limited per thread.
+/// Reads by the index of refutations, of which each thread has a limited number.
 const OPEN: &str = concat!(
     "select o.id, count(*) over () from (
         select r.id, r.lsn from relations r where r.to_thread_id = $1 and ",

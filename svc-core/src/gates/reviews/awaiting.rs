@@ -1,7 +1,7 @@
-//! Pending reviews: threads for which the caller's approval would count and that lack its verdict.
+//! Pending reviews: threads that lack the caller's verdict and for which the caller's approval would count.
 //!
-//! The statement applies to many threads the rules that [`verdict_rules`](crate::gates::verdict_rules) and
-//! [`verdicts`](super::verdicts) apply to one, and a test compares the two.
+//! The SQL statement applies the rules of [`verdict_rules`](crate::gates::verdict_rules) and
+//! [`verdicts`](super::verdicts) to many threads at once. A test compares its results with those rules.
 
 use crate::Result;
 use crate::capability::Capability::ThreadTransition;
@@ -13,9 +13,9 @@ use crate::identity::members::{self, has_skill, may_act};
 use crate::limits::AWAITED_SCAN_MAX;
 use crate::op::Read;
 
-/// Returns the first threads in review that wait for the caller's verdict, among the oldest 1000 in review.
+/// Returns the first threads in review that lack the caller's verdict, among the oldest 1000.
 ///
-/// Under delegation, a verdict of the member or of the delegate counts for both.
+/// Under delegation, a verdict of either the member or the delegate counts as the caller's.
 pub(crate) fn awaiting(cx: &Read<'_>, most: i64) -> Result<Vec<Thread>> {
     let caller = cx.caller();
     if !caller.is_member() || !caller.capabilities.has(ThreadTransition) || caller.frozen {
@@ -28,8 +28,8 @@ pub(crate) fn awaiting(cx: &Read<'_>, most: i64) -> Result<Vec<Thread>> {
     thread_row::select_first(cx, AWAITING, &params)
 }
 
-/// The condition that member `$member` is asked to review the thread of row `t`.
-macro_rules! is_asked {
+/// SQL condition: member `$member` is a listed reviewer of the thread in row `t`, or has the skill.
+macro_rules! is_reviewer {
     ($member:literal) => {
         concat!(
             "(",
@@ -42,8 +42,8 @@ macro_rules! is_asked {
     };
 }
 
-/// The condition that no member in the list `$people` owns the thread of row `t` or has worked on it.
-macro_rules! are_apart {
+/// SQL condition: no member in the list `$people` owns the thread in row `t` or has worked on it.
+macro_rules! are_uninvolved {
     ($people:literal) => {
         concat!(
             "(t.owner_id is null or t.owner_id not in (",
@@ -54,22 +54,22 @@ macro_rules! are_apart {
     };
 }
 
-/// Uses the indexes of threads in review and of last verdicts.
+/// Reads by the indexes of threads in review and of last verdicts.
 const AWAITING: &str = thread_select!(
     "join channels c on c.id = t.channel_id
      where t.workspace_id = $5 and t.state = 'in_review' and t.lsn <= $9 and c.archived_at is null
         and not c.dm and ",
-    are_apart!("$6, $7"),
+    are_uninvolved!("$6, $7"),
     " and ",
-    is_asked!("$6"),
+    is_reviewer!("$6"),
     " and not exists (
         select 1 from reviews r
         where r.thread_id = t.id and r.lsn >= t.judged_from and not r.superseded
             and (r.member_id in ($6, $7) or r.actor_id in ($6, $7))
             and (r.verdict = 'request_changes' or r.verdict = 'approve' and r.objection is null and ",
-    are_apart!("r.member_id, r.actor_id"),
+    are_uninvolved!("r.member_id, r.actor_id"),
     " and ",
-    is_asked!("r.member_id"),
+    is_reviewer!("r.member_id"),
     " and ",
     may_act!("r.member_id"),
     " and ",

@@ -1,4 +1,4 @@
-//! Findings: the faults that a review found, each with a severity, until a member resolves it.
+//! Findings: faults reported in a review, each with a severity and, once resolved, a resolution.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -21,7 +21,7 @@ use crate::store::{columns, named_enum};
 use crate::time::Time;
 
 named_enum! {
-    /// How severe a finding is. A critical one prevents the close until it is resolved.
+    /// Severity of a finding. A `critical` finding keeps the thread from closing until it is resolved.
     pub(super) enum Severity {
         Critical = "critical",
         Major = "major",
@@ -31,7 +31,7 @@ named_enum! {
 }
 
 named_enum! {
-    /// How a finding was resolved.
+    /// Outcome with which a finding was resolved.
     pub(super) enum Resolution { Fixed = "fixed", Invalid = "invalid", WontFix = "wont_fix" }
 }
 
@@ -40,11 +40,11 @@ named_enum! {
 pub(super) struct FindingResolved {
     /// The finding.
     finding_id: FindingId,
-    /// The review that it belongs to.
+    /// The review that contains the finding.
     review_id: ReviewId,
-    /// How it was resolved.
+    /// How the finding was resolved.
     resolution: Resolution,
-    /// The member who resolved it.
+    /// The member who resolved the finding.
     resolved_by: MemberId,
 }
 
@@ -62,28 +62,28 @@ impl Event for FindingResolved {
 pub(super) struct Finding {
     /// The finding's id.
     pub id: FindingId,
-    /// The review that it belongs to.
+    /// The review that contains the finding.
     pub review_id: ReviewId,
-    /// How severe it is.
+    /// Severity of the finding.
     pub severity: Severity,
-    /// The file that it is about; null if none was named, and whenever `body` is blank.
+    /// The file with the fault; null if the reviewer named none, and whenever `body` is blank.
     pub path: Option<String>,
-    /// The line of the file.
+    /// The line in that file; null if the reviewer named none.
     pub line: Option<i64>,
-    /// The fault; blank once the review's message is withdrawn, or if it cannot be opened.
+    /// Description of the fault; blank if the review's message was withdrawn or cannot be opened.
     pub body: String,
-    /// How it was resolved; null while it is unresolved.
+    /// How the finding was resolved; null while it is unresolved.
     ///
-    /// A critical finding prevents the close again once its resolver has worked on the thread.
+    /// A critical finding keeps the thread from closing again if its resolver later works on the thread.
     pub resolution: Option<Resolution>,
-    /// The member who resolved it.
+    /// The member who resolved the finding.
     pub resolved_by: Option<MemberId>,
-    /// The delegate who resolved it for that member; absent if the member acted for itself.
+    /// The delegate who resolved the finding for that member; absent if the member acted directly.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resolved_actor_id: Option<MemberId>,
-    /// When it was resolved.
+    /// When the finding was resolved.
     pub resolved_at: Option<Time>,
-    /// Its number among the findings of its review, from 0.
+    /// Index of the finding within its review, from 0.
     #[serde(skip)]
     pub number: i64,
 }
@@ -100,19 +100,19 @@ columns! {
         resolved_at,
         number,
     }
-    // The text is in the review's message.
+    // The path and the body are stored in the review's message.
     make { path: None, body: String::new() }
 }
 
-/// Findings of reviews, without their text.
+/// The findings of several reviews, without their text.
 pub(super) struct ReviewFindings {
-    /// The findings of each review, in order.
+    /// The findings of each review, in the reviewer's order.
     pub of_each: HashMap<ReviewId, Vec<Finding>>,
-    /// The first review whose findings may not all have been read.
+    /// The first review that may have more findings than were read.
     pub cut: Option<ReviewId>,
 }
 
-/// Returns the findings of a thread's reviews after one position and up to another, within a page's limits.
+/// Returns the findings of a thread's reviews between two positions, within a page's limits.
 pub(super) fn of_reviews(cx: &Read<'_>, thread: ThreadId, after: i64, last: i64) -> Result<ReviewFindings> {
     let rows: Vec<Finding> = cx.query(OF_REVIEWS, &[&thread, &after, &last, &PAGE_SCAN_MAX])?;
     let is_cut = i64::try_from(rows.len()).is_ok_and(|count| count >= PAGE_SCAN_MAX);
@@ -134,12 +134,12 @@ const OF_REVIEWS: &str = concat!(
 
 /// Resolves a finding of a review, and returns the resolution.
 ///
-/// Resolving it again replaces the resolution. A resolution no longer counts once its author has worked on
-/// the thread: a critical finding prevents the close again until another member resolves it.
+/// Resolving it again replaces the resolution. A resolution stops counting if its author later works on the
+/// thread: a critical finding then keeps the thread from closing until another member resolves it.
 ///
-/// Fails with 403 `forbidden` if you are neither its author nor have the skill `review`, or if you have
-/// worked on the thread, yourself or by a delegate; 404 `not-found` if the thread has no such finding; 409
-/// `wrong-state` if the thread is archived.
+/// Fails with 403 `forbidden` if you are neither the author of the review nor have the skill `review`, or if
+/// you have worked on the thread, directly or through a delegate; 404 `not-found` if the thread has no such
+/// finding; 409 `wrong-state` if the thread is archived.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ResolveFinding {
@@ -147,7 +147,7 @@ pub(super) struct ResolveFinding {
     thread_id: ThreadId,
     /// The finding.
     finding_id: FindingId,
-    /// How it was resolved.
+    /// How the finding was resolved.
     resolution: Resolution,
 }
 
@@ -156,18 +156,18 @@ pub(super) struct ResolveFinding {
 pub(super) struct ResolvedFinding {
     /// The finding's id.
     id: FindingId,
-    /// The review that it belongs to.
+    /// The review that contains the finding.
     review_id: ReviewId,
-    /// How severe it is.
+    /// Severity of the finding.
     severity: Severity,
-    /// How it was resolved.
+    /// How the finding was resolved.
     resolution: Resolution,
-    /// The member who resolved it.
+    /// The member who resolved the finding.
     resolved_by: Option<MemberId>,
-    /// The delegate who resolved it for that member; absent if the member acted for itself.
+    /// The delegate who resolved the finding for that member; absent if the member acted directly.
     #[serde(skip_serializing_if = "Option::is_none")]
     resolved_actor_id: Option<MemberId>,
-    /// When it was resolved.
+    /// When the finding was resolved.
     resolved_at: Option<Time>,
 }
 
@@ -203,7 +203,7 @@ pub(super) fn resolve_finding(cx: &mut Write<'_>, input: &ResolveFinding) -> Res
     Ok(ResolvedFinding::of(finding, input.resolution))
 }
 
-/// Loads a finding of a thread that the caller sees.
+/// Loads a finding of a thread that the caller can see.
 fn visible_finding(cx: &Read<'_>, thread: ThreadId, id: FindingId) -> Result<(Thread, Finding)> {
     let thread = visible_thread(cx, thread)?;
     let found: Option<Finding> = cx.one(ONE, &[&id, &thread.id])?;
@@ -214,7 +214,7 @@ const ONE: &str =
     concat!("select ", finding_columns!(), " from findings f where f.id = $1 and f.thread_id = $2");
 
 impl Finding {
-    /// Returns whether one of these members has resolved it, itself or for another.
+    /// Returns whether one of these members resolved the finding, directly or as a delegate.
     fn is_resolved_by_one_of(&self, members: &BTreeSet<MemberId>) -> bool {
         self.resolved_by.iter().chain(&self.resolved_actor_id).any(|member| members.contains(member))
     }
@@ -252,18 +252,18 @@ const RESOLVE: &str = "
     update findings set resolution = $2, resolved_by = $3, resolved_actor_id = $4, resolved_at = $5
     where id = $1";
 
-/// Fails unless the caller is the author or a reviewer by skill, and has not worked on the thread.
+/// Fails unless the resolver wrote the review or has the skill `review`, and has not worked on the thread.
 fn check_may_resolve(
     cx: &Read<'_>,
     workers: &BTreeSet<MemberId>,
     author: VerdictAuthor,
     resolver: VerdictAuthor,
 ) -> Result<()> {
-    let people = resolver.people();
+    let people = resolver.member_and_delegate();
     if people.iter().any(|member| workers.contains(member)) {
         return Err(Error::forbidden("a member who has worked on a thread cannot resolve a finding about it"));
     }
-    let is_author = people.iter().any(|member| author.people().contains(member));
+    let is_author = people.iter().any(|member| author.member_and_delegate().contains(member));
     if is_author || members::is_holder(cx, resolver.member, members::REVIEW)? {
         return Ok(());
     }
@@ -282,17 +282,18 @@ pub(super) fn blocking_findings(cx: &Read<'_>, id: ThreadId) -> Result<Vec<Unmet
     Ok(vec![UnmetRequirement { detail, ids: ids.iter().map(ToString::to_string).collect() }])
 }
 
-/// Returns the number of unresolved critical findings of a thread, up to [`BLOCKING_MAX`], and the first of
-/// them.
+/// Returns the number and the first ids of the unresolved critical findings of a thread.
 ///
-/// A finding whose resolver has worked on the thread since counts as unresolved.
+/// The number is at most [`BLOCKING_MAX`].
+///
+/// A finding counts as unresolved if its resolver has worked on the thread since.
 pub(super) fn blocking(cx: &Read<'_>, thread: ThreadId) -> Result<(i64, Vec<FindingId>)> {
     let found: Vec<(FindingId, i64)> = cx.query(BLOCKING, &[&thread, &REASON_IDS_MAX, &BLOCKING_MAX])?;
     let count = found.first().map_or(0, |(_, count)| *count);
     Ok((count, found.into_iter().map(|(id, _)| id).collect()))
 }
 
-/// Maximum number of unresolved findings that are counted.
+/// Maximum number of unresolved critical findings that are counted.
 const BLOCKING_MAX: i64 = 1000;
 
 const BLOCKING: &str = concat!(

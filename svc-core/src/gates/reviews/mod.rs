@@ -1,9 +1,9 @@
-//! Reviews: judgements of others about the work in a thread, and the approvals that its close requires.
+//! Reviews: other members' judgements of the work in a thread, and the approvals required to close it.
 //!
-//! Anyone who sees a thread may review it; [`verdict_rules`](super::verdict_rules) decides which approvals
-//! count. A verdict stays on record. The text of a review and of its findings is one sealed message of the
-//! thread by the reviewer, which can be withdrawn. An unresolved critical finding prevents the close whatever
-//! the verdict.
+//! Anyone who can see a thread may review it; [`verdict_rules`](super::verdict_rules) decides which approvals
+//! count. A verdict stays on record. The text of a review, including its findings, is one sealed message in
+//! the thread by the reviewer, and can be withdrawn. An unresolved critical finding keeps the thread from
+//! closing, whatever the verdict.
 
 mod requirement;
 mod verdicts;
@@ -26,7 +26,7 @@ pub(crate) use awaiting::awaiting;
 
 pub(crate) fn feature() -> Feature {
     Feature::new()
-        // A verdict outlives the text of its review.
+        // The verdict is kept when the text of its review is removed.
         .cleaner("reviews", KEEP)
         .operations("reviews", requirements())
         .operations("reviews", reviews())
@@ -39,7 +39,7 @@ pub(crate) fn feature() -> Feature {
         ])
         .condition(Condition { name: "approvals", action: CLOSE, unmet: status::missing_approvals })
         .condition(Condition { name: "findings", action: CLOSE, unmet: findings::blocking_findings })
-        // No sample member has the skill, so no example shows it.
+        // No member of the sample workspace has this skill, so no example claims the thread.
         .sample(
             Sample::new("reviewed_thread", "create_thread", |w| {
                 json!({"channel_id": w.id("channel"), "title": "Port the printer", "required_skills": ["c"]})
@@ -108,27 +108,30 @@ fn requirements() -> Vec<Operation> {
     vec![
         idempotent("set_review_requirement", requirement::set_review_requirement)
             .title("Set how many approvals a thread requires")
-            .when("Use to say how many approvals a thread needs before it may close. 0 requires none.")
+            .when("Set how many approvals a thread needs before it may close.")
             .put("/threads/{thread_id}/review-requirement")
             .needs(&[ThreadTransition])
             .refuses(&[Code::Forbidden, Code::WrongState])
             .example(|w| json!({"thread_id": w.id("thread"), "approvals": 2})),
         read("get_review_requirement", requirement::get_review_requirement)
             .title("Read how many approvals a thread requires")
-            .when("Use to see how many approvals a thread requires; `get_review_status` says which it has.")
+            .when(
+                "Return how many approvals a thread requires. Use `get_review_status` for the approvals it \
+                 has.",
+            )
             .get("/threads/{thread_id}/review-requirement")
             .needs(&[ThreadTransition])
             .example(|w| json!({"thread_id": w.id("reviewed_thread")})),
         idempotent("add_reviewer", requirement::add_reviewer)
             .title("List a member as a reviewer of a thread")
-            .when("Use to ask a member to review a thread.")
+            .when("Ask a member to review a thread, by listing it as a reviewer.")
             .put("/threads/{thread_id}/reviewers/{member_id}")
             .needs(&[ThreadTransition])
             .refuses(&[Code::Forbidden, Code::WrongState])
             .example(|w| json!({"thread_id": w.id("thread"), "member_id": w.id("agent")})),
         destructive("remove_reviewer", requirement::remove_reviewer)
             .title("Take a member off a thread's reviewers")
-            .when("Use when a member is not to review a thread any more.")
+            .when("Remove a member from the listed reviewers of a thread.")
             .reversible()
             .delete("/threads/{thread_id}/reviewers/{member_id}")
             .needs(&[ThreadTransition])
@@ -137,7 +140,7 @@ fn requirements() -> Vec<Operation> {
         read("list_reviewers", requirement::list_reviewers)
             .detailed()
             .title("List a thread's reviewers")
-            .when("Use to see who was asked to review a thread; `list_reviews` has what they said.")
+            .when("List who was asked to review a thread. Use `list_reviews` for the reviews.")
             .get("/threads/{thread_id}/reviewers")
             .needs(&[ThreadTransition])
             .example(|w| json!({"thread_id": w.id("reviewed_thread")})),
@@ -151,8 +154,8 @@ fn reviews() -> Vec<Operation> {
             .run(submit::submit_review)
             .title("Review a thread")
             .when(
-                "Use after you have read a thread and its result, to give a verdict with findings; to only \
-                 talk use `post_message`.",
+                "Submit a review of a thread: a verdict with findings. Use it after reading the result; to \
+                 only comment use `post_message`.",
             )
             .post("/threads/{thread_id}/reviews")
             .needs(&[ThreadTransition])
@@ -170,8 +173,8 @@ fn reviews() -> Vec<Operation> {
             .reads_on("body")
             .title("List a thread's reviews")
             .when(
-                "Use to read a thread's reviews and findings, oldest first; `get_review_status` says which \
-                 count.",
+                "List a thread's reviews with text and findings, oldest first. Use `get_review_status` to \
+                 see which ones count.",
             )
             .detailed()
             .get("/threads/{thread_id}/reviews")
@@ -180,15 +183,15 @@ fn reviews() -> Vec<Operation> {
         read("get_review_status", status::get_review_status)
             .title("Read which reviews of a thread count")
             .when(
-                "Use to see what reviews are still missing before a thread can close, and which of those \
-                 given count.",
+                "Return which reviews of a thread count, and how many approvals it still needs to close. Use \
+                 `list_reviews` for their text.",
             )
             .get("/threads/{thread_id}/review-status")
             .needs(&[ThreadTransition])
             .example(|w| json!({"thread_id": w.id("reviewed_thread")})),
         idempotent("resolve_finding", findings::resolve_finding)
             .title("Resolve a finding of a review")
-            .when("Use when a finding of a review was dealt with, or does not hold.")
+            .when("Resolve a finding of a review as fixed, invalid or not to be fixed.")
             .post("/threads/{thread_id}/findings/{finding_id}/resolve")
             .needs(&[ThreadTransition])
             .refuses(&[Code::Forbidden, Code::NotFound, Code::WrongState])

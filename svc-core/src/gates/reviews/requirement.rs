@@ -1,6 +1,6 @@
-//! The reviews that a thread's close requires: a number of approvals, and members listed to give them.
+//! Review requirements of a thread: the number of approvals to close it, and its listed reviewers.
 //!
-//! Members with the skill `review` need not be listed.
+//! Approvals by members with the skill `review` count even if these members are not listed.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::conversation::inbox::{self, InboxReason, Recipients};
 use crate::conversation::visibility;
 use crate::coordination::thread_row::visible_thread;
 use crate::error::Error;
-use crate::gates::verdict_rules::check_may_lower;
+use crate::gates::verdict_rules::check_may_lower_requirements;
 use crate::id::{MemberId, ThreadId};
 use crate::identity::members;
 use crate::limits::{APPROVALS_MAX, REVIEWERS_MAX};
@@ -27,7 +27,7 @@ use crate::time::Time;
 /// The number of approvals that a thread requires was set.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ReviewRequirementSet {
-    /// How many approvals must count before the thread may close.
+    /// Number of approvals that must count before the thread may close.
     approvals: i64,
 }
 
@@ -77,7 +77,7 @@ impl Event for ReviewerRemoved {
 pub(super) struct ReviewRequirement {
     /// The thread.
     thread_id: ThreadId,
-    /// How many approvals must count before the thread may close; 0 for none.
+    /// Number of approvals that must count before the thread may close; 0 for none.
     approvals: i64,
 }
 
@@ -95,16 +95,16 @@ impl<I> Answer<I> for ReviewRequirement {
 
 /// Sets how many approvals must count before a thread may close, and returns that number.
 ///
-/// `get_review_status` says which approvals count. 0 requires none.
+/// 0 requires none. `get_review_status` shows which approvals count.
 ///
-/// Fails with 403 `forbidden` if you lower the number and have worked on the thread, yourself or by a
+/// Fails with 403 `forbidden` if you lower the number and have worked on the thread, directly or through a
 /// delegate; 409 `wrong-state` if the thread is archived.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SetReviewRequirement {
     /// The thread.
     thread_id: ThreadId,
-    /// Number of approvals, by different members, from 0 to 10.
+    /// Number of approvals by different members, from 0 to 10.
     approvals: Count<0, APPROVALS_MAX>,
 }
 
@@ -116,7 +116,7 @@ pub(super) fn set_review_requirement(
     let before = required_approvals(cx, thread.id)?;
     let approvals = input.approvals.get();
     if approvals < before {
-        check_may_lower(cx, &thread)?;
+        check_may_lower_requirements(cx, &thread)?;
     }
     thread.check_not_archived()?;
     if approvals != before {
@@ -146,7 +146,7 @@ pub(super) fn get_review_requirement(
     Ok(ReviewRequirement { thread_id: thread.id, approvals: required_approvals(cx, thread.id)? })
 }
 
-/// Returns how many approvals the close of a thread requires.
+/// Returns how many approvals are required to close a thread.
 pub(super) fn required_approvals(cx: &Read<'_>, thread: ThreadId) -> Result<i64> {
     let found: Option<(i64,)> = cx.one(REQUIRED, &[&thread])?;
     Ok(found.map_or(0, |(approvals,)| approvals))
@@ -159,13 +159,13 @@ const REQUIRED: &str = "select approvals from review_requirements where thread_i
 pub(super) struct Reviewer {
     /// The thread.
     thread_id: ThreadId,
-    /// The member.
+    /// The listed member.
     member_id: MemberId,
-    /// The member who listed it; null for the service itself.
+    /// The member who listed the reviewer; null for the service itself.
     added_by: Option<MemberId>,
-    /// When it was listed.
+    /// When the reviewer was listed.
     added_at: Time,
-    /// The position of the event in the workspace's event log.
+    /// Position of the listing in the workspace's event log.
     lsn: i64,
 }
 
@@ -173,11 +173,14 @@ columns! { reviewer_columns: Reviewer as r { thread_id, member_id, added_by, add
 
 /// Lists a member as a reviewer of a thread, and returns the entry.
 ///
-/// The member's approvals then count even without the skill `review`, unless it owns the thread or works on
-/// it. Listing a member again changes nothing.
+/// A listed member's approvals count even without the skill `review`, unless that member owns the thread or
+/// works on it.
 ///
-/// Fails with 403 `forbidden` if you have worked on the thread, yourself or by a delegate; 409 `wrong-state`
-/// if the thread is archived, if the member may not see its channel, or if 100 others are listed.
+/// Listing a member again changes nothing.
+///
+/// Fails with 403 `forbidden` if you have worked on the thread, directly or through a delegate; 409
+/// `wrong-state` if the thread is archived, if the member may not see its channel, or if 100 other members
+/// are listed.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AddReviewer {
@@ -194,8 +197,8 @@ pub(super) fn add_reviewer(cx: &mut Write<'_>, input: &AddReviewer) -> Result<Re
     if let Some(listed) = cx.one(ONE, &[&thread.id, &member_id])? {
         return Ok(listed);
     }
-    // A worker who could choose the approvers could approve its own work.
-    check_may_lower(cx, &thread)?;
+    // A worker who could choose the approvers could get its own work approved.
+    check_may_lower_requirements(cx, &thread)?;
     if !visibility::channel_visible_to(cx, thread.channel_id, member_id)? {
         return Err(Error::wrong_state(
             "the member may not see the thread's channel: add the member to it first",
@@ -215,7 +218,7 @@ pub(super) fn add_reviewer(cx: &mut Write<'_>, input: &AddReviewer) -> Result<Re
     Ok(Reviewer { thread_id, member_id, added_by, added_at, lsn })
 }
 
-/// A repeat does not find a removed entry, even if the member is listed again.
+/// A repeated request does not return a removed entry, even if the member was listed again later.
 impl<I> Answer<I> for Reviewer {
     type Kept = (ThreadId, MemberId, i64);
 
@@ -236,7 +239,7 @@ const COUNT: &str = "select count(*) from reviewers where thread_id = $1";
 
 /// Removes a member from the listed reviewers of a thread, and returns the removed entry.
 ///
-/// Its approvals no longer count, unless it has the skill `review`; its findings stay.
+/// The member's approvals no longer count without the skill `review`; the member's findings stay.
 ///
 /// Fails with 404 `not-found` if the member is not listed; 409 `wrong-state` if the thread is archived.
 #[derive(Serialize, Deserialize, JsonSchema)]
@@ -244,7 +247,7 @@ const COUNT: &str = "select count(*) from reviewers where thread_id = $1";
 pub(super) struct RemoveReviewer {
     /// The thread.
     thread_id: ThreadId,
-    /// The listed member.
+    /// The listed member to remove.
     member_id: MemberId,
 }
 
@@ -272,19 +275,19 @@ pub(super) struct ListReviewers {
 
 pub(super) fn list_reviewers(cx: &Read<'_>, input: &ListReviewers) -> Result<Page<Reviewer>> {
     let thread = visible_thread(cx, input.thread_id)?;
-    Ok(Page::rest(listed(cx, thread.id)?, input.cursor, |listed: &Reviewer| listed.lsn))
+    Ok(Page::rest(listed_reviewers(cx, thread.id)?, input.cursor, |listed: &Reviewer| listed.lsn))
 }
 
-fn listed(cx: &Read<'_>, thread: ThreadId) -> Result<Vec<Reviewer>> {
+fn listed_reviewers(cx: &Read<'_>, thread: ThreadId) -> Result<Vec<Reviewer>> {
     cx.query(LISTED, &[&thread])
 }
 
 const LISTED: &str =
     concat!("select ", reviewer_columns!(), " from reviewers r where r.thread_id = $1 order by r.lsn");
 
-/// Returns the members whose approvals may count for a thread: the listed ones, and those with the skill.
+/// Returns the members whose approvals may count: listed reviewers, and members with the skill `review`.
 pub(super) fn qualified(cx: &Read<'_>, thread: ThreadId) -> Result<BTreeSet<MemberId>> {
     let mut qualified = members::holders(cx, members::REVIEW)?;
-    qualified.extend(listed(cx, thread)?.into_iter().map(|reviewer| reviewer.member_id));
+    qualified.extend(listed_reviewers(cx, thread)?.into_iter().map(|reviewer| reviewer.member_id));
     Ok(qualified)
 }

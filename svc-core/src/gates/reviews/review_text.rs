@@ -1,6 +1,8 @@
-//! The text of a review and of its findings: one message, so that they are sealed and withdrawn together.
+//! The text of a review and its findings, stored as a single message.
 //!
-//! The text is for readers of the thread. Its metadata gives the byte range of each section.
+//! The text is sealed and withdrawn as a whole.
+//!
+//! Readers of the thread see the whole text. The message's metadata contains the byte range of each section.
 
 use serde_json::{Value, json};
 
@@ -9,12 +11,12 @@ use super::verdicts::Verdict;
 use crate::conversation::messages::Metadata;
 use crate::id::ReviewId;
 
-/// The notice of a review's message.
+/// Value of `notice` in the metadata of a review's message.
 const NOTICE: &str = "review";
-/// Metadata key of the byte ranges: pairs of start and end, the review's own text first.
+/// Metadata key of the byte ranges of sections, as pairs of start and end. The review's body comes first.
 const SPANS: &str = "spans";
 
-/// A finding as it appears in the text.
+/// A finding to include in the text of a review.
 pub(super) struct FindingText<'a> {
     pub severity: Severity,
     pub path: Option<&'a str>,
@@ -22,7 +24,7 @@ pub(super) struct FindingText<'a> {
     pub body: &'a str,
 }
 
-/// Composes the text of a review, and the metadata of its message.
+/// Composes the text of a review, and the metadata for its message.
 pub(super) fn compose(
     review: ReviewId,
     verdict: Verdict,
@@ -48,7 +50,7 @@ pub(super) fn compose(
     (text, metadata)
 }
 
-/// Returns the heading of a finding's text, the only place where its path is stored.
+/// Returns the heading of a finding in the text. The finding's path is stored only there.
 fn heading(part: &FindingText<'_>) -> String {
     let place = match (part.path, part.line) {
         (Some(path), Some(line)) => format!(", {path}:{line}"),
@@ -58,7 +60,7 @@ fn heading(part: &FindingText<'_>) -> String {
     format!("{}{place}: ", part.severity.name())
 }
 
-/// Returns the path in the [`heading`] of a finding, whose severity and line are known.
+/// Extracts the path from the [`heading`] of a finding whose severity and line are known.
 fn path_in(heading: &str, finding: &Finding) -> Option<String> {
     let place = heading.strip_prefix(finding.severity.name())?.strip_suffix(": ")?.strip_prefix(", ")?;
     let path = match finding.line {
@@ -68,7 +70,7 @@ fn path_in(heading: &str, finding: &Finding) -> Option<String> {
     Some(path.to_owned())
 }
 
-/// Splits the text of a review: returns its own text, and fills in the text and the path of each finding.
+/// Splits the text of a review: returns the review's own body, and sets the body and path of each finding.
 ///
 /// A section without a valid byte range is blank.
 pub(super) fn split(text: &str, metadata: &Metadata, findings: &mut [Finding]) -> String {
@@ -77,7 +79,7 @@ pub(super) fn split(text: &str, metadata: &Metadata, findings: &mut [Finding]) -
         usize::try_from(bound).ok()
     };
     let part = |number: usize| text.get(bound(number, 0)?..bound(number, 1)?);
-    // The heading begins at the end of the section before, after a blank line.
+    // The heading begins where the previous section ends, after a blank line.
     let heading =
         |number: usize| text.get(bound(number.checked_sub(1)?, 1)?..bound(number, 0)?)?.strip_prefix("\n\n");
     for finding in findings {
@@ -110,7 +112,7 @@ mod tests {
         }
     }
 
-    /// The path, the line and the text of each finding.
+    /// Returns the path, line and body of each finding.
     const FOUND: [(Option<&str>, Option<i64>, &str); 6] = [
         (Some("a.rs"), Some(3), "é\n\ncritical: no"),
         (None, Some(9), "two"),

@@ -1,4 +1,4 @@
-//! Reading reviews: their text, which of them count, and the approvals that a close lacks.
+//! Reading reviews: their text, which ones count, and the approvals that a thread still needs to close.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,8 +20,8 @@ use crate::time::Time;
 
 /// Returns a thread's reviews with their text and findings, oldest first.
 ///
-/// `get_review_status` says which of them count. Text is blank once its message is withdrawn, or if it cannot
-/// be opened.
+/// Text is blank if its message was withdrawn or cannot be opened. `get_review_status` shows which reviews
+/// count.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListReviews {
@@ -47,7 +47,7 @@ pub(super) fn list_reviews(cx: &Read<'_>, input: &ListReviews) -> Result<Page<Re
         |review: &Review| review.lsn,
         |given| {
             let of_review = findings.of_each.remove(&given.id).unwrap_or_default();
-            open(cx, given, of_review)
+            open_review(cx, given, of_review)
         },
     )
 }
@@ -58,8 +58,8 @@ const OLDEST_FIRST: &str = concat!(
     " from reviews r where r.thread_id = $1 and r.lsn > $2 order by r.lsn limit $3"
 );
 
-/// Returns a review with its findings and text.
-fn open(cx: &Read<'_>, given: ReviewRow, mut findings: Vec<Finding>) -> Result<Review> {
+/// Returns a review with its findings and its text, opened from the review's message.
+fn open_review(cx: &Read<'_>, given: ReviewRow, mut findings: Vec<Finding>) -> Result<Review> {
     let words = messages::words(cx, given.message_id)?;
     let body = words.map(|(text, metadata)| review_text::split(&text, &metadata, &mut findings));
     Ok(Review::of(given, body.unwrap_or_default(), findings))
@@ -78,36 +78,36 @@ impl Answer<SubmitReview> for Review {
         let given = found.ok_or_else(|| Error::not_found("review"))?;
         let mut findings = findings::of_reviews(cx, thread.id, given.lsn.saturating_sub(1), given.lsn)?;
         let of_review = findings.of_each.remove(&given.id).unwrap_or_default();
-        open(cx, given, of_review)
+        open_review(cx, given, of_review)
     }
 }
 
 const ONE: &str =
     concat!("select ", given_columns!(), " from reviews r where r.id = $1 and r.thread_id = $2");
 
-/// A review's verdict, and whether it counts.
+/// A review's verdict, and whether it counts as an approval.
 #[derive(Serialize, JsonSchema)]
 struct WeighedReview {
     /// The review's id.
     review_id: ReviewId,
-    /// The member who gave it.
+    /// The member who gave the review.
     member_id: MemberId,
-    /// The delegate who gave it for that member; absent if the member acted for itself.
+    /// The delegate who gave the review for that member; absent if the member acted directly.
     #[serde(skip_serializing_if = "Option::is_none")]
     actor_id: Option<MemberId>,
-    /// Its decision about the work.
+    /// The reviewer's decision about the work.
     verdict: Verdict,
-    /// Whether it counts as an approval.
+    /// Whether the review counts as an approval.
     counts: bool,
-    /// The reason why it does not count; null if it does.
+    /// The reason why the review does not count as an approval; null if it does.
     why_not: Option<Objection>,
-    /// When it was submitted.
+    /// When the review was submitted.
     submitted_at: Time,
-    /// The position of the review in the workspace's event log.
+    /// Position of the review in the workspace's event log.
     lsn: i64,
 }
 
-/// The reviews that a thread's close requires, and those that it has.
+/// The approvals that a thread requires to close, and the reviews that it has.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ReviewStatus {
     /// The thread.
@@ -115,27 +115,28 @@ pub(super) struct ReviewStatus {
     /// Whether the reviews let the thread close: enough approvals count, and no critical finding is
     /// unresolved.
     satisfied: bool,
-    /// Number of required approvals.
+    /// Number of approvals required.
     required: i64,
     /// Number of approvals that count.
     approvals: i64,
     /// Number of unresolved critical findings, up to 1000.
     blocking: i64,
-    /// The first 10 of them.
+    /// The first 10 unresolved critical findings.
     blocking_findings: Vec<FindingId>,
-    /// The last verdict of each author, then others, up to 1000, newest first. `list_reviews` has all.
+    /// Last verdicts of all authors and, up to 1000 verdicts in all, superseded ones, newest first.
+    /// `list_reviews` returns all reviews.
     reviews: Vec<WeighedReview>,
 }
 
-/// Returns the reviews that the close of a thread requires, and which of its reviews count.
+/// Returns the approvals that a thread requires to close, and which of its reviews count.
 ///
-/// An approval counts if it is the last verdict of its author, newer than the thread's last result and
-/// reopening, by a listed reviewer or a member with the skill `review` who neither owns the thread nor has
-/// ever worked on it.
+/// An approval counts if it is its author's last verdict, newer than the thread's last result and reopening,
+/// and if the author is a listed reviewer or has the skill `review`, does not own the thread and has never
+/// worked on it.
 ///
-/// These rules apply when it is given and when it is counted, and under delegation to the delegate too; an
-/// ownership between these two moments does not matter. It does not count while its author is frozen, or if
-/// it is deactivated.
+/// These rules apply both when the approval is given and when it is counted, and under delegation to the
+/// delegate too; ownership between these two moments does not matter. An approval does not count while its
+/// author is frozen, or after its author is deactivated.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct GetReviewStatus {
@@ -147,8 +148,9 @@ pub(super) fn get_review_status(cx: &Read<'_>, input: &GetReviewStatus) -> Resul
     let thread = visible_thread(cx, input.thread_id)?;
     let required = required_approvals(cx, thread.id)?;
     let (blocking, blocking_findings) = findings::blocking(cx, thread.id)?;
-    let approvals = i64::try_from(verdicts::counting(cx, &thread)?.len()).map_err(Error::internal)?;
-    let weighed = verdicts::weighed(cx, &thread)?;
+    let approvals =
+        i64::try_from(verdicts::counting_approvals(cx, &thread)?.len()).map_err(Error::internal)?;
+    let weighed = verdicts::reviews_with_objections(cx, &thread)?;
     Ok(ReviewStatus {
         thread_id: thread.id,
         satisfied: approvals >= required && blocking == 0,
@@ -175,13 +177,13 @@ impl WeighedReview {
     }
 }
 
-/// Returns the approvals that a thread lacks, which keep it from closing.
+/// Returns the number of approvals that a thread lacks, as a reason why it cannot close yet.
 pub(super) fn missing_approvals(cx: &Read<'_>, id: ThreadId) -> Result<Vec<UnmetRequirement>> {
     let required = required_approvals(cx, id)?;
     if required == 0 {
         return Ok(Vec::new());
     }
-    let counting = verdicts::counting(cx, &visible_thread(cx, id)?)?;
+    let counting = verdicts::counting_approvals(cx, &visible_thread(cx, id)?)?;
     let approvals = counting.len();
     if i64::try_from(approvals).is_ok_and(|approvals| approvals >= required) {
         return Ok(Vec::new());

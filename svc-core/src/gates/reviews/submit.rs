@@ -1,6 +1,6 @@
 //! Submitting a review.
 //!
-//! Its text is sealed before the request is queued, like that of any message. Whether its verdict counts is
+//! The text is sealed before the request is queued, as for every message. Whether the verdict counts is
 //! decided and stored when it is given; later changes can only make it stop counting.
 
 use schemars::JsonSchema;
@@ -31,26 +31,26 @@ use crate::time::Time;
 pub(super) struct ReviewSubmitted<'a> {
     /// The review.
     review_id: ReviewId,
-    /// Its decision about the work.
+    /// The reviewer's decision about the work.
     verdict: Verdict,
-    /// The commit that was reviewed, if one was named.
+    /// The reviewed commit; null if the reviewer named none.
     head_sha: Option<&'a CommitHash>,
-    /// Its findings.
+    /// The findings of the review.
     findings: Vec<FoundIn>,
-    /// The message with its text.
+    /// The message with the text of the review.
     message_id: MessageId,
-    /// The reason why an approval by its author did not count when it was given; null if it counted.
+    /// The reason why an approval by this author would not have counted at that time; null if it would have.
     objection: Option<Objection>,
 }
 
-/// A finding, as the event of its review names it.
+/// A finding in the event of its review, without its text.
 #[derive(Serialize, JsonSchema)]
 struct FoundIn {
     /// The finding.
     id: FindingId,
-    /// How severe it is.
+    /// Severity of the finding.
     severity: Severity,
-    /// The line of the file that it is about; null if none was named.
+    /// The line with the fault; null if the reviewer named none.
     line: Option<i64>,
 }
 
@@ -90,24 +90,24 @@ pub(super) struct Review {
     pub id: ReviewId,
     /// The thread.
     pub thread_id: ThreadId,
-    /// The member who gave it.
+    /// The member who gave the review.
     pub member_id: MemberId,
-    /// The delegate who gave it for that member; absent if the member acted for itself.
+    /// The delegate who gave the review for that member; absent if the member acted directly.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub actor_id: Option<MemberId>,
-    /// Its decision about the work.
+    /// The reviewer's decision about the work.
     pub verdict: Verdict,
-    /// The commit that was reviewed; null if none was named.
+    /// The reviewed commit; null if the reviewer named none.
     pub head_sha: Option<CommitHash>,
-    /// Its own text; blank if there is none, or once its message is withdrawn.
+    /// The review's own text; blank if it has none, or if its message was withdrawn.
     pub body: String,
-    /// Its findings, in the order in which they were given.
+    /// The findings of the review, in the reviewer's order.
     pub findings: Vec<Finding>,
-    /// The message of the thread with all its text. The verdict stays when that is withdrawn.
+    /// The message with the text of the review and its findings. Withdrawing it does not remove the verdict.
     pub message_id: MessageId,
-    /// When it was submitted.
+    /// When the review was submitted.
     pub submitted_at: Time,
-    /// The position of the review in the workspace's event log.
+    /// Position of the review in the workspace's event log.
     pub lsn: i64,
 }
 
@@ -129,31 +129,31 @@ impl Review {
     }
 }
 
-/// A finding of a new review.
+/// A finding to submit with a review.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct NewFinding {
-    /// How severe it is. A critical one prevents the close until it is resolved.
+    /// Severity. A `critical` finding keeps the thread from closing until it is resolved.
     severity: Severity,
-    /// The fault.
+    /// Description of the fault.
     body: Prose<1, FINDING_MAX>,
-    /// The file that it is about.
+    /// The file with the fault.
     path: Option<Text<1, FINDING_PATH_MAX>>,
-    /// The line of the file, from 1.
+    /// The line with the fault, from 1.
     line: Option<Count<1, LINE_MAX>>,
 }
 
 /// Reviews a thread and returns the review with its findings.
 ///
-/// Anyone who sees the thread may review it; `get_review_status` says which approvals count. An unresolved
-/// finding that is `critical` prevents the close, whatever the verdict.
+/// Anyone who can see the thread may review it; `get_review_status` shows which approvals count. An
+/// unresolved `critical` finding keeps the thread from closing, whatever the verdict.
 ///
 /// The text is posted as one message of yours, which cannot be edited; if it is withdrawn, the verdict and
-/// the findings stay. An approval of yours counts while it is your last verdict: `request_changes` takes it
-/// back, and so does a `comment`. Neither prevents anything by itself.
+/// the findings stay. An approval of yours counts while it is your last verdict: a later `request_changes` or
+/// `comment` supersedes it. Neither of these keeps the thread from closing by itself.
 ///
-/// Fails with 409 `wrong-state` if the thread is finished or has 1000 reviews of yours, or if its channel is
-/// archived.
+/// Fails with 409 `wrong-state` if the thread is finished or already has 1000 reviews of yours, or if its
+/// channel is archived.
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SubmitReview {
@@ -164,7 +164,7 @@ pub(super) struct SubmitReview {
     /// The text of the review, in Markdown.
     #[schemars(transform = default_is("nothing"))]
     body: Option<Prose<0, REVIEW_MAX>>,
-    /// The git commit that you reviewed: the hash, or at least 4 digits of it.
+    /// The git commit that you reviewed: the hash, or at least its first 4 digits.
     #[schemars(transform = default_is("none"))]
     head_sha: Option<CommitHash>,
     /// Your findings.
@@ -173,7 +173,7 @@ pub(super) struct SubmitReview {
     findings: Items<NewFinding, FINDINGS_MAX>,
 }
 
-/// A review whose text is sealed.
+/// A review whose text is already sealed.
 pub(super) struct SealedReview {
     id: ReviewId,
     findings: Vec<FindingId>,
@@ -184,11 +184,11 @@ pub(super) fn seal_review(input: &SubmitReview, shared: &SharedState, now: Time)
     let id = shared.entropy.id(now)?;
     let findings = input.findings.iter().map(|_| shared.entropy.id(now)).collect::<Result<_>>()?;
     let parts: Vec<FindingText<'_>> = input.findings.iter().map(NewFinding::part).collect();
-    let (text, metadata) = review_text::compose(id, input.verdict, own_words(input), &parts);
+    let (text, metadata) = review_text::compose(id, input.verdict, own_text(input), &parts);
     Ok(SealedReview { id, findings, post: messages::seal_post(shared, now, &text, &metadata)? })
 }
 
-fn own_words(input: &SubmitReview) -> &str {
+fn own_text(input: &SubmitReview) -> &str {
     input.body.as_deref().unwrap_or_default()
 }
 
@@ -233,7 +233,7 @@ pub(super) fn submit_review(
     if count >= REVIEWS_MAX {
         return Err(Error::wrong_state(format!("a thread has at most {REVIEWS_MAX} reviews of one member")));
     }
-    let objection = verdicts::judges(cx, &thread)?.objection_to(judge);
+    let objection = verdicts::approval_rules(cx, &thread)?.objection_to(judge);
     let numbered = (0_i64..).zip(input.findings.iter().zip(&sealed.findings));
     let findings: Vec<Finding> =
         numbered.map(|(number, (finding, id))| finding.numbered(*id, sealed.id, number)).collect();
@@ -274,7 +274,7 @@ pub(super) fn submit_review(
             lsn,
         }))?;
     }
-    Ok(Review::of(given, own_words(input).to_owned(), findings))
+    Ok(Review::of(given, own_text(input).to_owned(), findings))
 }
 
 const COUNT: &str = "

@@ -1,7 +1,8 @@
 //! Verdicts: the decisions of reviewers, and which of them count.
 //!
-//! Only the last verdict of each author counts: it supersedes the earlier ones for good, whatever they were.
-//! A verdict under delegation is the member's and the delegate's, and supersedes the verdicts of both.
+//! Only the last verdict of each author counts: it permanently supersedes all earlier ones, whatever they
+//! decided. A verdict under delegation belongs to both the member and the delegate, and supersedes the
+//! earlier verdicts of both.
 
 use std::cmp::Reverse;
 
@@ -19,12 +20,12 @@ use crate::store::{columns, named_enum};
 use crate::time::Time;
 
 named_enum! {
-    /// The decision of a review about the work. Only `approve` counts, and only while it is the author's last
-    /// verdict: `request_changes` takes it back, and so does a `comment`, which decides nothing by itself.
+    /// Decision of a reviewer about the work. Only `approve` counts, and only while it is the author's last
+    /// verdict: a later `request_changes` or `comment` supersedes it. A `comment` decides nothing.
     pub(super) enum Verdict { Approve = "approve", RequestChanges = "request_changes", Comment = "comment" }
 }
 
-/// A review's row: its verdict, without its text and findings.
+/// The row of a review: its verdict, without its text and findings.
 #[derive(Clone, Debug)]
 pub(super) struct ReviewRow {
     pub id: ReviewId,
@@ -37,9 +38,9 @@ pub(super) struct ReviewRow {
     pub message_id: MessageId,
     pub submitted_at: Time,
     pub lsn: i64,
-    /// Whether either of its authors has given another verdict since.
+    /// Whether the member or the delegate has given a later verdict.
     pub superseded: bool,
-    /// Whether both of its authors may act today.
+    /// Whether the member and the delegate are both neither frozen nor deactivated now.
     pub active: bool,
 }
 
@@ -70,7 +71,7 @@ impl ReviewRow {
         VerdictAuthor { member: self.member_id, actor: self.actor_id }
     }
 
-    /// Returns the reason why it does not count as an approval.
+    /// Returns the reason why the review does not count as an approval, or `None` if it does.
     fn objection_against(&self, judges: &VerdictRules) -> Option<Objection> {
         if self.verdict != Verdict::Approve {
             return Some(Objection::Verdict);
@@ -87,32 +88,32 @@ impl ReviewRow {
     }
 }
 
-/// Inserts the row of a new review, which supersedes the earlier verdicts of its authors.
+/// Inserts the row of a new review and marks the earlier verdicts of its authors as superseded.
 pub(super) fn insert(cx: &mut Write<'_>, given: &ReviewRow) -> Result<()> {
     cx.execute_any(SUPERSEDE, &[&given.thread_id, &given.member_id, &given.actor_id])?;
     given.with_new_row(|row| cx.insert(row))
 }
 
-/// Uses the index of last verdicts, of which each member has one.
+/// Reads by the index of last verdicts, which contains one verdict per member and thread.
 const SUPERSEDE: &str = "
     update reviews set superseded = true
     where thread_id = $1 and not superseded and (member_id in ($2, $3) or actor_id in ($2, $3))";
 
-/// Key of the last verdicts by thread and author, while a log is replayed.
-const STANDING: &str = "last verdicts";
+/// Name of the replay table that maps thread and author to the last verdict.
+const LAST_VERDICTS: &str = "last verdicts";
 
-/// Supersedes the earlier verdicts of a review's authors while a log is replayed.
+/// Marks the earlier verdicts of a review's authors as superseded during replay.
 pub(super) fn replay_superseded(event: &Replayed<'_>) -> Result<()> {
     for person in [event.member(), event.actor()] {
-        event.rows(STANDING, &[event.thread(), person], |standing| {
+        event.rows(LAST_VERDICTS, &[event.thread(), person], |standing| {
             let review = standing.key().last().cloned();
             standing.forget()?;
             event.row("reviews", review)?.set("superseded", true).keep()
         })?;
     }
-    event.row_of(STANDING, "$thread $member review_id")?.keep()?;
+    event.row_of(LAST_VERDICTS, "$thread $member review_id")?.keep()?;
     let by_actor = event.field("review_id").map(|review| [event.thread(), event.actor(), review.clone()]);
-    by_actor.map_or(Ok(()), |key| event.row(STANDING, key)?.keep())
+    by_actor.map_or(Ok(()), |key| event.row(LAST_VERDICTS, key)?.keep())
 }
 
 /// Returns the author of a review.
@@ -124,22 +125,25 @@ pub(super) fn author(cx: &Read<'_>, review: ReviewId) -> Result<VerdictAuthor> {
 
 const AUTHOR: &str = "select member_id, actor_id from reviews where id = $1";
 
-/// Returns the members who may approve a thread.
-pub(super) fn judges(cx: &Read<'_>, thread: &Thread) -> Result<VerdictRules> {
+/// Returns the rules for approving a thread.
+pub(super) fn approval_rules(cx: &Read<'_>, thread: &Thread) -> Result<VerdictRules> {
     VerdictRules::of_thread(cx, thread, qualified(cx, thread.id)?)
 }
 
 /// Returns reviews of a thread, newest first, each with the reason why it does not count as an approval.
 ///
-/// These are the last verdicts of their authors, then others up to the limit.
-pub(super) fn weighed(cx: &Read<'_>, thread: &Thread) -> Result<Vec<(ReviewRow, Option<Objection>)>> {
+/// The result contains the last verdict of each author and, as far as the limit allows, superseded verdicts.
+pub(super) fn reviews_with_objections(
+    cx: &Read<'_>,
+    thread: &Thread,
+) -> Result<Vec<(ReviewRow, Option<Objection>)>> {
     let mut given: Vec<ReviewRow> = cx.query(LAST, &[&thread.id, &REVIEWS_WEIGHED_MAX])?;
     let room = REVIEWS_WEIGHED_MAX.saturating_sub(i64::try_from(given.len()).unwrap_or(i64::MAX));
     if room > 0 {
         given.extend(cx.query::<ReviewRow>(SUPERSEDED, &[&thread.id, &room])?);
         given.sort_by_key(|given| Reverse(given.lsn));
     }
-    let judges = judges(cx, thread)?;
+    let judges = approval_rules(cx, thread)?;
     let weigh = |given: ReviewRow| {
         let objection = given.objection_against(&judges);
         (given, objection)
@@ -147,7 +151,7 @@ pub(super) fn weighed(cx: &Read<'_>, thread: &Thread) -> Result<Vec<(ReviewRow, 
     Ok(given.into_iter().map(weigh).collect())
 }
 
-/// Uses the index of last verdicts.
+/// Reads by the index of last verdicts.
 const LAST: &str = concat!(
     "select ",
     given_columns!(),
@@ -162,19 +166,19 @@ const SUPERSEDED: &str = concat!(
 
 /// Returns the approvals of a thread that count, newest first.
 ///
-/// It reads last verdicts only, regardless of the number of reviews.
-pub(super) fn counting(cx: &Read<'_>, thread: &Thread) -> Result<Vec<ReviewId>> {
+/// Reads only last verdicts, so the cost does not depend on the number of reviews.
+pub(super) fn counting_approvals(cx: &Read<'_>, thread: &Thread) -> Result<Vec<ReviewId>> {
     let given: Vec<ReviewRow> =
         cx.query(APPROVALS, &[&thread.id, &thread.judged_from, &REVIEWS_WEIGHED_MAX])?;
     if given.is_empty() {
         return Ok(Vec::new());
     }
-    let judges = judges(cx, thread)?;
+    let judges = approval_rules(cx, thread)?;
     let counts = |given: &ReviewRow| given.objection_against(&judges).is_none();
     Ok(given.into_iter().filter(counts).map(|given| given.id).collect())
 }
 
-/// Uses the index of last verdicts.
+/// Reads by the index of last verdicts.
 const APPROVALS: &str = concat!(
     "select ",
     given_columns!(),
@@ -189,14 +193,14 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::gates::verdict_rules::judges_for_tests;
+    use crate::gates::verdict_rules::rules_for_tests;
 
     #[test]
     fn what_stands_against_an_approval() {
         use Verdict::{Approve, Comment, RequestChanges};
         let id = Uuid::from_u128;
-        // Only member 10 is a reviewer; the last result is at position 5.
-        let judges = judges_for_tests(5, std::iter::once(id(10).into()));
+        // Only member 10 is a reviewer, and the thread's last result is at position 5.
+        let judges = rules_for_tests(5, std::iter::once(id(10).into()));
         for (lsn, member, verdict, superseded, wanted) in [
             (6, 10, Approve, false, None),
             (6, 10, RequestChanges, false, Some(Objection::Verdict)),

@@ -1,7 +1,7 @@
 //! Letters: single emails, ready to be sent.
 //!
-//! A letter is composed when it is taken, and is in no row. Text that members chose, such as titles, goes to
-//! members only: an address that is not confirmed gets a code and no names.
+//! A letter is composed when it is taken, and is never stored. Text written by members, such as titles, is
+//! sent only to confirmed addresses: an unconfirmed address receives a code and no names.
 
 use std::fmt::Write as _;
 
@@ -15,23 +15,23 @@ use crate::mailbox::MailAddress;
 use crate::outreach::delivery_address::ConfirmationCode;
 use crate::time::Time;
 
-/// Maximum items listed in one email; of the others it has the number only.
+/// Maximum number of items listed in one email, which then gives only the number of the remaining items.
 const MAIL_ITEMS_MAX: usize = 50;
 
-/// Kind of a letter, with its items.
+/// Kind of a letter, with the positions of its items.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum LetterKind {
-    /// The code for an address that is not confirmed.
+    /// Contains the code for an address that is not confirmed.
     Code,
-    /// The notice to the former address that another one was set.
+    /// Notifies the former address that another address was set.
     Former,
-    /// Items of one place.
+    /// Lists items of one thread or channel.
     Items(Vec<i64>),
-    /// Items that were kept for a digest.
+    /// Lists items that were kept for a digest.
     Digest(Vec<i64>),
 }
 
-/// An email.
+/// An email to a member.
 pub struct Letter {
     pub(super) about: LetterKind,
     to: MailAddress,
@@ -44,12 +44,12 @@ pub struct Letter {
 }
 
 impl Letter {
-    /// Returns the recipient.
+    /// Returns the address of the recipient.
     pub fn to(&self) -> &MailAddress {
         &self.to
     }
 
-    /// Returns the subject, which is one line.
+    /// Returns the subject, which is a single line.
     pub fn subject(&self) -> &str {
         &self.subject
     }
@@ -64,7 +64,7 @@ impl Letter {
         &self.html
     }
 
-    /// Returns the left part of the Message-ID, which stays the same when the letter is sent again.
+    /// Returns the part of the Message-ID before the `@`, which stays the same when the letter is sent again.
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -74,7 +74,7 @@ impl Letter {
         self.unsubscribe.as_deref()
     }
 
-    /// Returns the left part of the message id to which all letters about the same place refer.
+    /// Returns the part before the `@` of the message id that all letters about the same place refer to.
     pub fn references(&self) -> Option<&str> {
         self.references.as_deref()
     }
@@ -101,11 +101,11 @@ impl LetterRecipient<'_> {
             "It confirms that {origin} may send notifications here, and is taken for 24 hours. If you have \
              not asked for it, do nothing: without the code nothing more is sent."
         ));
-        let id = hash("code", self.member, &[code.digits().as_bytes()]);
+        let id = letter_id("code", self.member, &[code.digits().as_bytes()]);
         self.letter(LetterKind::Code, to, "The code for your address".to_owned(), body, id, None)
     }
 
-    /// Composes the letter to a former address that another one may replace.
+    /// Composes the letter that notifies a former address that another address was set.
     pub fn former(&self, to: MailAddress, now: Time) -> Letter {
         let mut body = LetterBody::default();
         body.line(&format!(
@@ -116,12 +116,12 @@ impl LetterRecipient<'_> {
             "Notifications come here until that address is confirmed. If this was not you, revoke the token \
              or end the session that was used.",
         );
-        let id = hash("former", self.member, &[&now.micros().to_be_bytes()]);
+        let id = letter_id("former", self.member, &[&now.micros().to_be_bytes()]);
         let subject = format!("[{}] Another address was set for your notifications", self.workspace);
         self.letter(LetterKind::Former, to, subject, body, id, None)
     }
 
-    /// Composes the letter about items of one place: a thread, or a channel itself.
+    /// Composes a letter about items of one place, which is a thread or a channel.
     pub fn items(&self, to: MailAddress, place: Uuid, items: &[&OutgoingItem]) -> Letter {
         let mut body = LetterBody::default();
         let title = items.iter().find_map(|item| item.thread.as_deref());
@@ -134,13 +134,13 @@ impl LetterRecipient<'_> {
         let place_name = items.first().map(|item| channel_of(item)).unwrap_or_default();
         let untitled = || format!("{} in {place_name}", unread(items.len()));
         let subject = title.map_or_else(untitled, str::to_owned);
-        let references = hash("thread", self.member, &[place.as_bytes()]);
-        let id = hash("items", self.member, &[place.as_bytes(), &ends(&lsns)]);
+        let references = letter_id("thread", self.member, &[place.as_bytes()]);
+        let id = letter_id("items", self.member, &[place.as_bytes(), &first_and_last(&lsns)]);
         let subject = format!("[{}] {subject}", self.workspace);
         self.letter(LetterKind::Items(lsns), to, subject, body, id, Some(references))
     }
 
-    /// Composes the letter about items of many places.
+    /// Composes a digest about items of several places.
     pub fn digest(&self, to: MailAddress, places: &[(Uuid, Vec<&OutgoingItem>)]) -> Letter {
         let mut body = LetterBody::default();
         let mut left = MAIL_ITEMS_MAX;
@@ -155,7 +155,7 @@ impl LetterRecipient<'_> {
             body.line(&format!("And {} more.", lsns.len().saturating_sub(MAIL_ITEMS_MAX)));
         }
         self.footer(&mut body);
-        let id = hash("digest", self.member, &[&ends(&lsns)]);
+        let id = letter_id("digest", self.member, &[&first_and_last(&lsns)]);
         let subject = format!("[{}] {}", self.workspace, unread(lsns.len()));
         self.letter(LetterKind::Digest(lsns), to, subject, body, id, None)
     }
@@ -169,7 +169,7 @@ impl LetterRecipient<'_> {
         }
     }
 
-    /// Adds the place of an item, with a link to its screen on the board.
+    /// Adds a heading with the place of an item, linked to its screen on the board.
     fn heading(&self, body: &mut LetterBody, item: &OutgoingItem) {
         let message = item.message_id.map(|message| format!("#m-{message}")).unwrap_or_default();
         let screen = match item.thread_id {
@@ -201,12 +201,12 @@ fn unread(count: usize) -> String {
     if count == 1 { "1 unread notification".to_owned() } else { format!("{count} unread notifications") }
 }
 
-/// Returns the channel of an item, as part of a sentence.
+/// Returns the channel of an item, as a part of a sentence.
 fn channel_of(item: &OutgoingItem) -> String {
     if item.dm { "a direct message".to_owned() } else { format!("#{}", item.channel) }
 }
 
-/// Returns the place of an item.
+/// Returns the channel of an item, with the title of its thread.
 fn place_of(item: &OutgoingItem) -> String {
     let channel = if item.dm { "Direct message".to_owned() } else { format!("#{}", item.channel) };
     match &item.thread {
@@ -215,7 +215,7 @@ fn place_of(item: &OutgoingItem) -> String {
     }
 }
 
-/// Returns a sentence about an item: who did what.
+/// Describes who did what in an item, as a sentence without the final period.
 fn item_text(item: &OutgoingItem) -> String {
     let actor = item.actor.as_ref().map_or_else(|| "The service".to_owned(), |handle| format!("@{handle}"));
     let happened = match item.reasons.each().next() {
@@ -238,7 +238,7 @@ fn item_text(item: &OutgoingItem) -> String {
     format!("{actor} {happened}")
 }
 
-/// Body of a letter, in both forms.
+/// Body of a letter, as plain text and as HTML.
 #[derive(Default)]
 struct LetterBody {
     text: String,
@@ -282,7 +282,7 @@ impl LetterBody {
     }
 }
 
-/// Returns text escaped for HTML.
+/// Returns a text escaped for HTML.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -298,10 +298,10 @@ fn escaped(text: &str) -> String {
     out
 }
 
-/// Returns the first and the last of some positions.
+/// Returns the first and the last of the positions as bytes.
 ///
-/// With both, a letter that is sent again with a new item gets another id.
-fn ends(lsns: &[i64]) -> [u8; 16] {
+/// Because of both, a letter that is sent again with a new item gets another id.
+fn first_and_last(lsns: &[i64]) -> [u8; 16] {
     let [first, last] = [lsns.first(), lsns.last()].map(|lsn| lsn.copied().unwrap_or_default());
     let mut ends = [0; 16];
     for (to, from) in ends.iter_mut().zip(first.to_be_bytes().into_iter().chain(last.to_be_bytes())) {
@@ -310,8 +310,8 @@ fn ends(lsns: &[i64]) -> [u8; 16] {
     ends
 }
 
-/// Returns a unique name that reveals nothing.
-fn hash(kind: &str, member: MemberId, parts: &[&[u8]]) -> String {
+/// Returns a unique, opaque id for a letter.
+fn letter_id(kind: &str, member: MemberId, parts: &[&[u8]]) -> String {
     let mut hash = Sha256::new_with_prefix("svc mail 1\0");
     hash.update(kind);
     hash.update(member.uuid().as_bytes());
@@ -319,5 +319,5 @@ fn hash(kind: &str, member: MemberId, parts: &[&[u8]]) -> String {
     hex::encode(hash.finalize()).chars().take(ID_CHARS).collect()
 }
 
-/// Characters of such a name: 128 bits.
+/// Number of characters in an id of a letter: 128 bits.
 const ID_CHARS: usize = 32;

@@ -1,10 +1,11 @@
-//! Email: the notifications that members have not read, sent to the addresses that they have confirmed.
+//! Email: sends unread notifications to the addresses that members have confirmed.
 //!
-//! A notification is emailed a while after it was created, in one letter for each thread, or with all others
-//! in a digest. Emails beyond the hourly limit wait for the digest. Quiet hours and digests postpone a due
-//! time when it is taken, since only the program knows time zones. An address that fails temporarily gets a
-//! longer pause after each failure. A letter that is rejected for its content is dropped. An address that
-//! does not exist is suspended, and so is one that rejects several letters in a row.
+//! A notification is emailed some time after it was created, either in one letter per thread, or together
+//! with all others in a digest. Emails beyond the hourly limit are kept for the digest. Quiet hours and
+//! digests postpone a due time when the item is taken, because only the program, not the database, knows time
+//! zones. An address that fails temporarily is paused for longer after each failure. A letter that is
+//! rejected for its content is dropped. An address is suspended if it does not exist or rejects several
+//! letters in a row.
 
 mod letter;
 
@@ -21,7 +22,8 @@ use crate::limits::DELIVERY_BATCH_LEASE;
 use crate::mailbox::MailAddress;
 use crate::op::{DeliveryBatch, DeliveryChannel, DeliveryResult, MailSettings, Read, Write};
 use crate::outreach::delivery_address::{
-    CODE_TTL, ConfirmationCode, DeliveryMode, StoredDelivery, keep, postpone_notices, stored,
+    CODE_TTL, ConfirmationCode, DeliveryMode, StoredDelivery, postpone_notices, store_delivery,
+    stored_delivery,
 };
 use crate::outreach::preferences::{self, Preferences};
 use crate::outreach::unsubscribe;
@@ -31,16 +33,16 @@ use crate::time::Time;
 pub use letter::Letter;
 use letter::{LetterKind, LetterRecipient};
 
-/// Maximum emails to a member within an hour; the rest is sent together.
+/// Maximum emails to a member within an hour; further notifications are sent together in a digest.
 const MAILS_AN_HOUR_MAX: i64 = 20;
-/// Pause after the first temporary failure; each further failure doubles it, up to [`MAIL_RETRY_MAX`].
+/// Pause after the first temporary failure. Each further failure doubles the pause, up to [`MAIL_RETRY_MAX`].
 const MAIL_RETRY_MIN: Duration = Duration::from_secs(60);
-/// Number of letters rejected in a row after which an address is suspended.
+/// Number of consecutively rejected letters after which an address is suspended.
 pub const MAIL_REFUSALS_MAX: i64 = 3;
 /// Maximum pause before a letter is sent again.
 const MAIL_RETRY_MAX: Duration = Duration::from_secs(6 * 3600);
 
-/// Mail.
+/// The delivery channel for email.
 pub static MAIL: DeliveryChannel<Letter> = DeliveryChannel {
     name: "mail",
     workspaces: WORKSPACES,
@@ -51,7 +53,7 @@ pub static MAIL: DeliveryChannel<Letter> = DeliveryChannel {
     settle,
 };
 
-/// Selects the next workspace in which an email or a letter about an address is due.
+/// SQL: selects the next workspace with an email about items or about an address, due now or later.
 macro_rules! next_workspace {
     ($after:literal) => {
         concat!(
@@ -99,7 +101,7 @@ const MEMBERS: &str = "
             where d.workspace_id = $1 and d.former_due <= $2 order by d.former_due limit $3) formers) f
     group by f.member_id order by min(f.due), f.member_id limit $3";
 
-/// The member's name and workspace, as letters show them.
+/// A member's handle and workspace name, as letters show them.
 struct RecipientName {
     handle: String,
     active: bool,
@@ -119,13 +121,14 @@ const NAMED: &str = concat!(
 /// Takes the letters that are due to a member.
 fn take(cx: &mut Write<'_>, member: MemberId) -> Result<Option<DeliveryBatch<Letter>>> {
     let named: Option<RecipientName> = cx.one(NAMED, &[&member])?;
-    let (Some(mail), Some(named), Some(stored)) = (cx.settings().mail.clone(), named, stored(cx, member)?)
+    let (Some(mail), Some(named), Some(stored)) =
+        (cx.settings().mail.clone(), named, stored_delivery(cx, member)?)
     else {
-        return nothing(cx, member);
+        return drop_due_items(cx, member);
     };
     if !named.active {
-        keep(cx, member, &StoredDelivery { code_due: None, former_due: None, ..stored })?;
-        return nothing(cx, member);
+        store_delivery(cx, member, &StoredDelivery { code_due: None, former_due: None, ..stored })?;
+        return drop_due_items(cx, member);
     }
     let origin = &*mail.public_url;
     let of_address = |address: &MailAddress| unsubscribe::link(cx.sealer(), origin, member, address);
@@ -144,7 +147,7 @@ fn take(cx: &mut Write<'_>, member: MemberId) -> Result<Option<DeliveryBatch<Let
     Ok(Some(DeliveryBatch::new(&MAIL, cx.caller().workspace_id, member, letters)))
 }
 
-fn nothing(cx: &mut Write<'_>, member: MemberId) -> Result<Option<DeliveryBatch<Letter>>> {
+fn drop_due_items(cx: &mut Write<'_>, member: MemberId) -> Result<Option<DeliveryBatch<Letter>>> {
     drop_due(cx, member, OutgoingChannel::Mail)?;
     Ok(None)
 }
@@ -154,7 +157,7 @@ fn postpone_mail(cx: &mut Write<'_>, member: MemberId, until: Time) -> Result<()
     postpone_notices(cx, member, until)
 }
 
-/// Takes the letters about the address itself.
+/// Takes the letters about the address itself: the code, and the notice to the former address.
 fn take_notices(
     cx: &mut Write<'_>,
     receiver: &LetterRecipient<'_>,
@@ -176,7 +179,7 @@ fn take_notices(
     if letters.is_empty() {
         (stored.code_due, stored.former_due) = (None, None);
     }
-    keep(cx, receiver.member, &stored)?;
+    store_delivery(cx, receiver.member, &stored)?;
     Ok(letters)
 }
 
@@ -189,23 +192,23 @@ fn take_items(
 ) -> Result<Vec<Letter>> {
     let member = receiver.member;
     let now = cx.now();
-    let Some(address) = stored.reached().cloned() else {
+    let Some(address) = stored.reachable_address().cloned() else {
         drop_due(cx, member, OutgoingChannel::Mail)?;
         return Ok(Vec::new());
     };
-    let preferences = preferences::kept(cx, member)?;
-    if let Some(later) = later(cx, member, &stored, &preferences, mail)? {
+    let preferences = preferences::stored_preferences(cx, member)?;
+    if let Some(later) = postponed_until(cx, member, &stored, &preferences, mail)? {
         postpone(cx, member, OutgoingChannel::Mail, later)?;
         return Ok(Vec::new());
     }
     let items = take_due(cx, member, OutgoingChannel::Mail, &preferences.on(OutgoingChannel::Mail))?;
-    let mut places = by_place(&items);
+    let mut places = group_by_place(&items);
     if places.is_empty() {
         return Ok(Vec::new());
     }
     if stored.mode == DeliveryMode::Digest || stored.digest_at.is_some_and(|at| at <= now) {
         stored.count(now);
-        keep(cx, member, &stored)?;
+        store_delivery(cx, member, &stored)?;
         return Ok(vec![receiver.digest(address, &places)]);
     }
     let left = MAILS_AN_HOUR_MAX.saturating_sub(stored.sent_within_hour(now));
@@ -216,14 +219,14 @@ fn take_items(
         set_due(cx, member, OutgoingChannel::Mail, &lsns, Some(digest_at))?;
         stored.digest_at = Some(digest_at);
     }
-    // Count before sending: another delivery batch may be taken in the meantime.
+    // Count before sending, because another delivery batch may be taken in the meantime.
     places.iter().for_each(|_| stored.count(now));
-    keep(cx, member, &stored)?;
+    store_delivery(cx, member, &stored)?;
     Ok(places.iter().map(|(place, items)| receiver.items(address.clone(), *place, items)).collect())
 }
 
-/// Returns until when nothing may be sent to a member. Returns `None` if something may be sent now.
-fn later(
+/// Returns until when nothing may be sent to a member, or `None` if items may be sent now.
+fn postponed_until(
     cx: &Write<'_>,
     member: MemberId,
     stored: &StoredDelivery,
@@ -233,7 +236,7 @@ fn later(
     let now = cx.now();
     let retried = stored.retry_at.filter(|at| *at > now);
     let digest = match (stored.mode, oldest_due(cx, member, OutgoingChannel::Mail)?) {
-        // An item from just before a digest gets the same delay, so that the member can read it first.
+        // An item created just before a digest is delayed too, so that the member can read it first.
         (DeliveryMode::Digest, Some(oldest)) => {
             Some(preferences.digest_from(oldest.plus(mail.delay))).filter(|at| *at > now)
         }
@@ -242,8 +245,8 @@ fn later(
     Ok(retried.or_else(|| preferences.quiet_until(now)).max(digest))
 }
 
-/// Returns the items of each thread, or of each channel for items without a thread, ordered by first item.
-fn by_place(items: &[OutgoingItem]) -> Vec<(Uuid, Vec<&OutgoingItem>)> {
+/// Groups items by thread, or by channel if they have no thread, ordered by the first item of each group.
+fn group_by_place(items: &[OutgoingItem]) -> Vec<(Uuid, Vec<&OutgoingItem>)> {
     let mut places: Vec<(Uuid, Vec<&OutgoingItem>)> = Vec::new();
     for item in items {
         let place = item.thread_id.map_or(item.channel_id.uuid(), |thread| thread.uuid());
@@ -269,18 +272,18 @@ impl StoredDelivery {
         self.sent = sent.saturating_add(1);
     }
 
-    /// Takes back the count of an email that was not accepted.
+    /// Undoes the count of an email that was not accepted.
     fn remove_from_count(&mut self) {
         self.sent = self.sent.saturating_sub(1).max(0);
     }
 
-    /// Records that the address accepts mail.
+    /// Records that the address accepted an email.
     fn succeed(&mut self) {
         (self.failures, self.retry_at, self.last_error) = (0, None, None);
         self.refusals = 0;
     }
 
-    /// Records that the address has rejected a letter for its content, and suspends it after several.
+    /// Records a letter rejected for its content, and suspends the address after several rejections.
     fn refuse(&mut self, detail: &str) {
         (self.failures, self.retry_at, self.last_error) = (0, None, Some(detail.to_owned()));
         self.refusals = self.refusals.saturating_add(1);
@@ -296,7 +299,9 @@ impl StoredDelivery {
     }
 }
 
-/// Returns the pause after a number of failures; `after` is the pause that the receiver asked for.
+/// Returns the pause after a number of failures.
+///
+/// `after` is the minimum pause that the receiving server asked for.
 fn pause(failures: i64, after: Option<Duration>) -> Duration {
     let doubled = u32::try_from(failures).ok().and_then(|failures| 2_u32.checked_pow(failures));
     let pause = doubled.map_or(MAIL_RETRY_MAX, |times| MAIL_RETRY_MIN.saturating_mul(times));
@@ -318,8 +323,8 @@ fn is_current(cx: &Read<'_>, batch: &DeliveryBatch<Letter>, place: usize) -> Res
 /// Records the delivery results of letters.
 fn settle(cx: &mut Write<'_>, batch: &DeliveryBatch<Letter>, results: &[DeliveryResult]) -> Result<()> {
     let member = batch.member_id();
-    // Without a row, the member was erased in the meantime.
-    let Some(mut stored) = stored(cx, member)? else { return Ok(()) };
+    // If there is no row, the member was erased in the meantime.
+    let Some(mut stored) = stored_delivery(cx, member)? else { return Ok(()) };
     for (letter, result) in batch.notifications().iter().zip(results) {
         match &letter.about {
             LetterKind::Code | LetterKind::Former => settle_notice(&mut stored, letter, result, cx.now()),
@@ -331,7 +336,7 @@ fn settle(cx: &mut Write<'_>, batch: &DeliveryBatch<Letter>, results: &[Delivery
             }
         }
     }
-    keep(cx, member, &stored)
+    store_delivery(cx, member, &stored)
 }
 
 fn settle_notice(stored: &mut StoredDelivery, letter: &Letter, result: &DeliveryResult, now: Time) {
@@ -355,7 +360,7 @@ fn settle_notice(stored: &mut StoredDelivery, letter: &Letter, result: &Delivery
         }
         DeliveryResult::NotTried => {}
     }
-    // A failure of the former address does not concern the member, who gives it up.
+    // A failure of the former address does not concern the member, who is replacing it.
     if is_code {
         stored.last_error = match result {
             DeliveryResult::Dropped { detail }
@@ -379,7 +384,7 @@ fn settle_items(
         stored.remove_from_count();
     }
     let due = match result {
-        // It was already on its way when the last rejection was counted, so the suspension stays.
+        // This letter was already on its way when the last rejection was counted, so the suspension stays.
         DeliveryResult::Accepted if stored.suspended => None,
         DeliveryResult::Accepted => {
             stored.succeed();

@@ -1,6 +1,6 @@
-//! The ids in the payload of an event: the fields that the schema of its kind declares as ids.
+//! Finds the ids in the payload of an event: the fields that the schema of the event's kind declares as ids.
 //!
-//! A UUID in free text or in free JSON may belong to another system, so it is not collected.
+//! UUIDs in free text or free JSON are not collected, because they may belong to another system.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::log::event::{Event as _, EventKind, WorkspaceImported};
 
-/// The schemas of the kinds of events.
+/// The JSON schemas of event payloads, by kind.
 pub(super) struct EventIds(BTreeMap<&'static str, Value>);
 
 #[derive(Deserialize)]
@@ -33,7 +33,7 @@ struct Chain {
 
 impl EventIds {
     pub fn of<'k>(kinds: impl Iterator<Item = &'k EventKind>) -> Self {
-        // The event of a copy names the source, which is not part of the workspace.
+        // The event about the import of a copy contains ids of its source, which is another workspace.
         let own = kinds.filter(|kind| kind.kind != WorkspaceImported::KIND);
         Self(own.map(|kind| (kind.kind, kind.schema())).collect())
     }
@@ -54,7 +54,7 @@ impl EventIds {
     }
 }
 
-/// Collects the texts of a value that its schema declares as UUIDs.
+/// Collects the strings of a JSON value that its schema declares as UUIDs.
 fn collect(schema: &Value, value: &Value, ids: &mut Vec<Uuid>) {
     for alternatives in ["anyOf", "oneOf", "allOf"] {
         let alternatives = schema.get(alternatives).and_then(Value::as_array);
@@ -79,8 +79,8 @@ fn collect(schema: &Value, value: &Value, ids: &mut Vec<Uuid>) {
     }
 }
 
-/// Returns the ids in these members of JSON, which are UUIDs or lists of UUIDs.
-pub(super) fn in_members(json: &str, names: &[&str]) -> Vec<Uuid> {
+/// Returns the ids in the given members of a JSON object, which contain a UUID or a list of UUIDs.
+pub(super) fn ids_in_members(json: &str, names: &[&str]) -> Vec<Uuid> {
     let Ok(Value::Object(members)) = serde_json::from_str(json) else { return Vec::new() };
     let texts = names.iter().filter_map(|name| members.get(*name)).flat_map(|member| match member {
         Value::Array(items) => items.iter().collect(),
@@ -114,7 +114,7 @@ mod tests {
         found.sort();
         assert_eq!(found, [id(1), id(2), id(3)]);
         assert_eq!(
-            in_members(&json!({"a": id(1), "b": [id(2)], "c": id(3)}).to_string(), &["a", "b"]).len(),
+            ids_in_members(&json!({"a": id(1), "b": [id(2)], "c": id(3)}).to_string(), &["a", "b"]).len(),
             2
         );
     }

@@ -1,10 +1,9 @@
-//! Copying: turns a verified file into the file of a new workspace, which has no id, hash or key of the old
-//! one.
+//! Copying: converts a verified file to the file of a new workspace, with new ids, hashes and keys.
 //!
-//! The file is only read and written, so this needs no database. Events are copied first, in their order,
-//! because each hash depends on the one before it and rows may contain it; a result is copied before the
-//! event that contains its hash. Events are written last, as in every export. Positions and times stay, and
-//! so does all order.
+//! Copying only reads and writes files, so it needs no database. Events are copied first, in order, because
+//! each hash depends on the previous one and rows may contain it; a result is copied before the event that
+//! contains its hash. Events are written last, as in every export. Positions, times and the order of
+//! everything stay the same.
 
 mod ids;
 mod renames;
@@ -17,7 +16,7 @@ use uuid::Uuid;
 use super::form::{EVENTS, Header};
 use super::invalid::InvalidFile;
 use super::record_lines::{LineWriter, RecordLines, RecordStore, StoredRecords, columns_of};
-use super::row::{CONTENT_KEY, ExportRow, MESSAGES, checked, push_event};
+use super::row::{CONTENT_KEY, ExportRow, MESSAGES, parse_row, push_event};
 use super::verify::RecordReceiver;
 use crate::Result;
 use crate::conversation::messages::{has_content, reseal};
@@ -30,31 +29,31 @@ use crate::log::floor::EventsPruned;
 use crate::log::verify::EventColumns;
 use crate::op::{Class, Records, RowColumns, SharedState};
 use crate::store::{Scratch, Value as StoredValue};
-use ids::{EventIds, in_members};
+use ids::{EventIds, ids_in_members};
 use renames::Renames;
 
-/// The table of results, whose hashes are in events.
+/// The table of results. Events contain the hashes of its rows.
 const RESULTS: &str = "results";
 /// The table of earlier versions of edited messages.
 const EDITS: &str = "message_edits";
 
-/// Collects the records of a file while it is verified, to copy it.
+/// Collects the records of a file while it is verified, to copy them afterwards.
 pub(super) struct Collector<'s> {
     shared: &'s SharedState,
     payer: Option<WorkspaceId>,
     lines: LineWriter,
     renames: Renames,
-    /// The old and the new key of each message that has one.
+    /// The old and the new key of each message that has a key.
     keys: Scratch,
     events: EventIds,
     failed: Option<Error>,
 }
 
-/// A copy of a file.
+/// The copy of a file.
 pub(super) struct Copy {
     pub header: Header,
     pub kept: StoredRecords,
-    /// The event that declares the log's older events as missing, if they are.
+    /// The event that declares older events as missing; `None` if the log was not pruned.
     pub pruned: Option<EventsPruned>,
 }
 
@@ -73,7 +72,7 @@ impl<'s> Collector<'s> {
         })
     }
 
-    /// Returns the copy of the file, which has this header.
+    /// Returns the copy of the collected file. `header` is the header of the original file.
     pub fn copy(self, header: &Header) -> Result<Copy> {
         let Self { shared, payer, lines, renames, keys, .. } = self;
         let spools = &shared.settings.spools;
@@ -92,7 +91,7 @@ impl<'s> Collector<'s> {
             id.map_or(Ok(()), |id| self.renames.add_id(id))?;
         }
         for (column, members) in &records.ids_within {
-            let ids = fields.text(column).map(|json| in_members(json, members)).unwrap_or_default();
+            let ids = fields.text(column).map(|json| ids_in_members(json, members)).unwrap_or_default();
             ids.into_iter().try_for_each(|id| self.renames.add_id(id))?;
         }
         match (row.content_key, fields.id("id")) {
@@ -104,7 +103,7 @@ impl<'s> Collector<'s> {
         }
     }
 
-    fn noted(&mut self, taken: Result<()>) -> Result<(), InvalidFile> {
+    fn record_failure(&mut self, taken: Result<()>) -> Result<(), InvalidFile> {
         taken.map_err(|error| {
             self.failed = Some(error);
             InvalidFile::not_kept()
@@ -115,14 +114,14 @@ impl<'s> Collector<'s> {
 impl RecordReceiver for Collector<'_> {
     fn row(&mut self, records: &Records, row: &ExportRow, record: &str) -> Result<(), InvalidFile> {
         let taken = self.take_row(records, row);
-        self.noted(taken)?;
+        self.record_failure(taken)?;
         self.lines.row(records, row, record)
     }
 
     fn event(&mut self, columns: &EventColumns, payload: &str, record: &str) -> Result<(), InvalidFile> {
         let ids = self.events.in_payload(payload);
         let taken = ids.into_iter().try_for_each(|id| self.renames.add_id(id));
-        self.noted(taken)?;
+        self.record_failure(taken)?;
         self.lines.event(columns, payload, record)
     }
 }
@@ -137,11 +136,12 @@ struct Copier<'s> {
     shared: &'s SharedState,
     source: RecordLines,
     renames: Renames,
-    /// The old and the new key of each message that has one.
+    /// The old and the new key of each message that has a key.
     keys: Scratch,
-    /// Content of events that rows contain too: sealed content by message and edit, results by their hash.
+    /// Copied content that occurs in both events and rows: sealed content by message and edit, results by
+    /// hash.
     words: Scratch,
-    /// The events, until the rows are written.
+    /// The copied events, until the rows are written.
     events: LineWriter,
     out: LineWriter,
 }
@@ -180,7 +180,7 @@ impl Copier<'_> {
         Ok(Copy { header, kept: self.out.finish()?, pruned })
     }
 
-    /// Stores the hash of a result, which is that of its text.
+    /// Stores the copy of a result under its old hash, and the replacement of that hash.
     fn take_result(&self, record: &Map<String, Value>) -> Result<()> {
         let Some(text) = record.get("result").and_then(Value::as_str) else { return Ok(()) };
         let old = sha256(text.as_bytes());
@@ -206,7 +206,7 @@ impl Copier<'_> {
         Ok(hash)
     }
 
-    /// Returns the sealed content of an event under its new key, if it has any.
+    /// Returns the content of an event, sealed under its new key, or `None` if it has no content.
     fn sealed_in(&self, payload: &str) -> Result<Option<String>> {
         let payload: Value = serde_json::from_str(payload).map_err(Error::internal)?;
         let id = payload.get("message_id").and_then(|id| id.as_str()?.parse().ok());
@@ -216,7 +216,7 @@ impl Copier<'_> {
         self.resealed(id, edit, sealed)
     }
 
-    /// Returns the copy of a result.
+    /// Returns the copy of a result's text.
     fn result(&self, text: &str) -> Result<String> {
         match self.words.get(&sha256(text.as_bytes()))? {
             Some(new) => String::from_utf8(new).map_err(Error::internal),
@@ -224,7 +224,9 @@ impl Copier<'_> {
         }
     }
 
-    /// Returns content under its new key, always the same, or `None` if it is empty or cannot be unsealed.
+    /// Returns content sealed under its new key, or `None` if it cannot be unsealed.
+    ///
+    /// Repeated calls return the same bytes.
     fn resealed(&self, message: Uuid, edit: i64, sealed: &str) -> Result<Option<String>> {
         let place = [message.as_bytes().as_slice(), &edit.to_be_bytes()].concat();
         if let Some(known) = self.words.get::<Vec<u8>>(&place)? {
@@ -252,11 +254,11 @@ impl Copier<'_> {
     fn json(&self, text: &str) -> Result<String> {
         let renamed = self.renames.text(text)?;
         let value: Value = serde_json::from_str(&renamed).map_err(Error::internal)?;
-        // Members whose names are ids may have other places now.
+        // Object members whose names are ids may sort differently now.
         canonical::to_string(&value)
     }
 
-    /// Computes the copies of ids that are derived from the columns of rows.
+    /// Computes the replacements of ids that are derived from columns of rows.
     fn derive_ids(&self, records: &Records, old: WorkspaceId, new: WorkspaceId) -> Result<()> {
         let Some(ids_of) = records.derived_ids else { return Ok(()) };
         for record in self.source.section(records.name()) {
@@ -295,7 +297,8 @@ impl Copier<'_> {
             match class {
                 Class::Words if records.name() == RESULTS => *text = self.result(text)?,
                 Class::Text | Class::Words => *text = self.renames.text(text)?.into_owned(),
-                // The hash of an event that the file lacks would be a hash of the old workspace.
+                // A hash of an event that the file lacks is removed, because it would belong to the old
+                // workspace.
                 Class::Hash => {
                     let new = self.renames.hash(text)?;
                     record.insert(name.to_owned(), new.into());
@@ -306,7 +309,7 @@ impl Copier<'_> {
         Ok(())
     }
 
-    /// Seals the content of a row under the new key, and replaces the key beside it.
+    /// Seals the content of a row under its new key, and replaces the key next to it.
     fn reseal_row(&self, records: &Records, record: &mut Map<String, Value>) -> Result<()> {
         let (id, edit) = match records.name() {
             MESSAGES => ("id", "edits"),
@@ -338,7 +341,7 @@ fn keep_event(writer: &mut LineWriter, payload: &str) -> Result<EventColumns> {
     Ok(columns)
 }
 
-/// Writes a line.
+/// Writes a line, and converts a fault to an error of the service.
 fn keep(
     writer: &mut LineWriter,
     write: impl FnOnce(&mut LineWriter) -> Result<(), InvalidFile>,
@@ -347,10 +350,10 @@ fn keep(
 }
 
 fn read(records: &Records, record: &Map<String, Value>) -> Result<ExportRow> {
-    checked(records, record).map_err(|invalid| Error::internal(invalid.detail))
+    parse_row(records, record).map_err(|invalid| Error::internal(invalid.detail))
 }
 
-/// Returns whether a row has a position up to this one.
+/// Returns whether a row was created at or before position `lsn`.
 fn is_created_by(row: &Result<Map<String, Value>>, lsn: i64) -> bool {
     row.as_ref().map_or(true, |row| row.get("lsn").and_then(Value::as_i64).is_none_or(|at| at <= lsn))
 }

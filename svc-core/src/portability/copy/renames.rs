@@ -1,8 +1,8 @@
 //! The ids and hashes of a file, and their replacements in a copy.
 //!
-//! An id keeps its time, so objects that are ordered by ids keep their order, except within one millisecond.
-//! In texts a whole UUID, and `sha256:` with 64 digits, is replaced if it is one of the file's, and nothing
-//! else is. A replacement has the same length.
+//! A replaced id keeps its time, so objects that are ordered by id keep their order, except within one
+//! millisecond. In text, only a complete UUID or `sha256:` followed by 64 digits is replaced, and only if it
+//! is an id or hash of the file. A replacement has the same length as the original.
 
 use std::borrow::Cow;
 
@@ -16,11 +16,11 @@ use crate::store::Scratch;
 /// The ids and hashes of a file, each with its replacement in a copy.
 pub(super) struct Renames {
     known: Scratch,
-    /// The seed of new ids.
+    /// Seed for generating new ids.
     seed: [u8; 32],
 }
 
-/// Bytes of an id in a text, and of a hash with its prefix.
+/// Length in bytes of an id in text, and of a hash with its prefix.
 const ID_LEN: usize = 36;
 const HASH_LEN: usize = 71;
 const HASH_BEGINS: &str = "sha256:";
@@ -30,10 +30,10 @@ impl Renames {
         Ok(Self { known: Scratch::create(spools)?, seed })
     }
 
-    /// Adds an id of the file.
+    /// Adds an id of the file, with a generated replacement.
     pub fn add_id(&self, id: Uuid) -> Result<()> {
         if id.is_nil() {
-            // It is the id of the instance.
+            // The nil UUID is the id of the instance.
             return Ok(());
         }
         self.set_id(id, self.fresh(id))
@@ -49,12 +49,12 @@ impl Renames {
         self.known.put(&old, &new)
     }
 
-    /// Returns the replacement of an id, or the id itself if it is not one of the file's.
+    /// Returns the replacement of an id, or the id itself if the file does not contain it.
     pub fn id(&self, old: Uuid) -> Result<Uuid> {
         Ok(self.known_id(old)?.unwrap_or(old))
     }
 
-    /// Returns the replacement of a hash, or `None` if it is not one of the file's.
+    /// Returns the replacement of a hash, or `None` if the file does not contain the hash.
     pub fn hash(&self, old: &str) -> Result<Option<String>> {
         let Some(old) = parse_hash(old) else { return Ok(None) };
         Ok(self.known.get::<[u8; 32]>(&old)?.map(|new| hash_text(&new)))
@@ -64,7 +64,7 @@ impl Renames {
         Ok(self.known.get(old.as_bytes())?.map(Uuid::from_bytes))
     }
 
-    /// Returns an id with the time and the version of another one.
+    /// Generates an id with the same time, version and variant as `old`.
     fn fresh(&self, old: Uuid) -> Uuid {
         const TIME: u128 = 0xffff_ffff_ffff << 80;
         const VERSION: u128 = 0xf << 76;
@@ -75,7 +75,7 @@ impl Renames {
         Uuid::from_u128((old.as_u128() & kept) | (random & !kept))
     }
 
-    /// Returns the copy of a text.
+    /// Returns a text in which all ids and hashes of the file are replaced.
     pub fn text<'t>(&self, text: &'t str) -> Result<Cow<'t, str>> {
         let mut renamed = String::new();
         let mut copied = 0;
@@ -98,7 +98,7 @@ impl Renames {
         Ok(Cow::Owned(renamed))
     }
 
-    /// Returns the replacement of the id or hash at a position of a text, and the length of the original.
+    /// Returns the length and the replacement of the id or hash at a position of a text.
     fn found_at(&self, text: &str, at: usize) -> Result<Option<(usize, String)>> {
         let Some(rest) = text.get(at..) else { return Ok(None) };
         if let Some(id) = rest.get(..ID_LEN).filter(|id| has_hyphens(id) && ends_at(rest, ID_LEN)) {
@@ -117,8 +117,10 @@ fn has_hyphens(id: &str) -> bool {
     [8, 13, 18, 23].iter().all(|place| id.as_bytes().get(*place) == Some(&b'-'))
 }
 
-/// Returns whether an id or hash may begin there. It may also begin after an escaped character of JSON, so
-/// that the same ids and hashes are found in a text and in its JSON form.
+/// Returns whether an id or hash may begin at this position.
+///
+/// It may also begin after an escape sequence of JSON, so that the same ids and hashes are found in a text
+/// and in its JSON form.
 fn begins_at(text: &str, at: usize) -> bool {
     let Some(before) = text.get(..at) else { return false };
     let is_letter = before.bytes().next_back().is_some_and(|last| last.is_ascii_alphanumeric());
@@ -185,14 +187,14 @@ mod tests {
             (KNOWN.simple().to_string(), KNOWN.simple().to_string()),
         ];
         for (text, renamed) in cases {
-            // A hash is a separate match: the text after a replaced one may be replaced too.
+            // A hash is matched by itself: text right after a replaced hash may be replaced too.
             let renamed = renamed.replace(&format!(">{old_hash}"), &format!(">{new_hash}"));
             assert_eq!(renames.text(&text).unwrap(), renamed, "{text}");
         }
     }
 
     proptest! {
-        /// A text and its JSON form are renamed alike, and the text around ids stays.
+        /// A text and its JSON form are renamed alike, and the text around ids is unchanged.
         #[test]
         fn a_text_and_its_json_are_renamed_alike(
             before in "\\PC{0,8}[\n\t\u{1}\"\\\\ a]?",

@@ -1,12 +1,14 @@
 //! The graph of a workspace: its objects and their relations, without content.
 //!
-//! Nodes are the workspace, its members, channels, threads and messages. A node's parent is the object that
-//! contains it; an edge is any other relation. Only events change the graph, so the graph of a log's head is
-//! always the same. It excludes messages that were pruned or purged, which are no longer readable.
+//! Nodes are the workspace and its members, channels, threads and messages. A node's parent is the object
+//! that contains it; every other relation is an edge. Only events change the graph, so the graph at a given
+//! head of a log is always the same. Messages that were pruned or purged are excluded, because they can no
+//! longer be read.
 //!
-//! The hash is that of the canonical JSON (RFC 8785) of an object with the members `edges` and `nodes`. Edges
-//! are ordered by their type, `from` and `to`; nodes by their type, `lsn` and `id`. It is computed from the
-//! rows as they are read, so the graph is in memory only if it is requested, and then bounded.
+//! The hash is the SHA-256 of the canonical JSON (RFC 8785) of an object with the members `edges` and
+//! `nodes`. Edges are ordered by their type, `from` and `to`; nodes by their type, `lsn` and `id`. The hash
+//! is computed while the rows are read, so the whole graph is in memory only if it was requested, and its
+//! size is then limited.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -29,28 +31,29 @@ use crate::sync::lock;
 /// The objects of a workspace, and their relations.
 #[derive(Debug, Default, Serialize, JsonSchema)]
 pub(super) struct WorkspaceGraph {
-    /// Relations, by their type, `from` and `to`.
+    /// Relations, ordered by their type, `from` and `to`.
     edges: Vec<GraphEdge>,
-    /// Objects, by their type, `lsn` and `id`.
+    /// Objects, ordered by their type, `lsn` and `id`.
     nodes: Vec<GraphNode>,
 }
 
 /// An object of a workspace.
 #[derive(Debug, Serialize, JsonSchema)]
 struct GraphNode {
-    /// Its id.
+    /// The object's id.
     id: Uuid,
-    /// One of `channel`, `member`, `message`, `thread` and `workspace`.
+    /// Type of the object: `channel`, `member`, `message`, `thread` or `workspace`.
     #[serde(rename = "type")]
     type_name: &'static str,
-    /// The object that contains it: the thread of a message, the channel of a thread, else the workspace.
+    /// The object that contains this one: a message's thread, a thread's channel, otherwise the workspace.
     parent_id: Option<Uuid>,
-    /// The position of the event that created it; null for the workspace.
+    /// The position of the event that created the object; null for the workspace.
     lsn: Option<i64>,
-    /// Its state.
+    /// State of the object.
     ///
-    /// A channel is `active` or `archived`; a member `active`, `frozen`, `deactivated` or `removed`; a
-    /// message `posted`, `edited` or `withdrawn`; a workspace `live`; a thread is in its state.
+    /// A channel is `active` or `archived`; a member is `active`, `frozen`, `deactivated` or `removed`; a
+    /// message is `posted`, `edited` or `withdrawn`; a workspace is `live`; a thread has the state of the
+    /// task.
     state: String,
 }
 
@@ -61,22 +64,22 @@ struct GraphEdge {
     from: Uuid,
     /// The id of the second object.
     to: Uuid,
-    /// The relation of the first object to the second.
+    /// Type of the relation of the first object to the second.
     ///
-    /// `assigned_to`: a thread and the member that works on it. `author`: a message and its author.
+    /// `assigned_to`: a thread and the member who works on it. `author`: a message and its author.
     /// `child_of`: a thread and the thread that it was split off from. `depends_on`: a thread and one that
     /// must end before it. `member_of`: a member and a channel that lists its members.
     #[serde(rename = "type")]
     type_name: &'static str,
 }
 
-/// Objects of one type, and the statement that selects them in the workspace `$1`.
+/// A type of node or edge, and the statement that selects its rows in the workspace `$1`.
 struct ObjectKind {
     name: &'static str,
     rows: &'static str,
 }
 
-/// Sorted by name.
+/// The edge types, sorted by name. Columns: the ids of the first and the second object.
 const EDGES: [ObjectKind; 5] = [
     ObjectKind {
         name: "assigned_to",
@@ -107,7 +110,7 @@ const EDGES: [ObjectKind; 5] = [
     },
 ];
 
-/// Sorted by name; columns are id, parent, position and state.
+/// The node types, sorted by name. Columns: id, parent, position and state.
 const NODES: [ObjectKind; 5] = [
     ObjectKind {
         name: "channel",
@@ -157,33 +160,33 @@ impl GraphNode {
     }
 }
 
-/// Returns the hash of the graph of a workspace whose log ends with the event `head`.
+/// Returns the graph hash of a workspace whose log ends with the event `head`.
 ///
-/// A process computes it once for each head.
+/// A process computes the hash once per head.
 pub(super) fn hash(cx: &Read<'_>, workspace: WorkspaceId, head: [u8; 32]) -> Result<String> {
-    if let Some(known) = remembered(workspace, &head) {
+    if let Some(known) = cached_hash(workspace, &head) {
         return Ok(known);
     }
-    let (hash, _) = walk(cx, workspace, None)?;
-    remember(workspace, head, hash.clone());
+    let (hash, _) = hash_graph(cx, workspace, None)?;
+    cache_hash(workspace, head, hash.clone());
     Ok(hash)
 }
 
 /// Returns the graph of a workspace, and its hash.
 ///
-/// Fails with 409 `wrong-state` if a reply cannot hold it.
-pub(super) fn whole(
+/// Fails with 409 `wrong-state` if the graph is too large for a reply.
+pub(super) fn hash_and_graph(
     cx: &Read<'_>,
     workspace: WorkspaceId,
     head: [u8; 32],
 ) -> Result<(String, WorkspaceGraph)> {
-    let (hash, graph) = walk(cx, workspace, Some(WorkspaceGraph::default()))?;
-    remember(workspace, head, hash.clone());
+    let (hash, graph) = hash_graph(cx, workspace, Some(WorkspaceGraph::default()))?;
+    cache_hash(workspace, head, hash.clone());
     Ok((hash, graph.unwrap_or_default()))
 }
 
-/// Hashes the graph, and adds it to `graph` if there is one.
-fn walk(
+/// Hashes the graph of a workspace, and collects it in `graph` unless that is `None`.
+fn hash_graph(
     cx: &Read<'_>,
     workspace: WorkspaceId,
     mut graph: Option<WorkspaceGraph>,
@@ -197,10 +200,10 @@ fn walk(
     Ok((hash_text(&hashing.digest.finalize().into()), graph))
 }
 
-/// A graph while its rows are read.
+/// Hasher of a graph whose rows are being read.
 struct GraphHasher {
     digest: Sha256,
-    /// How many more nodes and edges may be kept.
+    /// Number of nodes and edges that may still be collected.
     room: usize,
 }
 
@@ -251,20 +254,20 @@ fn too_large() -> Error {
     )
 }
 
-/// The most recently computed hashes of graphs, by the head of their log.
+/// The most recently computed graph hashes, by workspace and head of the log.
 ///
-/// The hash of an event identifies one history, so all services of a process may share this.
-static KNOWN: Mutex<VecDeque<(WorkspaceId, [u8; 32], String)>> = Mutex::new(VecDeque::new());
+/// The hash of an event identifies a single history, so all services in a process can share this cache.
+static HASH_CACHE: Mutex<VecDeque<(WorkspaceId, [u8; 32], String)>> = Mutex::new(VecDeque::new());
 
-fn remembered(workspace: WorkspaceId, head: &[u8; 32]) -> Option<String> {
-    let known = lock(&KNOWN);
+fn cached_hash(workspace: WorkspaceId, head: &[u8; 32]) -> Option<String> {
+    let known = lock(&HASH_CACHE);
     let found = known.iter().find(|(of, at, _)| *of == workspace && at == head);
     found.map(|(_, _, hash)| hash.clone())
 }
 
-/// Stores the hash in place of that of the workspace's earlier head.
-fn remember(workspace: WorkspaceId, head: [u8; 32], hash: String) {
-    let mut known = lock(&KNOWN);
+/// Stores the hash for a head, and removes the hash for the workspace's earlier head.
+fn cache_hash(workspace: WorkspaceId, head: [u8; 32], hash: String) {
+    let mut known = lock(&HASH_CACHE);
     known.retain(|(of, ..)| *of != workspace);
     if known.len() >= GRAPH_HASHES {
         known.pop_front();
@@ -287,12 +290,12 @@ mod tests {
     fn the_hash_of_the_newest_head_of_so_many_workspaces_is_remembered() {
         let workspace = |number: usize| WorkspaceId::from(Uuid::from_u128(number as u128 + 1_000_000));
         for number in 0..=GRAPH_HASHES {
-            remember(workspace(number), [1; 32], "old".to_owned());
-            remember(workspace(number), [2; 32], number.to_string());
+            cache_hash(workspace(number), [1; 32], "old".to_owned());
+            cache_hash(workspace(number), [2; 32], number.to_string());
         }
-        assert_eq!(lock(&KNOWN).len(), GRAPH_HASHES);
-        assert_eq!(remembered(workspace(0), &[2; 32]), None);
-        assert_eq!(remembered(workspace(1), &[1; 32]), None);
-        assert_eq!(remembered(workspace(1), &[2; 32]), Some("1".to_owned()));
+        assert_eq!(lock(&HASH_CACHE).len(), GRAPH_HASHES);
+        assert_eq!(cached_hash(workspace(0), &[2; 32]), None);
+        assert_eq!(cached_hash(workspace(1), &[1; 32]), None);
+        assert_eq!(cached_hash(workspace(1), &[2; 32]), Some("1".to_owned()));
     }
 }

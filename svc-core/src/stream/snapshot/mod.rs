@@ -1,10 +1,10 @@
-//! The snapshot: the current state at the head of a log, for clients that cannot or need not read it from its
-//! beginning.
+//! The snapshot: the current state at the head of a log, for clients that do not read the whole log.
 //!
-//! It has the start and end of the log and how to continue from there, the hash of the workspace's graph, and
-//! a signed checkpoint of the log. Clients that have fallen below the floor are sent here. The checkpoint's
-//! tree continues the one that a chore has stored; if that is far behind, the later events are read page by
-//! page, with other reads in between, for the maximum time of a long read.
+//! A snapshot contains the start and end of the log and how to continue from there, the hash of the
+//! workspace's graph, and a signed checkpoint of the log. Clients whose position is below the floor are
+//! redirected here. The checkpoint's tree continues the one that a chore has stored. If the stored tree is
+//! far behind, the later events are read page by page, with other reads in between, within the time limit of
+//! a long read.
 //!
 //! - `graph`: builds the graph of the workspace's objects and relations
 
@@ -30,7 +30,7 @@ use crate::stream::workspace_address::address_of;
 use crate::time::Time;
 use graph::WorkspaceGraph;
 
-/// The type of a snapshot.
+/// Format identifier of a snapshot, in its `type` member.
 const TYPE: &str = "svc.event-log.snapshot/1";
 
 pub(crate) fn feature() -> Feature {
@@ -43,8 +43,8 @@ pub(crate) fn feature() -> Feature {
                 .whole()
                 .title("Read what a log comes to now")
                 .when(
-                    "Use to begin again after `must_refetch`, or to compare two copies of a log by the \
-                     hash of their graph.",
+                    "Return the current state at the head of the log. Use it to start over after \
+                     `must_refetch`, or to compare copies of a log by graph hash.",
                 )
                 .get("/workspaces/{workspace_id}/snapshot")
                 .needs(&[Right::Has(WorkspaceRead), Right::Peer])
@@ -57,10 +57,10 @@ pub(crate) fn feature() -> Feature {
 /// Returns the current state of a log: its start and end, the hash of the workspace's graph, and a signed
 /// checkpoint.
 ///
-/// After `must_refetch`, read the state again and continue after `head`. The graph has every channel, also
-/// private ones, and no content. `graph_hash` is the SHA-256 of its canonical JSON (RFC 8785), and stays the
-/// same as long as `head` does. `include_graph` and the capability token:admin return the graph itself, up to
-/// 20,000 nodes and edges. A workspace has one long read at a time.
+/// After `must_refetch`, read the state again and continue after `head`. The graph has every channel,
+/// including private ones, and no content. `graph_hash` is the SHA-256 of its canonical JSON (RFC 8785), and
+/// stays the same as long as `head` does. `include_graph` and the capability token:admin return the graph
+/// itself, up to 20,000 nodes and edges. One long read runs per workspace at a time.
 ///
 /// Fails with 409 `wrong-state` if the graph is too large to be included; 409 `event-log-broken` if the log
 /// does not verify at the positions that were read.
@@ -69,7 +69,7 @@ pub(crate) fn feature() -> Feature {
 struct GetLogSnapshot {
     /// The workspace. It must be yours.
     workspace_id: OwnWorkspaceId,
-    /// Whether the graph is returned too, which requires token:admin.
+    /// Whether to return the graph too, which requires token:admin.
     #[schemars(transform = default_is("false"))]
     #[serde(default)]
     include_graph: bool,
@@ -78,7 +78,7 @@ struct GetLogSnapshot {
 /// The current state of a log.
 #[derive(Serialize, JsonSchema)]
 struct LogSnapshot {
-    /// The type: `svc.event-log.snapshot/1`.
+    /// Format identifier: `svc.event-log.snapshot/1`.
     #[serde(rename = "type")]
     type_name: &'static str,
     /// The workspace, and the time of the snapshot.
@@ -91,21 +91,21 @@ struct LogSnapshot {
     graph_hash: String,
     /// The signed checkpoint (C2SP tlog-checkpoint) over `head`; null if the service signs nothing.
     checkpoint: Option<String>,
-    /// The workspace's objects and relations. Only if requested.
+    /// The workspace's objects and relations; absent unless `include_graph` is set.
     #[serde(skip_serializing_if = "Option::is_none")]
     graph: Option<WorkspaceGraph>,
 }
 
-/// The workspace of a snapshot.
+/// The workspace of a snapshot, and when it was taken.
 #[derive(Serialize, JsonSchema)]
 struct SnapshotHeader {
     /// The workspace.
     workspace_id: WorkspaceId,
     /// The workspace's display name.
     name: String,
-    /// An alias that can be changed; null while it has none.
+    /// A handle of the workspace, which can be changed; null if it has none.
     handle: Option<String>,
-    /// The prefix of the addresses of everything in the workspace.
+    /// The prefix of the addresses of all objects in the workspace.
     uri: String,
     /// When the snapshot was taken.
     at: Time,
@@ -116,9 +116,9 @@ struct SnapshotHeader {
 struct SnapshotFloor {
     /// The position of the oldest event; 1 if nothing was pruned.
     lsn: i64,
-    /// The hash that this event links to, as `sha256:<hex>`.
+    /// The hash of the event before the oldest one, as `sha256:<hex>`.
     prev_hash: String,
-    /// The path of all remaining events.
+    /// The path for reading all remaining events.
     href: String,
 }
 
@@ -127,15 +127,15 @@ struct SnapshotFloor {
 struct SnapshotHead {
     /// The position of the newest event; 0 if there is none.
     lsn: i64,
-    /// Its content hash, as `sha256:<hex>`.
+    /// The content hash of the newest event, as `sha256:<hex>`.
     content_hash: String,
-    /// When it happened.
+    /// When the newest event happened.
     at: Time,
-    /// The path of the events after it.
+    /// The path for reading the events after the newest one.
     href: String,
 }
 
-/// A snapshot whose tree is being grown.
+/// A snapshot, and the tree for its checkpoint while it is being grown.
 #[derive(Default)]
 struct GrowingSnapshot(Option<(LogSnapshot, LogTree)>);
 
@@ -155,7 +155,7 @@ fn next_page(
     };
     let head = snapshot.head.lsn;
     if let Err(broken) = tree.grow(cx, head)? {
-        // The missing events may have been pruned since; then it starts over.
+        // If the missing events were pruned in the meantime, the snapshot starts over.
         return match LogRange::of(cx, workspace)?.has_after(tree.lsn()) {
             true => Err(broken_log(workspace, broken)),
             false => Ok(None),
@@ -180,7 +180,7 @@ fn snapshot(cx: &Read<'_>, input: &GetLogSnapshot) -> Result<LogSnapshot> {
     let (lsn, hash, at, floor) = row.ok_or_else(|| Error::internal("the workspace has no log"))?;
     let (before, _) = at_floor(cx, workspace.id, floor)?;
     let (graph_hash, graph) = match input.include_graph {
-        true => graph::whole(cx, workspace.id, hash).map(|(hash, graph)| (hash, Some(graph)))?,
+        true => graph::hash_and_graph(cx, workspace.id, hash).map(|(hash, graph)| (hash, Some(graph)))?,
         false => (graph::hash(cx, workspace.id, hash)?, None),
     };
     let href = |after: i64| format!("/workspaces/{}/events?after_id={after}", workspace.id);

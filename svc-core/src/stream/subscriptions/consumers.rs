@@ -1,9 +1,9 @@
-//! Durable subscriptions: the acknowledged position of a consumer in a log.
+//! Consumers, or durable subscriptions, which store the last acknowledged position in a log.
 //!
 //! A consumer belongs to a member and has a name. Its position moves only when its subscriber acknowledges
-//! events, and is written no more than once a second, or when its subscriber sets a new start; it is
-//! bookkeeping, which leaves no event and no audit row. One connection holds a consumer: the newest, on any
-//! server. A consumer without a connection for 30 days is removed.
+//! events or sets a new start, and is written at most once per second, except for a new start. Consumers are
+//! bookkeeping: they write no event and no audit row. Only one connection holds a consumer: the newest one,
+//! on any server. A consumer without a connection for 30 days is removed.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,56 +19,57 @@ use crate::identity::sessions::ended_rows;
 use crate::op::{Chore, Dispatch, Read, ServiceWork, Surface, Write};
 use crate::time::{Monotonic, Time};
 
-/// Maximum consumers of a member.
+/// Maximum number of consumers per member.
 const OF_A_MEMBER_MAX: i64 = 100;
-/// Maximum events that are sent without an acknowledgement.
+/// Maximum number of events that are sent without an acknowledgement.
 pub(super) const UNACKNOWLEDGED_MAX: usize = 1000;
-/// Minimum time between two writes of a position.
+/// Minimum time between two writes of a consumer's position.
 const WRITE_EVERY: Duration = Duration::from_secs(1);
-/// Maximum time until a connection learns that a newer one holds its consumer.
+/// Maximum time until a connection notices that a newer one holds its consumer.
 const CHECK_EVERY: Duration = Duration::from_secs(10);
 /// How long a consumer without a connection is kept.
 const KEPT: Duration = Duration::from_secs(30 * 86_400);
-/// Maximum age of a consumer's last-seen time while a connection holds it.
+/// Maximum age of a consumer's last-seen time while a connection holds the consumer.
 const SEEN_EVERY: Duration = Duration::from_secs(86_400);
 
-/// The chore that removes consumers that were not seen for long.
+/// Returns the chore that removes consumers that have not been used for a long time.
 pub(super) fn tidy() -> Chore {
     ended_rows("consumers", KEPT, ANY_UNSEEN, REMOVE_UNSEEN)
 }
 
-/// A consumer, in the connection that holds it.
+/// A consumer, as seen by the connection that holds it.
 pub(super) struct Consumer {
     own: ServiceWork,
     member: MemberId,
     id: ConsumerId,
     holder: Uuid,
-    /// The positions of events that were sent and not acknowledged.
+    /// The positions of events that were sent and not yet acknowledged.
     sent: VecDeque<i64>,
-    /// The last position up to which events were ever sent.
-    furthest: i64,
+    /// The highest position up to which events were ever sent.
+    last_sent: i64,
     acknowledged: i64,
     stored: i64,
     /// The earliest time of the next write of the position.
     write_at: Monotonic,
-    /// When a check last found no newer connection that holds it.
+    /// When the last check confirmed that this connection holds the consumer.
     checked: Monotonic,
 }
 
-/// A consumer that a connection has taken.
+/// A consumer that this connection has just taken over.
 pub(super) struct TakenConsumer {
     pub consumer: Consumer,
-    /// Its position.
+    /// The consumer's position in the log.
     pub position: i64,
-    /// The range of the log at that time.
+    /// The range of the log when the consumer was taken.
     pub range: LogRange,
 }
 
 impl Consumer {
-    /// Takes a consumer over from its current connection, and returns it with its position.
+    /// Takes a consumer over from the connection that holds it, and returns it with its position.
     ///
-    /// `begin` moves it there; a new one begins at the end of the log. Fails with 409 `must_refetch` if the
-    /// log lacks the events after it; then nothing has changed.
+    /// `begin` moves the consumer to a position; without it, a new consumer begins at the end of the log.
+    /// Fails with 409 `must_refetch` if the log lacks the events after that position, and then changes
+    /// nothing.
     pub async fn take(
         dispatch: &Arc<Dispatch>,
         (own, member): (ServiceWork, MemberId),
@@ -85,7 +86,7 @@ impl Consumer {
             id,
             holder,
             sent: VecDeque::new(),
-            furthest: position,
+            last_sent: position,
             acknowledged: position,
             stored: position,
             write_at: dispatch.clock.deadline(WRITE_EVERY),
@@ -94,23 +95,25 @@ impl Consumer {
         Ok(TakenConsumer { consumer, position, range })
     }
 
-    /// Returns how many more events may be sent before one is acknowledged.
+    /// Returns how many more events may be sent before the subscriber must acknowledge some.
     pub fn left(&self) -> usize {
         UNACKNOWLEDGED_MAX.saturating_sub(self.sent.len())
     }
 
-    /// Records that events were sent.
+    /// Records that the events at these positions were sent.
     pub fn sent(&mut self, positions: impl Iterator<Item = i64>) {
         self.sent.extend(positions);
     }
 
-    /// Records that the events up to `position` were processed, of those sent up to `sent`.
+    /// Records that the subscriber has processed the events up to `position`.
     ///
-    /// Events that were sent before the consumer was moved back are sent again, and their acknowledgement
-    /// counts then.
+    /// `sent` is the last position that was sent since the consumer was last moved.
+    ///
+    /// If the consumer was moved back, events that were sent before the move are sent again, and only the
+    /// acknowledgement after that counts.
     pub fn acknowledge(&mut self, position: i64, sent: i64) -> Result<()> {
-        self.furthest = self.furthest.max(sent);
-        if position > self.furthest {
+        self.last_sent = self.last_sent.max(sent);
+        if position > self.last_sent {
             return Err(Error::in_field("ack", format!("nothing after {sent} has been sent")));
         }
         if position > sent {
@@ -123,7 +126,7 @@ impl Consumer {
         Ok(())
     }
 
-    /// Returns when its position is to be written, or `None` if it has not changed.
+    /// Returns when the position must be written, or `None` if it has not changed since the last write.
     pub fn due(&self) -> Option<Monotonic> {
         (self.acknowledged > self.stored).then_some(self.write_at)
     }
@@ -137,10 +140,12 @@ impl Consumer {
         Ok(())
     }
 
-    /// Moves it to a position at once; events that were sent up to `sent` are sent again from there.
+    /// Moves the consumer to a position immediately.
     ///
-    /// Fails with 409 `must_refetch` if the log lacks the events after it, with 409 `wrong-state` if a newer
-    /// connection holds it; then nothing has changed.
+    /// Later events that were already sent, up to `sent`, are sent again.
+    ///
+    /// Fails with 409 `must_refetch` if the log lacks the events after the position, and with 409
+    /// `wrong-state` if a newer connection holds the consumer; in both cases nothing changes.
     pub async fn move_to(&mut self, dispatch: &Arc<Dispatch>, position: i64, sent: i64) -> Result<()> {
         let mut moved = self.moved_to(position);
         let moved = dispatch.await_change(self.own, Surface::System, move |cx| {
@@ -151,17 +156,17 @@ impl Consumer {
             return Err(consumer_taken_over());
         }
         self.sent.clear();
-        self.furthest = self.furthest.max(sent);
+        self.last_sent = self.last_sent.max(sent);
         (self.acknowledged, self.stored) = (position, position);
         Ok(())
     }
 
-    /// Returns when to check that no newer connection holds it.
+    /// Returns when to check again that no newer connection holds the consumer.
     pub fn check_at(&self) -> Monotonic {
         self.checked.plus(CHECK_EVERY)
     }
 
-    /// Checks that no newer connection holds the consumer.
+    /// Fails with 409 `wrong-state` if a newer connection holds the consumer.
     pub async fn check(&mut self, dispatch: &Arc<Dispatch>) -> Result<()> {
         let now = dispatch.clock.monotonic();
         let member = self.member;
@@ -186,8 +191,9 @@ impl Consumer {
         if moved == 0 { Err(consumer_taken_over()) } else { Ok(()) }
     }
 
-    /// Returns the change that moves it if this connection still holds it; the change returns the number of
-    /// rows.
+    /// Returns a change that moves the consumer if this connection still holds it.
+    ///
+    /// The change returns the number of rows changed.
     fn moved_to(&self, position: i64) -> impl FnMut(&mut Write<'_>) -> Result<u64> + Send + 'static {
         let member = self.member;
         let name = self.id.as_str().to_owned();
@@ -199,17 +205,17 @@ impl Consumer {
         }
     }
 
-    /// Writes the last position of a connection that ends.
+    /// Writes the acknowledged position when the connection ends.
     pub fn close(&self, dispatch: &Arc<Dispatch>) {
         if self.acknowledged > self.stored {
             let write = self.moved_to(self.acknowledged);
-            // If it fails, the events are sent again.
+            // If the write fails, the events are sent again.
             dispatch.submit_change_as_instance(self.own, Surface::System, write, drop);
         }
     }
 }
 
-/// Returns the error of a connection whose consumer another one has taken over.
+/// Returns the error for a connection whose consumer was taken over by a newer connection.
 pub(super) fn consumer_taken_over() -> Error {
     Error::wrong_state("a newer connection holds this consumer")
 }
@@ -256,7 +262,7 @@ const TAKE: &str = "
     update consumers set holder = $4, after_id = $5, seen_at = $6
     where workspace_id = $1 and member_id = $2 and consumer_id = $3";
 
-/// Moves a consumer for the connection that holds it.
+/// Moves a consumer if the given connection still holds it.
 const MOVE: &str = "
     update consumers set after_id = $5, seen_at = $6
     where workspace_id = $1 and member_id = $2 and consumer_id = $3 and holder = $4";

@@ -1,8 +1,7 @@
-//! The frames of a subscription over WebSocket: those of a client, and those of the server that are not
-//! events.
+//! WebSocket frames of a subscription: the client's frames, and the server's frames other than events.
 //!
-//! The credential of the first frame is read first, so that a dead one is reported whatever else is wrong
-//! with the frame. A malformed frame ends the connection.
+//! The credential in the first frame is read first, so an invalid credential is reported whatever else is
+//! wrong with the frame. A malformed frame ends the connection.
 
 use schemars::JsonSchema;
 use secrecy::SecretString;
@@ -21,56 +20,59 @@ use crate::schema::{self, inlined_input, inlined_output};
 use crate::text::Count;
 use crate::token_text;
 
-/// The first frame.
+/// The first frame, which starts the subscription.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FirstFrame {
-    /// The token to subscribe with; without it, the credential of the handshake counts.
+    /// The token to subscribe with. Default: the credential of the handshake.
     token: Option<String>,
-    /// The requested events: an object. Only a resume token can replace it.
+    /// The requested events: an object. Required unless there is a resume token.
     #[schemars(with = "Option<WantedEvents>")]
     filter: Option<Value>,
     /// Only events after this position; 0 is the beginning of a log that was never pruned.
     ///
-    /// Without it a subscription begins at the end of the log, and a durable one at its position. It moves a
-    /// durable one to this position.
+    /// Without it, a subscription begins at the end of the log, and a durable subscription at its stored
+    /// position. With it, a durable subscription is moved to this position.
     #[schemars(with = "Option<Count<0, { i64::MAX }>>")]
     after_id: Option<Value>,
-    /// The token of an earlier frame: its filter and its position. It lasts an hour.
+    /// The resume token from an earlier frame, which replaces the filter and the position. It is valid for an
+    /// hour.
     resume_token: Option<String>,
-    /// Whether each event is delivered until it is acknowledged; then `consumer_id` is needed.
+    /// Whether to send each event again until it is acknowledged; requires `consumer_id`.
     #[serde(default)]
     at_least_once: bool,
     /// The name of the durable subscription: 1 to 128 of the characters A to Z, a to z, 0 to 9 and `._:-`.
     #[schemars(with = "Option<ConsumerId>")]
     consumer_id: Option<Value>,
-    /// Whether the server sends `position` frames while nothing matches.
+    /// Whether the server sends `position` frames while no events match.
     #[serde(default)]
     positions: bool,
 }
 
-/// The request of a first frame.
+/// The subscription that a first frame requests.
 #[derive(Debug)]
 pub struct StartRequest {
-    /// The subscription.
+    /// The requested subscription.
     pub subscription: Subscription,
     /// Whether the client wants `position` frames.
     pub positions: bool,
 }
 
 impl FirstFrame {
-    /// Parses the frame.
+    /// Parses the first frame.
     pub fn read(text: &str) -> Result<Self> {
         op::decode_frame(&Input::json(without_mark(text).to_owned()))
             .map_err(|error| malformed("the first frame", error.detail()))
     }
 
-    /// Removes the credential from the frame; `None` means that of the handshake.
+    /// Removes the token from the frame and returns it.
+    ///
+    /// Returns `None` if the frame has no token, so that the credential of the handshake applies.
     pub fn credential(&mut self) -> Option<SecretString> {
         self.token.take().map(|token| SecretString::from(token_text::trimmed(&token)))
     }
 
-    /// Reads the requested events, and the start.
+    /// Validates the requested events and the start position.
     pub fn asked(self) -> Result<StartRequest> {
         let wanted = self.filter.map(filter).transpose()?;
         let begin = match (self.after_id, self.resume_token) {
@@ -94,28 +96,28 @@ impl FirstFrame {
     }
 }
 
-/// A frame after the first. It has one of its members.
+/// A later frame of the client. It contains exactly one of its members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LaterFrame {
-    /// The position from which to continue after `replay_truncated`, up to the end of the log. It moves a
-    /// durable subscription there at any time, also back.
+    /// The position from which to continue after `replay_truncated`, up to the end of the log. A durable
+    /// subscription can be moved to any such position at any time, including backwards.
     after_id: Option<Count<0, { i64::MAX }>>,
-    /// The position up to which events were processed, of a durable subscription.
+    /// The position up to which the client has processed events; only for a durable subscription.
     ack: Option<Count<0, { i64::MAX }>>,
 }
 
-/// The requests of a client since the last read.
+/// The client's requests since they were last handled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientRequests {
-    /// The position from which to continue.
+    /// The position from which the client wants to continue.
     pub after_id: Option<i64>,
-    /// The position up to which events were processed.
+    /// The position up to which the client has processed events.
     pub ack: Option<i64>,
 }
 
 impl ClientRequests {
-    /// Adds a frame. The last `after_id` counts, and the furthest `ack`.
+    /// Adds a frame. The last `after_id` and the highest `ack` count.
     pub fn add(&mut self, text: &str) -> Result<()> {
         let frame: LaterFrame = op::decode_frame(&Input::json(without_mark(text).to_owned()))?;
         match (frame.after_id, frame.ack) {
@@ -135,45 +137,45 @@ pub enum ServerFrame {
     SubscribeAck {
         /// The version of these frames.
         schema_version: u32,
-        /// A token with the filter and the position, valid for an hour.
+        /// A resume token with the filter and the position, valid for an hour.
         resume_token: String,
-        /// The position after which events follow.
+        /// The position after which the events follow.
         after_id: i64,
         /// The last position in the log.
         room_lsn: i64,
     },
     /// A subscription without a workspace receives only new events.
     ReplayHint {
-        /// The workspace, to subscribe to it by name.
+        /// The workspace, to pass as `workspace_id` in order to receive earlier events.
         workspace_id: WorkspaceId,
         /// The last position in the log.
         room_lsn: i64,
-        /// The number of events in the log that are not sent.
+        /// The number of earlier events in the log that are not sent.
         events: i64,
     },
-    /// The maximum number of events was sent ahead; more follow once the client sends `after_id`.
+    /// The server has sent the maximum number of events; it continues when the client sends `after_id`.
     ReplayTruncated {
         /// The position up to which events were sent.
         after_id: i64,
         /// The last position in the log.
         room_lsn: i64,
-        /// A token with the filter and the position, valid for an hour.
+        /// A resume token with the filter and the position, valid for an hour.
         resume_token: String,
     },
-    /// No event matched up to here.
+    /// The server has read the log up to this position, and no further event matched.
     Position {
         /// The position up to which the log was read.
         after_id: i64,
         /// The last position in the log.
         room_lsn: i64,
-        /// A token with the filter and the position, valid for an hour.
+        /// A resume token with the filter and the position, valid for an hour.
         resume_token: String,
     },
-    /// The log lacks the events after the position; the connection is closed.
+    /// The log lacks the events after the subscription's position. The server closes the connection.
     MustRefetch {
         /// Always `CursorTooOld`.
         code: String,
-        /// The oldest position that the log has.
+        /// The position of the oldest event that remains in the log.
         floor: i64,
         /// The address of the log's snapshot.
         snapshot: String,
@@ -182,7 +184,7 @@ pub enum ServerFrame {
     },
 }
 
-/// Returns the frames with their schemas, for clients: their senders, and when they are sent.
+/// Returns the contract for clients: each frame's name, sender and schema.
 pub fn contract() -> Value {
     json!([
         {"frame": "first", "sender": "client", "schema": inlined_input(schema::of::<FirstFrame>)},
@@ -192,12 +194,12 @@ pub fn contract() -> Value {
     ])
 }
 
-/// An event: its data in the log, and the attribution of its payload beside it.
+/// An event as stored in the log, with its attribution as a separate member.
 #[derive(Serialize, JsonSchema)]
 struct EventFrame {
     #[serde(flatten)]
     event: OpenedEvent,
-    /// The attribution of the event.
+    /// The attribution from the event's payload.
     attribution: Attribution,
 }
 

@@ -1,12 +1,12 @@
-//! Subscriptions: following a workspace's log, from any position on and as it grows.
+//! Subscriptions: following a workspace's log from any position, including new events as they are written.
 //!
-//! One engine serves every kind of connection. A subscriber pulls batches and holds only its position, so a
-//! slow one delays only itself; shells frame the batches and decide nothing. The process reads and verifies
-//! each event of a followed workspace once; a subscriber that is behind reads pages of the log. One filter
-//! selects both live events and those of pages, and nothing is delivered to a credential that is not valid at
-//! that moment.
+//! The same code serves every kind of connection. A subscriber pulls batches and stores only its position, so
+//! a slow subscriber delays only itself; shells frame the batches and decide nothing. The process reads and
+//! verifies each event of a followed workspace once; a subscriber that is behind reads pages of the log. The
+//! same filter selects live events and events in pages, and nothing is delivered to a credential that is not
+//! valid at that moment.
 //!
-//! - `request`: defines the events of a subscription
+//! - `request`: defines which events a subscription requests
 //! - `frames`: defines the frames over WebSocket
 //! - `query`: defines the query for server-sent events
 //! - `resume`: issues tokens that continue a subscription
@@ -52,32 +52,34 @@ pub(crate) fn feature() -> Feature {
     ])
 }
 
-/// How long the first read of a subscription may take. A subscription that has not begun has missed nothing.
+/// Maximum time for the first read of a subscription.
+///
+/// A subscription that has not begun cannot have missed events.
 const OPENED_WITHIN: Duration = Duration::from_secs(5);
 
-/// A consumer of a member.
+/// Key of a consumer: its workspace, its member and its name.
 type ConsumerKey = (WorkspaceId, MemberId, ConsumerId);
 
-/// The subscriptions of this process.
+/// All subscriptions in this process.
 #[derive(Default)]
 pub(crate) struct Subscriptions {
     tails: Mutex<HashMap<WorkspaceId, Weak<SharedTail>>>,
-    /// The connections that hold a consumer, or held it and have not noticed its loss yet.
+    /// The connections that hold a consumer, or held it and have not yet noticed that they lost it.
     consumers: Mutex<HashMap<ConsumerKey, Vec<Weak<Wakeup>>>>,
 }
 
 /// A subscription that has begun.
 pub struct BegunSubscription {
-    /// The subscriber that takes its events.
+    /// The subscriber, which takes the subscription's events.
     pub subscriber: Subscriber,
-    /// The workspace whose log it follows.
+    /// The workspace whose log the subscription follows.
     pub workspace_id: WorkspaceId,
-    /// The position at which it began.
+    /// The position after which the subscription begins.
     pub after_id: i64,
     /// The last position in the log.
     pub room_lsn: i64,
-    /// The number of events that a subscription without a workspace missed, because it receives only live
-    /// ones.
+    /// The number of earlier events that the subscription does not receive; `None` if it replays them. Only a
+    /// subscription without a workspace skips them.
     pub hint: Option<i64>,
 }
 
@@ -93,8 +95,8 @@ struct FirstRead {
 impl Subscriptions {
     /// Begins a subscription for an admitted caller.
     ///
-    /// Fails as the operation `wait_for_event` would, and with 409 `must_refetch` if the log lacks the events
-    /// after the position.
+    /// Fails as the operation `wait_for_event` does, and with 409 `must_refetch` if the log lacks the events
+    /// after the requested position.
     pub async fn begin(
         &self,
         dispatch: &Arc<Dispatch>,
@@ -104,7 +106,7 @@ impl Subscriptions {
         let operation = WAIT_FOR_EVENT.operation(&dispatch.table)?;
         let further = admission.follow_up();
         let Subscription { form, consumer, begin, .. } = subscription.clone();
-        let checked = move |cx: &Read<'_>| open(cx, &subscription);
+        let checked = move |cx: &Read<'_>| first_read(cx, &subscription);
         let reading = dispatch.read_for(operation, admission, false, checked);
         let opened = in_time(dispatch, OPENED_WITHIN, reading).await?;
         let FirstRead { caller, epoch, mut range, wanted, after } = opened;
@@ -114,7 +116,7 @@ impl Subscriptions {
         let consumer = match (consumer, caller.member) {
             (Some(id), Some(member)) => {
                 let taken = Consumer::take(dispatch, (own, member), id.clone(), after).await?;
-                self.hold((workspace, member, id), &wakeup);
+                self.register_holder((workspace, member, id), &wakeup);
                 range = taken.range;
                 Some((taken.consumer, taken.position))
             }
@@ -140,7 +142,7 @@ impl Subscriptions {
             wanted,
             filter,
             form,
-            pass: CallerLookup { caller, epoch, checked: dispatch.clock.monotonic() },
+            lookup: CallerLookup { caller, epoch, checked: dispatch.clock.monotonic() },
             range,
             after: begins,
             offered: None,
@@ -149,15 +151,16 @@ impl Subscriptions {
             consumer,
             moves_to: None,
             wakeup,
-            contests_heeded: 0,
+            contests_checked: 0,
             _listening: listening,
             _connection: connection,
         };
         Ok(BegunSubscription { subscriber, workspace_id: workspace, after_id: begins, room_lsn, hint })
     }
 
-    /// Returns the state that the subscribers of a workspace share; a new tail begins after `lsn`, the end of
-    /// the log.
+    /// Returns the state that the subscribers of a workspace share.
+    ///
+    /// A new tail begins after `lsn`, the end of the log.
     fn tail(&self, dispatch: &Arc<Dispatch>, own: ServiceWork, lsn: i64) -> Arc<SharedTail> {
         let mut tails = lock(&self.tails);
         if let Some(shared) = tails.get(&own.workspace).and_then(Weak::upgrade) {
@@ -171,9 +174,10 @@ impl Subscriptions {
 
     /// Records that a connection has taken a consumer.
     ///
-    /// All connections of this process that have taken it, including this one, immediately check which of
-    /// them holds it: the database knows the last one, and they may arrive here in another order.
-    fn hold(&self, key: ConsumerKey, wakeup: &Arc<Wakeup>) {
+    /// If several connections of this process have taken the consumer, each of them immediately checks
+    /// whether it still holds it: the database knows which one took it last, but they may arrive here in
+    /// another order.
+    fn register_holder(&self, key: ConsumerKey, wakeup: &Arc<Wakeup>) {
         let mut consumers = lock(&self.consumers);
         consumers.retain(|_, held| {
             held.retain(|wakeup| wakeup.strong_count() > 0);
@@ -189,12 +193,14 @@ impl Subscriptions {
     }
 }
 
-/// Finds the workspace and the start of a caller's subscription.
-fn open(cx: &Read<'_>, subscription: &Subscription) -> Result<FirstRead> {
+/// Finds the workspace and the start position of a caller's subscription.
+fn first_read(cx: &Read<'_>, subscription: &Subscription) -> Result<FirstRead> {
     subscription.check()?;
     let caller = cx.caller().clone();
     let (wanted, after) = match &subscription.begin {
-        StartPosition::Token(token) => resumed(cx, &caller, token, subscription.wanted.as_ref())?,
+        StartPosition::Token(token) => {
+            resume_token_content(cx, &caller, token, subscription.wanted.as_ref())?
+        }
         begin => {
             let wanted = subscription.wanted.clone().unwrap_or_default();
             let after = match begin {
@@ -208,8 +214,10 @@ fn open(cx: &Read<'_>, subscription: &Subscription) -> Result<FirstRead> {
     Ok(FirstRead { caller, epoch: cx.epoch(), range: LogRange::read(cx)?, wanted, after })
 }
 
-/// Returns the content of a resume token, if it is the caller's and does not contradict the filter.
-fn resumed(
+/// Returns the content of a resume token.
+///
+/// Fails if the token is not the caller's, or contradicts the filter.
+fn resume_token_content(
     cx: &Read<'_>,
     caller: &Caller,
     token: &str,

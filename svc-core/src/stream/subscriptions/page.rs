@@ -1,7 +1,7 @@
-//! Pages of the log, for a subscriber that is behind what its tail keeps.
+//! Reading pages of the log, for a subscriber that is further behind than the tail in memory.
 //!
-//! They are read without a filter, because only then can each event be verified; after that, events that the
-//! subscriber did not request or may not see are omitted.
+//! Pages are read without a filter, because only then can each event be verified. Events that the subscriber
+//! did not request or may not see are then removed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,10 +18,10 @@ use crate::log::feed::{FeedEvent, FrameBytes, FrameForm};
 use crate::log::verify::{Break, ChainCursor, ReadBounds, RecentTimes};
 use crate::op::{Caller, Read};
 
-/// The request for a page.
+/// Parameters of a page read.
 #[derive(Clone)]
-pub(super) struct PageOf {
-    /// The verified start of the page; `None` if nothing before it was read.
+pub(super) struct PageRequest {
+    /// The verified start of the page; `None` if the log was not read up to that position before.
     pub cursor: Option<ChainCursor>,
     pub after: i64,
     pub filter: EventFilter,
@@ -46,13 +46,13 @@ pub(super) enum PageOutcome {
         /// The position up to which the log was read.
         cursor: Box<ChainCursor>,
     },
-    /// The log lacks the events after the position.
+    /// The log lacks the events after the requested position.
     TooOld,
     Broken(Break),
 }
 
-/// Reads a page for the caller.
-pub(super) fn read_page(cx: &Read<'_>, of: &PageOf) -> Result<LogPage> {
+/// Reads a page of the log for the caller.
+pub(super) fn read_page(cx: &Read<'_>, of: &PageRequest) -> Result<LogPage> {
     let range = LogRange::read(cx)?;
     let caller = cx.caller().clone();
     let epoch = cx.epoch();
@@ -60,7 +60,7 @@ pub(super) fn read_page(cx: &Read<'_>, of: &PageOf) -> Result<LogPage> {
     Ok(LogPage { caller, epoch, range, outcome })
 }
 
-fn outcome(cx: &Read<'_>, of: &PageOf, range: LogRange) -> Result<PageOutcome> {
+fn outcome(cx: &Read<'_>, of: &PageRequest, range: LogRange) -> Result<PageOutcome> {
     if !range.has_after(of.after) {
         return Ok(PageOutcome::TooOld);
     }
@@ -81,15 +81,19 @@ fn outcome(cx: &Read<'_>, of: &PageOf, range: LogRange) -> Result<PageOutcome> {
         events.len() < of.events && bytes < of.bytes
     })?;
     if let Err(broken) = read {
-        // The missing events may have been pruned since the floor was read.
+        // The missing events may have been pruned after the floor was read.
         let is_pruned = !LogRange::read(cx)?.has_after(of.after);
         return Ok(if is_pruned { PageOutcome::TooOld } else { PageOutcome::Broken(broken) });
     }
     Ok(PageOutcome::Read { frames: frames(cx, of, events)?, cursor: Box::new(cursor) })
 }
 
-/// Returns the frames of those events that the caller may see.
-fn frames(cx: &Read<'_>, of: &PageOf, mut events: Vec<Arc<FeedEvent>>) -> Result<Vec<(i64, FrameBytes)>> {
+/// Returns the frames of the events that the caller may see.
+fn frames(
+    cx: &Read<'_>,
+    of: &PageRequest,
+    mut events: Vec<Arc<FeedEvent>>,
+) -> Result<Vec<(i64, FrameBytes)>> {
     let mut channels: Vec<ChannelId> = events.iter().filter_map(|event| event.subject.channel_id).collect();
     channels.sort_unstable();
     channels.dedup();

@@ -11,11 +11,11 @@ use crate::op::{self, Input};
 use crate::stream::events::KindName;
 use crate::text::Count;
 
-/// The query of a stream of events. Without `workspace_id` it brings only new events.
+/// The query of an event stream. Without `workspace_id`, the stream contains only new events.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StreamQuery {
-    /// The workspace, which must be the subscriber's.
+    /// The workspace, which must be the subscriber's own.
     workspace_id: Option<WorkspaceId>,
     /// Only events in this channel.
     #[serde(alias = "channel")]
@@ -30,11 +30,11 @@ pub struct StreamQuery {
     kind: Option<KindName>,
     /// Only events after this position; 0 is the beginning of a log that was never pruned.
     ///
-    /// Without it the stream begins at the end of the log, and that of a consumer at the consumer's position.
+    /// Without it, a stream begins at the end of the log, and a consumer's stream at the consumer's position.
     after_id: Option<Count<0, { i64::MAX }>>,
-    /// How much of each event is sent: all, or everything but its payload and content. Default: `full`.
+    /// How much of each event is sent: everything, or everything except payload and content. Default: `full`.
     form: Option<FrameForm>,
-    /// Whether each event is delivered until it is acknowledged; then `consumer_id` is needed.
+    /// Whether to send each event again until it is acknowledged; requires `consumer_id`.
     #[serde(default)]
     at_least_once: bool,
     /// The name of the durable subscription: 1 to 128 of the characters A to Z, a to z, 0 to 9 and `._:-`.
@@ -42,15 +42,15 @@ pub struct StreamQuery {
 }
 
 impl StreamQuery {
-    /// Reads the fields of a query.
+    /// Parses the query from its fields.
     pub fn read(fields: Vec<(String, String)>) -> Result<Self> {
         op::decode(&Input { text: fields, ..Input::default() })
     }
 
     /// Returns the requested subscription.
     ///
-    /// A client that reconnects sends the last event that it received: the stream continues from there, and a
-    /// consumer has acknowledged up to there.
+    /// `last_event` is the last event that a reconnecting client received: the stream continues after it, and
+    /// a consumer counts as having acknowledged everything up to it.
     pub fn subscription(self, last_event: Option<i64>) -> Result<Subscription> {
         let after = self.after_id.map_or(StartPosition::Default, |after| StartPosition::After(after.get()));
         let consumer = match (self.at_least_once, self.consumer_id) {

@@ -1,4 +1,4 @@
-//! The request of a subscriber: the events, their form and the start.
+//! The request of a subscriber: which events, in which form, and from which position.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,16 +9,18 @@ use crate::log::bus::EventFilter;
 use crate::log::feed::FrameForm;
 use crate::stream::events::KindName;
 
-/// Maximum characters of a consumer's name.
+/// Maximum number of characters in a consumer's name.
 const CONSUMER_MAX: usize = 128;
 
-/// The events that a subscriber receives. Each member narrows them; without any they are all that it may see.
+/// Filter of a subscription. Each member narrows it; an empty filter selects all events that the subscriber
+/// may see.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WantedEvents {
-    /// The workspace, which must be the subscriber's.
+    /// The workspace, which must be the subscriber's own.
     ///
-    /// Without it a subscriber receives only new events, and no replay unless it connects again.
+    /// Without it, a subscriber receives only new events, and earlier ones are replayed only when it
+    /// reconnects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace_id: Option<WorkspaceId>,
     /// Only events in this channel.
@@ -36,7 +38,7 @@ pub struct WantedEvents {
 }
 
 impl WantedEvents {
-    /// Creates a filter of these members.
+    /// Creates a filter from its fields.
     pub(super) fn of(
         workspace_id: Option<WorkspaceId>,
         (channel_id, thread_id, member_id): (Option<ChannelId>, Option<ThreadId>, Option<MemberId>),
@@ -45,7 +47,7 @@ impl WantedEvents {
         Self { workspace_id, channel_id, thread_id, member_id, kind }
     }
 
-    /// Returns the same as a filter, which serves events from the log and live ones alike.
+    /// Converts the request to an event filter, which applies to stored and to live events.
     pub(super) fn filter(&self) -> EventFilter {
         EventFilter::on(self.kind.as_deref())
             .in_channel(self.channel_id)
@@ -54,9 +56,9 @@ impl WantedEvents {
     }
 }
 
-/// The name of a durable subscription, which belongs to one member.
+/// Name of a durable subscription, unique per member.
 ///
-/// It has 1 to 128 of the characters `A` to `Z`, `a` to `z`, `0` to `9` and `._:-`.
+/// A name consists of 1 to 128 of the characters `A` to `Z`, `a` to `z`, `0` to `9` and `._:-`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, JsonSchema)]
 #[schemars(transparent)]
 pub struct ConsumerId(#[schemars(regex(pattern = r"^[A-Za-z0-9._:-]{1,128}$"))] String);
@@ -81,15 +83,15 @@ impl<'de> Deserialize<'de> for ConsumerId {
     }
 }
 
-/// The start of a subscription.
+/// Start position of a subscription.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StartPosition {
     /// At the end of the log, or at the position of a durable subscription.
     Default,
     /// After this position.
     After(i64),
-    /// After the last event that the subscriber received on another connection. Later events are replayed,
-    /// whatever it requests.
+    /// After the last event that the subscriber received on an earlier connection. Later events are replayed
+    /// even if the subscription has no workspace.
     AfterLast(i64),
     /// At the position of a resume token.
     Token(String),
@@ -98,18 +100,18 @@ pub enum StartPosition {
 /// A requested subscription.
 #[derive(Clone, Debug)]
 pub struct Subscription {
-    /// The events; `None` if the resume token has them.
+    /// The requested events; `None` if the resume token contains the filter.
     pub wanted: Option<WantedEvents>,
-    /// The start.
+    /// The start position.
     pub begin: StartPosition,
-    /// The part of each event that is sent.
+    /// The form in which each event is sent.
     pub form: FrameForm,
-    /// The durable subscription whose position it updates, if each event is to be acknowledged.
+    /// The durable subscription whose position is updated; `None` if events need no acknowledgement.
     pub consumer: Option<ConsumerId>,
 }
 
 impl Subscription {
-    /// Fails with 400 `malformed-request` if it contradicts itself.
+    /// Fails with 400 `malformed-request` if there is neither a filter nor a resume token.
     pub(super) fn check(&self) -> Result<()> {
         if self.wanted.is_none() && !matches!(self.begin, StartPosition::Token(_)) {
             return Err(Error::in_field("filter", "missing, and there is no `resume_token` that has one"));

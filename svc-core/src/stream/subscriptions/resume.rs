@@ -1,8 +1,9 @@
-//! Resume tokens: a position with the member and the filter it belongs to, as one opaque string.
+//! Resume tokens: a position with its member and filter, as one opaque string.
 //!
-//! Nothing is stored for them. Each is authenticated (HMAC-SHA256, RFC 2104) by a key derived from the
-//! key-encryption key, so every server accepts another's tokens, and a client cannot forge one. It lasts an
-//! hour, contains nothing that its bearer does not know, and opens nothing without that member's credential.
+//! The service does not store these tokens. Each token is authenticated (HMAC-SHA256, RFC 2104) by a key
+//! derived from the key-encryption key, so every server accepts the tokens of every other server, and a
+//! client cannot forge one. A token is valid for an hour, contains nothing that its bearer does not know, and
+//! is useless without the member's credential.
 
 use std::time::Duration;
 
@@ -16,14 +17,14 @@ use crate::id::{MemberId, WorkspaceId};
 use crate::log::seal::Sealer;
 use crate::time::Time;
 
-/// How long a token lasts.
-const LASTS: Duration = Duration::from_secs(3600);
-/// The label for which its key is derived.
+/// How long a resume token is valid.
+const TOKEN_TTL: Duration = Duration::from_secs(3600);
+/// Label for deriving the key that authenticates resume tokens.
 const LABEL: &str = "svc.resume/1";
-/// Maximum characters of a token; one with the longest filter has about half as many.
+/// Maximum characters of a resume token; a token with the longest filter has about half as many.
 const TOKEN_MAX: usize = 2048;
 
-/// The content of a token.
+/// Content of a resume token.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Resumption {
@@ -31,25 +32,25 @@ pub(super) struct Resumption {
     pub member_id: Option<MemberId>,
     pub wanted: WantedEvents,
     pub after_id: i64,
-    /// When it was issued, in microseconds.
+    /// When the token was issued, in microseconds.
     pub issued_at: i64,
 }
 
 impl Resumption {
-    /// Returns the token for it.
+    /// Encodes the content as an authenticated resume token.
     pub fn token(&self, sealer: &Sealer) -> Result<String> {
         let body = serde_json::to_vec(self).map_err(Error::internal)?;
         let tag = sealer.tag_for(LABEL, &body)?;
         Ok(format!("{}.{}", URL_SAFE_NO_PAD.encode(&body), URL_SAFE_NO_PAD.encode(tag)))
     }
 
-    /// Returns the content of a token, if it is genuine and was issued in the last hour.
+    /// Returns the content of a resume token, if the token is genuine and was issued within the last hour.
     pub fn of(token: &str, sealer: &Sealer, now: Time) -> Result<Self> {
         let refused = || Error::in_field("resume_token", "it is not valid here, or has expired");
         let found = Self::authentic(token, sealer)?.ok_or_else(refused)?;
         let age = now.micros().saturating_sub(found.issued_at);
-        let lasts = i64::try_from(LASTS.as_micros()).unwrap_or(i64::MAX);
-        // Clocks of servers differ a little.
+        let lasts = i64::try_from(TOKEN_TTL.as_micros()).unwrap_or(i64::MAX);
+        // The clocks of servers may differ a little.
         if age > lasts || age < -lasts {
             return Err(refused());
         }

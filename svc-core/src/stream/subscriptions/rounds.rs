@@ -1,9 +1,8 @@
-//! Rounds: the data from the database that subscribers of one workspace need to deliver live events, read
-//! once for all.
+//! Rounds: reads that fetch the data for delivering live events once for all subscribers of a workspace.
 //!
-//! These are the audiences of the events' channels, and the content of messages at the moment of delivery. A
-//! subscriber asks for the data; asks that arrive while a round is read form the next one. Only audiences are
-//! kept, and only while the workspace's epoch stays the same.
+//! The data are the audiences of the events' channels, and the content of messages at the moment of delivery.
+//! Subscribers that request data while a round is in progress are served together by the next one. Only
+//! audiences are cached, and only while the workspace's epoch stays the same.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
@@ -18,19 +17,19 @@ use crate::log::feed::{FeedEvent, FrameBytes, Tail};
 use crate::op::{Dispatch, Read, ServiceWork, Visibility};
 use crate::sync::lock;
 
-/// Maximum bytes of events whose content one round reads; one subscriber's may be more.
+/// Maximum bytes of events whose content one round reads, unless a single subscriber requests more.
 const ROUND_BYTES: usize = 4 << 20;
 
-/// The state that the subscribers of a workspace in this process share.
+/// The state that the subscribers of a workspace share in this process.
 pub(super) struct SharedTail {
     pub tail: Arc<Tail>,
     dispatch: Arc<Dispatch>,
     own: ServiceWork,
     audiences: Mutex<ChannelAudiences>,
-    asked: Mutex<WorkspaceRequests>,
+    queue: Mutex<WorkspaceRequests>,
 }
 
-/// The audiences of channels, as of an epoch.
+/// Cached audiences of channels, valid for one epoch.
 #[derive(Default)]
 struct ChannelAudiences {
     epoch: i64,
@@ -39,11 +38,11 @@ struct ChannelAudiences {
 
 #[derive(Default)]
 struct WorkspaceRequests {
-    asks: Vec<SubscriberRequest>,
+    requests: Vec<SubscriberRequest>,
     is_running: bool,
 }
 
-/// The request of one subscriber.
+/// One subscriber's request for data.
 struct SubscriberRequest {
     events: Vec<Arc<FeedEvent>>,
     done: oneshot::Sender<Result<Arc<RoundResult>>>,
@@ -51,21 +50,23 @@ struct SubscriberRequest {
 
 /// The data that a round has read.
 pub(super) struct RoundResult {
-    /// The epoch of the transaction.
+    /// The epoch of the transaction that read the data.
     pub epoch: i64,
     audiences: HashMap<ChannelId, Audience>,
-    /// The frames of events with content, by position.
+    /// The frames of events with message content, by position.
     pub frames: HashMap<i64, FrameBytes>,
 }
 
 impl RoundResult {
-    /// Returns whether `visibility` covers an event of the round.
+    /// Returns whether a caller with this visibility may see an event of the round.
     pub fn shows(&self, event: &FeedEvent, visibility: Visibility) -> bool {
         is_seen_by(event, visibility, |channel| self.audiences.get(&channel).cloned()).unwrap_or(false)
     }
 }
 
-/// Returns whether `visibility` covers an event, or `None` if that depends on an audience that is not known.
+/// Returns whether a caller with this visibility may see an event.
+///
+/// Returns `None` if that depends on an audience that is not known.
 pub(super) fn is_seen_by(
     event: &FeedEvent,
     visibility: Visibility,
@@ -81,11 +82,13 @@ impl SharedTail {
     pub fn new(dispatch: &Arc<Dispatch>, own: ServiceWork, tail: Arc<Tail>) -> Arc<Self> {
         let dispatch = Arc::clone(dispatch);
         let audiences = Mutex::default();
-        let asked = Mutex::default();
-        Arc::new(Self { tail, dispatch, own, audiences, asked })
+        let queue = Mutex::default();
+        Arc::new(Self { tail, dispatch, own, audiences, queue })
     }
 
-    /// Returns whether `visibility` covers an event under `epoch`, or `None` if that needs a round.
+    /// Returns whether a caller with this visibility may see an event at `epoch`.
+    ///
+    /// Returns `None` if a round has to find out.
     pub fn shows(&self, event: &FeedEvent, visibility: Visibility, epoch: i64) -> Option<bool> {
         let known = lock(&self.audiences);
         is_seen_by(event, visibility, |channel| {
@@ -93,8 +96,8 @@ impl SharedTail {
         })
     }
 
-    /// Reads the data that is needed to deliver these events.
-    pub async fn ask(self: &Arc<Self>, events: Vec<Arc<FeedEvent>>) -> Result<Arc<RoundResult>> {
+    /// Reads the data for delivering these events.
+    pub async fn request_data(self: &Arc<Self>, events: Vec<Arc<FeedEvent>>) -> Result<Arc<RoundResult>> {
         let (done, receiver) = oneshot::channel();
         if !self.is_running_with(SubscriberRequest { events, done }) {
             self.begin();
@@ -102,33 +105,36 @@ impl SharedTail {
         receiver.await.map_err(Error::internal)?
     }
 
-    /// Adds an ask, and returns whether a round is running, after which it has its turn.
-    fn is_running_with(&self, ask: SubscriberRequest) -> bool {
-        let mut asked = lock(&self.asked);
-        asked.asks.push(ask);
-        std::mem::replace(&mut asked.is_running, true)
+    /// Queues a request, and returns whether a round is in progress, after which the request is served.
+    fn is_running_with(&self, request: SubscriberRequest) -> bool {
+        let mut queue = lock(&self.queue);
+        queue.requests.push(request);
+        std::mem::replace(&mut queue.is_running, true)
     }
 
-    /// Begins a round of as many asks as fit into one, or ends if there are none.
+    /// Starts a round for as many requests as fit into one, or stops if there are none.
     fn begin(self: &Arc<Self>) {
-        let mut asked = lock(&self.asked);
-        // Subscribers that have gone away need nothing.
-        asked.asks.retain(|ask| !ask.done.is_closed());
-        let asks = first_of(&mut asked.asks);
-        asked.is_running = !asks.is_empty();
-        drop(asked);
-        if asks.is_empty() {
+        let mut queue = lock(&self.queue);
+        // Subscribers that are gone need no data.
+        queue.requests.retain(|request| !request.done.is_closed());
+        let requests = take_first_requests(&mut queue.requests);
+        queue.is_running = !requests.is_empty();
+        drop(queue);
+        if requests.is_empty() {
             return;
         }
-        let events: BTreeMap<i64, Arc<FeedEvent>> =
-            asks.iter().flat_map(|ask| &ask.events).map(|event| (event.lsn, Arc::clone(event))).collect();
+        let events: BTreeMap<i64, Arc<FeedEvent>> = requests
+            .iter()
+            .flat_map(|request| &request.events)
+            .map(|event| (event.lsn, Arc::clone(event)))
+            .collect();
         let events: Vec<Arc<FeedEvent>> = events.into_values().collect();
         let shared = Arc::clone(self);
-        let done = move |outcome: Result<RoundResult>| shared.end(asks, outcome.map(Arc::new));
+        let done = move |outcome: Result<RoundResult>| shared.end(requests, outcome.map(Arc::new));
         self.dispatch.submit_as_instance(self.own, move |cx| read_round(cx, &events), done);
     }
 
-    fn end(self: &Arc<Self>, asks: Vec<SubscriberRequest>, outcome: Result<Arc<RoundResult>>) {
+    fn end(self: &Arc<Self>, requests: Vec<SubscriberRequest>, outcome: Result<Arc<RoundResult>>) {
         if let Ok(round) = &outcome {
             let mut audiences = lock(&self.audiences);
             if audiences.epoch < round.epoch {
@@ -139,24 +145,24 @@ impl SharedTail {
                 audiences.known.extend(found.map(|(channel, audience)| (*channel, audience.clone())));
             }
         }
-        for ask in asks {
-            // The subscriber may have gone away; then the result has no receiver.
-            let _ = ask.done.send(outcome.clone());
+        for request in requests {
+            // The subscriber may be gone; then nothing receives the result.
+            let _ = request.done.send(outcome.clone());
         }
         self.begin();
     }
 }
 
-/// Takes the first asks whose events fit into one round, or a single ask.
-fn first_of(asks: &mut Vec<SubscriberRequest>) -> Vec<SubscriberRequest> {
+/// Takes the first requests whose events fit into one round, but at least one request.
+fn take_first_requests(requests: &mut Vec<SubscriberRequest>) -> Vec<SubscriberRequest> {
     let mut bytes: usize = 0;
-    let fits = asks.iter().take_while(|ask| {
+    let fits = requests.iter().take_while(|request| {
         let is_first = bytes == 0;
-        bytes = ask.events.iter().map(|event| event.weight()).fold(bytes, usize::saturating_add);
+        bytes = request.events.iter().map(|event| event.weight()).fold(bytes, usize::saturating_add);
         is_first || bytes <= ROUND_BYTES
     });
     let count = fits.count();
-    asks.drain(..count).collect()
+    requests.drain(..count).collect()
 }
 
 fn read_round(cx: &Read<'_>, events: &[Arc<FeedEvent>]) -> Result<RoundResult> {

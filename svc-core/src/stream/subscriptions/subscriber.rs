@@ -1,16 +1,15 @@
-//! A subscriber: follows a workspace's log from a position that it holds.
+//! A subscriber, which follows a workspace's log from a position.
 //!
-//! It pulls. Its next events come from the tail if that still has them, and from the log otherwise; either
-//! way each event is verified first, and the credential and visibility of its caller are current. A
-//! credential that was found live is valid while the epoch of its workspace stays the same, but without
-//! another check for no more than ten seconds, so that a credential that has ended closes a silent connection
-//! too.
+//! Subscribers pull events: from the shared tail if that still contains the next events, otherwise from the
+//! log. In both cases each event is verified before delivery, and the caller's credential and visibility are
+//! current. A credential stays valid while the epoch of its workspace is unchanged, but is checked again at
+//! least every ten seconds, so that a silent connection also closes when its credential ends.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::consumers::Consumer;
-use super::page::{LogPage, PageOf, PageOutcome, read_page};
+use super::page::{LogPage, PageOutcome, PageRequest, read_page};
 use super::request::WantedEvents;
 use super::resume::Resumption;
 use super::rounds::SharedTail;
@@ -26,52 +25,52 @@ use crate::op::{Admission, Dispatch, MemberConnection, Operation, Read};
 use crate::stream::events::broken_log;
 use crate::time::Monotonic;
 
-/// How long a credential is valid without another check while its workspace's epoch stays the same.
-const PASS_MAX: Duration = Duration::from_secs(10);
-/// The pause after the database has failed.
+/// Maximum time between checks of a credential while its workspace's epoch is unchanged.
+const CALLER_CHECK_EVERY: Duration = Duration::from_secs(10);
+/// Pause after a failure of the database.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// The bounds of a batch.
+/// Limits of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchBounds {
-    /// Maximum events.
+    /// Maximum number of events.
     pub events: usize,
-    /// Bytes at which it ends; a larger event is a batch by itself.
+    /// Number of bytes at which the batch ends; a larger event forms a batch by itself.
     pub bytes: usize,
 }
 
-/// The state of a subscriber after a batch.
+/// Position of a subscriber relative to the end of the log, after a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FeedState {
-    /// It has received all events.
+    /// The subscriber has received all events.
     Live,
-    /// There is more to take.
+    /// More events can be taken.
     Behind,
-    /// The maximum number of events was sent ahead to a silent client, which must now say where to continue.
+    /// The maximum number of events was sent; the client must now send the position from which to continue.
     Truncated,
 }
 
-/// Some events, in the order of the log.
+/// A batch of events, in the order of the log.
 #[derive(Clone, Debug)]
 pub struct EventBatch {
-    /// Their positions and frames.
+    /// The positions and frames of the events.
     pub frames: Vec<(i64, FrameBytes)>,
-    /// The position up to which the log was read for them.
+    /// The position up to which the log was read for this batch.
     pub after_id: i64,
     /// The last known position in the log.
     pub room_lsn: i64,
-    /// The state of the subscriber after them.
+    /// The state of the subscriber after this batch.
     pub state: FeedState,
 }
 
 impl EventBatch {
-    /// Returns the bytes of its frames.
+    /// Returns the total bytes of the batch's frames.
     pub fn size(&self) -> usize {
         self.frames.iter().map(|(_, frame)| frame.len()).sum()
     }
 }
 
-/// A subscription in progress. Dropping it ends it.
+/// A subscription in progress. Dropping it ends the subscription.
 pub struct Subscriber {
     pub(super) dispatch: Arc<Dispatch>,
     pub(super) operation: Arc<Operation>,
@@ -80,56 +79,58 @@ pub struct Subscriber {
     pub(super) wanted: WantedEvents,
     pub(super) filter: EventFilter,
     pub(super) form: FrameForm,
-    pub(super) pass: CallerLookup,
+    pub(super) lookup: CallerLookup,
     pub(super) range: LogRange,
-    /// The position up to which the log was taken.
+    /// The position up to which events were taken from the log.
     pub(super) after: i64,
-    /// The last batch, which counts as taken when the next one is requested.
+    /// The last batch returned, which counts as taken once the next one is requested.
     pub(super) offered: Option<OfferedBatch>,
-    /// The verified position up to which the log itself was read, if it was.
+    /// The verified position up to which the log itself was read; `None` if events came from the tail.
     pub(super) cursor: Option<ChainCursor>,
-    /// The number of events sent since it was last up to date.
+    /// The number of events sent since the subscriber was last up to date.
     pub(super) ahead: usize,
     pub(super) consumer: Option<Consumer>,
-    /// The position to which its client wants to move the consumer.
+    /// The position to which the client wants to move its consumer.
     pub(super) moves_to: Option<i64>,
     pub(super) wakeup: Arc<Wakeup>,
-    /// The number of checks of the consumer's holder after another connection had taken it.
-    pub(super) contests_heeded: u64,
+    /// Value of [`Wakeup::contests`] when this subscriber last checked that it still holds its consumer.
+    pub(super) contests_checked: u64,
     pub(super) _listening: ListenerGuard,
-    /// The connection that keeps its member online.
+    /// Registration that counts the member as online while this subscriber exists.
     pub(super) _connection: Option<MemberConnection>,
 }
 
-/// A batch that was returned.
+/// A batch that was returned and does not count as taken yet.
 pub(super) struct OfferedBatch {
-    led_to: i64,
+    end_position: i64,
     positions: Vec<i64>,
-    /// Whether it reached the end of the log at that time.
-    has_all: bool,
+    /// Whether the batch reached the end of the log at that time.
+    reaches_end: bool,
 }
 
 /// The result of one attempt to take the next events.
 enum TakeOutcome {
     Batch(Vec<(i64, FrameBytes)>, i64),
-    /// The position has moved, and there may be more.
+    /// The position has moved, and there may be more events.
     Again,
-    /// There is nothing until an event arrives, or until then.
+    /// There are no events to take now; try again when an event arrives, or at this time.
     Idle(Option<Monotonic>),
 }
 
 impl Subscriber {
     /// Returns the next events as soon as there are any, or an empty batch after `wait`.
     ///
-    /// The events count as taken when it is called again, and not before: dropping the future loses nothing.
-    /// Fails with the current error of the credential, with 409 `must_refetch` if the log no longer has the
-    /// next events, with 409 `event-log-broken` if it does not verify, and with 409 `wrong-state` if a newer
-    /// connection holds the consumer.
+    /// The events count as taken only once this is called again, so dropping the future loses nothing. Fails
+    /// with the credential's error if the credential is no longer valid, with 409 `must_refetch` if the log
+    /// no longer contains the next events, with 409 `event-log-broken` if the log does not verify, and with
+    /// 409 `wrong-state` if a newer connection holds the consumer.
     pub async fn next(&mut self, bounds: BatchBounds, wait: Duration) -> Result<EventBatch> {
         self.next_within(bounds, wait, i64::MAX).await
     }
 
-    /// Does the same, but returns an empty batch as soon as the subscriber's epoch is later than `epoch`.
+    /// Returns the next events as [`Self::next`] does, unless the access rules change.
+    ///
+    /// Returns an empty batch as soon as the subscriber's epoch is later than `epoch`.
     pub async fn next_within(
         &mut self,
         bounds: BatchBounds,
@@ -140,7 +141,7 @@ impl Subscriber {
         let until = self.dispatch.clock.deadline(wait);
         loop {
             let idle_until = match self.step(bounds).await {
-                Ok(TakeOutcome::Batch(frames, led_to)) => return Ok(self.batch(frames, led_to)),
+                Ok(TakeOutcome::Batch(frames, end_position)) => return Ok(self.batch(frames, end_position)),
                 Ok(_) if self.epoch() > epoch => return Ok(self.batch(Vec::new(), self.after)),
                 Ok(TakeOutcome::Again) => continue,
                 Ok(TakeOutcome::Idle(_)) if self.has_passed(until) => {
@@ -153,7 +154,7 @@ impl Subscriber {
                 }
                 Err(error) => return Err(error),
             };
-            let check = self.pass.checked.plus(PASS_MAX);
+            let check = self.lookup.checked.plus(CALLER_CHECK_EVERY);
             let consumer = self.consumer.as_ref();
             let due = [idle_until, consumer.and_then(Consumer::due), consumer.map(Consumer::check_at)];
             let moment = due.into_iter().flatten().fold(until.min(check), Monotonic::min);
@@ -161,32 +162,32 @@ impl Subscriber {
         }
     }
 
-    /// Undoes the last batch: the next one begins at the same position.
+    /// Discards the last batch, so that the next one begins at the same position.
     pub fn put_back(&mut self) {
         self.offered = None;
     }
 
-    /// Counts the last batch as taken.
+    /// Marks the last batch as taken.
     fn take_offered(&mut self) {
-        let Some(OfferedBatch { led_to, positions, has_all }) = self.offered.take() else { return };
-        self.after = led_to;
-        // Later events do not count against a subscriber that was up to date.
-        self.ahead = if has_all { 0 } else { self.ahead.saturating_add(positions.len()) };
+        let Some(OfferedBatch { end_position, positions, reaches_end }) = self.offered.take() else { return };
+        self.after = end_position;
+        // Later events do not count as sent ahead for a subscriber that was up to date.
+        self.ahead = if reaches_end { 0 } else { self.ahead.saturating_add(positions.len()) };
         if let Some(consumer) = &mut self.consumer {
             consumer.sent(positions.into_iter());
         }
     }
 
-    /// Returns the epoch of the access rules as of the last lookup of the caller.
+    /// Returns the epoch of the access rules at the last lookup of the caller.
     ///
-    /// While it stays the same, so does the caller's visibility.
+    /// While the epoch stays the same, so does the caller's visibility.
     pub fn epoch(&self) -> i64 {
-        self.pass.epoch
+        self.lookup.epoch
     }
 
-    /// Returns the position up to which events were taken, the last batch included.
+    /// Returns the position up to which events were returned, including the last batch.
     pub fn position(&self) -> i64 {
-        self.offered.as_ref().map_or(self.after, |offered| offered.led_to)
+        self.offered.as_ref().map_or(self.after, |offered| offered.end_position)
     }
 
     /// Returns the last known position in the log.
@@ -196,8 +197,8 @@ impl Subscriber {
 
     /// Continues from `position`, which must not be beyond the end of the log.
     ///
-    /// It skips the events in between; an earlier position only allows more events to be sent. A consumer is
-    /// moved to the position, forward or back, before anything else is taken.
+    /// Without a consumer, a later position skips the events in between, and an earlier one only allows more
+    /// events to be sent. A consumer is moved to the position, forward or back, before more events are taken.
     pub fn continue_from(&mut self, position: i64) -> Result<()> {
         self.take_offered();
         let last = self.room_lsn();
@@ -213,17 +214,17 @@ impl Subscriber {
         Ok(())
     }
 
-    /// Returns the current time on the clock that times its waits.
+    /// Returns the current time on the clock that times this subscriber's waits.
     pub fn timer_now(&self) -> Monotonic {
         self.dispatch.clock.monotonic()
     }
 
-    /// Returns whether its client acknowledges events.
+    /// Returns whether the client must acknowledge events.
     pub fn acknowledges(&self) -> bool {
         self.consumer.is_some()
     }
 
-    /// Acknowledges all events up to `position`. Fails with 400 without a consumer.
+    /// Acknowledges all events up to `position`. Fails with 400 if the subscription has no consumer.
     pub fn acknowledge(&mut self, position: i64) -> Result<()> {
         self.take_offered();
         let sent = self.after;
@@ -233,11 +234,11 @@ impl Subscriber {
         }
     }
 
-    /// Returns a token with which a new subscription continues from `position`.
+    /// Returns a resume token with which a new subscription continues from `position`.
     pub fn resume_token(&self, position: i64) -> Result<String> {
         let resumption = Resumption {
-            workspace_id: self.pass.caller.workspace_id,
-            member_id: self.pass.caller.member,
+            workspace_id: self.lookup.caller.workspace_id,
+            member_id: self.lookup.caller.member,
             wanted: self.wanted.clone(),
             after_id: position,
             issued_at: self.dispatch.clock.now().micros(),
@@ -245,29 +246,29 @@ impl Subscriber {
         resumption.token(&self.dispatch.shared.sealer)
     }
 
-    fn batch(&mut self, frames: Vec<(i64, FrameBytes)>, led_to: i64) -> EventBatch {
+    fn batch(&mut self, frames: Vec<(i64, FrameBytes)>, end_position: i64) -> EventBatch {
         let positions: Vec<i64> = frames.iter().map(|(position, _)| *position).collect();
         let ahead = self.ahead.saturating_add(positions.len());
-        let room_lsn = self.room_lsn().max(led_to);
-        let has_all = led_to >= room_lsn;
-        self.offered = Some(OfferedBatch { led_to, positions, has_all });
+        let room_lsn = self.room_lsn().max(end_position);
+        let reaches_end = end_position >= room_lsn;
+        self.offered = Some(OfferedBatch { end_position, positions, reaches_end });
         let replay_max = self.dispatch.shared.settings.replay_max;
-        let state = match has_all {
+        let state = match reaches_end {
             true => FeedState::Live,
-            // Unacknowledged events slow a consumer down instead.
+            // A consumer is slowed down by unacknowledged events instead.
             false if ahead >= replay_max && self.consumer.is_none() => FeedState::Truncated,
             false => FeedState::Behind,
         };
-        EventBatch { frames, after_id: led_to, room_lsn, state }
+        EventBatch { frames, after_id: end_position, room_lsn, state }
     }
 
     async fn step(&mut self, bounds: BatchBounds) -> Result<TakeOutcome> {
         self.keep_consumer().await?;
         self.refresh_caller().await?;
-        let owed = self.consumer.as_ref().map_or(usize::MAX, Consumer::left);
+        let unacknowledged_left = self.consumer.as_ref().map_or(usize::MAX, Consumer::left);
         let replay_max = self.dispatch.shared.settings.replay_max;
         let ahead = if self.consumer.is_some() { usize::MAX } else { replay_max.saturating_sub(self.ahead) };
-        let bounds = BatchBounds { events: bounds.events.min(owed).min(ahead), ..bounds };
+        let bounds = BatchBounds { events: bounds.events.min(unacknowledged_left).min(ahead), ..bounds };
         if bounds.events == 0 {
             return Ok(TakeOutcome::Idle(None));
         }
@@ -283,10 +284,10 @@ impl Subscriber {
     }
 
     fn listening_workspace(&self) -> WorkspaceId {
-        self.pass.caller.workspace_id
+        self.lookup.caller.workspace_id
     }
 
-    /// Takes events of the tail.
+    /// Takes the next events from the shared tail.
     async fn take_live(
         &mut self,
         bounds: BatchBounds,
@@ -309,17 +310,18 @@ impl Subscriber {
             self.ahead = 0;
             return Ok(TakeOutcome::Idle(None));
         };
-        let led_to = if events.len() == all { up_to } else { last.lsn };
+        let end_position = if events.len() == all { up_to } else { last.lsn };
         let frames = self.visible_frames(events, head).await?;
         if frames.is_empty() {
-            self.after = led_to;
+            self.after = end_position;
             return Ok(TakeOutcome::Again);
         }
-        Ok(TakeOutcome::Batch(frames, led_to))
+        Ok(TakeOutcome::Batch(frames, end_position))
     }
 
-    /// Removes events that are too young for a durable subscription, and returns when the first of them is
-    /// old enough.
+    /// Removes events that are too recent for a durable subscription.
+    ///
+    /// Returns when the first of them will be old enough.
     fn drop_recent(&self, events: &mut Vec<Arc<FeedEvent>>) -> Option<Monotonic> {
         let stability = self.stability()?;
         let now = self.dispatch.clock.now();
@@ -330,12 +332,12 @@ impl Subscriber {
         Some(self.dispatch.clock.deadline(first))
     }
 
-    /// Minimum age of an event; `None` for no minimum.
+    /// Returns the minimum age of events to deliver, or `None` for no minimum.
     fn stability(&self) -> Option<Duration> {
         self.consumer.as_ref().map(|_| self.dispatch.shared.settings.delivery_stability)
     }
 
-    /// Removes the events that exceed one batch.
+    /// Removes the events that exceed the byte limit of a batch.
     fn drop_excess(&self, events: &mut Vec<Arc<FeedEvent>>, bytes: usize) {
         let mut weight: usize = 0;
         let filling = events.iter().position(|event| {
@@ -351,11 +353,11 @@ impl Subscriber {
         events: Vec<Arc<FeedEvent>>,
         head: TailHead,
     ) -> Result<Vec<(i64, FrameBytes)>> {
-        if self.pass.epoch < head.epoch {
-            self.renew_pass().await?;
+        if self.lookup.epoch < head.epoch {
+            self.look_up_caller().await?;
         }
-        let visibility = self.pass.caller.visibility;
-        let epoch = self.pass.epoch;
+        let visibility = self.lookup.caller.visibility;
+        let epoch = self.lookup.epoch;
         let shown: Option<Vec<bool>> =
             events.iter().map(|event| self.shared.shows(event, visibility, epoch)).collect();
         let form = self.form;
@@ -373,15 +375,15 @@ impl Subscriber {
             }
         }
         loop {
-            let round = self.shared.ask(events.clone()).await?;
-            if self.pass.epoch < round.epoch {
-                self.renew_pass().await?;
+            let round = self.shared.request_data(events.clone()).await?;
+            if self.lookup.epoch < round.epoch {
+                self.look_up_caller().await?;
             }
-            if self.pass.epoch > round.epoch {
-                // A change was made between the two reads.
+            if self.lookup.epoch > round.epoch {
+                // The access rules changed between the two reads.
                 continue;
             }
-            let visibility = self.pass.caller.visibility;
+            let visibility = self.lookup.caller.visibility;
             let frame = |event: &Arc<FeedEvent>| {
                 let opened = round.frames.get(&event.lsn).filter(|_| has_words(event)).cloned();
                 Ok((event.lsn, opened.map_or_else(|| event.frame(form), Ok)?))
@@ -390,9 +392,9 @@ impl Subscriber {
         }
     }
 
-    /// Reads a page of the log itself.
+    /// Reads the next page of events from the log.
     async fn read_log(&mut self, bounds: BatchBounds) -> Result<TakeOutcome> {
-        let of = PageOf {
+        let of = PageRequest {
             cursor: self.cursor.take().filter(|cursor| cursor.lsn() == self.after),
             after: self.after,
             filter: self.filter.clone(),
@@ -402,21 +404,21 @@ impl Subscriber {
             stability: self.stability(),
         };
         let LogPage { caller, epoch, range, outcome } = self.read(true, move |cx| read_page(cx, &of)).await?;
-        self.pass = CallerLookup { caller, epoch, checked: self.dispatch.clock.monotonic() };
+        self.lookup = CallerLookup { caller, epoch, checked: self.dispatch.clock.monotonic() };
         self.range = LogRange { head: self.range.head.max(range.head), ..range };
         match outcome {
             PageOutcome::TooOld => Err(range.must_refetch(self.listening_workspace())),
             PageOutcome::Broken(broken) => Err(broken_log(self.listening_workspace(), broken)),
             PageOutcome::Read { frames, cursor } => {
-                let led_to = cursor.lsn();
+                let end_position = cursor.lsn();
                 self.cursor = Some(*cursor);
-                match (frames.is_empty(), led_to > self.after) {
-                    (false, _) => Ok(TakeOutcome::Batch(frames, led_to)),
+                match (frames.is_empty(), end_position > self.after) {
+                    (false, _) => Ok(TakeOutcome::Batch(frames, end_position)),
                     (true, true) => {
-                        self.after = led_to;
+                        self.after = end_position;
                         Ok(TakeOutcome::Again)
                     }
-                    // The next events are too young, or not committed in the snapshot that was read.
+                    // The next events are too recent, or were not committed when the snapshot was taken.
                     (true, false) => {
                         let soon = self.stability().unwrap_or(RETRY_AFTER).max(Duration::from_millis(10));
                         Ok(TakeOutcome::Idle(Some(self.dispatch.clock.deadline(soon))))
@@ -426,15 +428,16 @@ impl Subscriber {
         }
     }
 
-    /// Moves the consumer as its client has requested, writes the acknowledged position when it is due, and
-    /// fails if a newer connection holds it.
+    /// Performs the pending work for the consumer, and fails if a newer connection holds it.
+    ///
+    /// Moves the consumer if the client requested that, and writes the acknowledged position if that is due.
     async fn keep_consumer(&mut self) -> Result<()> {
         let Some(consumer) = &mut self.consumer else { return Ok(()) };
         let contests = self.wakeup.contests();
         let is_due = self.dispatch.clock.remaining(consumer.check_at()).is_zero();
-        if is_due || contests != self.contests_heeded {
+        if is_due || contests != self.contests_checked {
             consumer.check(&self.dispatch).await?;
-            self.contests_heeded = contests;
+            self.contests_checked = contests;
         }
         if let Some(position) = self.moves_to {
             consumer.move_to(&self.dispatch, position, self.after).await?;
@@ -446,26 +449,26 @@ impl Subscriber {
         Ok(())
     }
 
-    /// Looks up the caller again if that is due.
+    /// Looks up the caller again if the last lookup is too old.
     async fn refresh_caller(&mut self) -> Result<()> {
-        self.pass.caller.check_live(self.dispatch.clock.now())?;
+        self.lookup.caller.check_live(self.dispatch.clock.now())?;
         let now = self.dispatch.clock.monotonic();
-        if now < self.pass.checked.plus(PASS_MAX) {
+        if now < self.lookup.checked.plus(CALLER_CHECK_EVERY) {
             return Ok(());
         }
         let head = self.shared.tail.head();
-        if self.pass.epoch == head.epoch && now < head.read_at.plus(PASS_MAX) {
-            self.pass.checked = now;
+        if self.lookup.epoch == head.epoch && now < head.read_at.plus(CALLER_CHECK_EVERY) {
+            self.lookup.checked = now;
         } else {
-            self.renew_pass().await?;
+            self.look_up_caller().await?;
         }
         Ok(())
     }
 
-    async fn renew_pass(&mut self) -> Result<()> {
+    async fn look_up_caller(&mut self) -> Result<()> {
         let found = |cx: &Read<'_>| Ok((cx.caller().clone(), cx.epoch()));
         let (caller, epoch) = self.read(false, found).await?;
-        self.pass = CallerLookup { caller, epoch, checked: self.dispatch.clock.monotonic() };
+        self.lookup = CallerLookup { caller, epoch, checked: self.dispatch.clock.monotonic() };
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! The wakeup of a subscriber, and the last lookup of its caller.
+//! Waking a subscriber that waits for events, and the last lookup of its caller.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use crate::op::{Caller, Dispatch};
 use crate::time::Monotonic;
 use crate::timers::TimerId;
 
-/// The wakeup of a subscriber.
+/// Wakes a subscriber that waits for events.
 #[derive(Default)]
 pub(super) struct Wakeup {
     notify: Notify,
-    /// How often another connection of this process has taken the same consumer.
+    /// Number of times that another connection of this process has taken the same consumer.
     contests: AtomicU64,
 }
 
@@ -28,18 +28,18 @@ impl Wakeup {
         self.notify.notify_one();
     }
 
-    /// Makes the subscriber check at once whether it still holds its consumer.
+    /// Makes the subscriber check immediately whether it still holds its consumer.
     pub fn contest(&self) {
         self.contests.fetch_add(1, Ordering::SeqCst);
         self.wake();
     }
 
-    /// Returns how often it had to check.
+    /// Returns how many times the subscriber was asked to check its consumer.
     pub fn contests(&self) -> u64 {
         self.contests.load(Ordering::SeqCst)
     }
 
-    /// Sleeps until it is woken, or until `moment`.
+    /// Sleeps until the subscriber is woken, or until `moment`.
     pub async fn sleep(self: &Arc<Self>, dispatch: &Arc<Dispatch>, moment: Monotonic) {
         let wakeup = Arc::clone(self);
         let timer = dispatch.timers.at(moment, move || wakeup.wake());
@@ -48,15 +48,15 @@ impl Wakeup {
     }
 }
 
-/// A caller as a transaction has found it.
+/// A caller as of the last lookup in a transaction.
 pub(super) struct CallerLookup {
     pub caller: Caller,
     pub epoch: i64,
-    /// When the caller was last found, or the epoch unchanged.
+    /// When the caller was last looked up, or its epoch last found unchanged.
     pub checked: Monotonic,
 }
 
-/// A listener of the bus, which is removed when this is dropped.
+/// A listener on the bus, which is removed when this guard is dropped.
 pub(super) struct ListenerGuard {
     pub dispatch: Arc<Dispatch>,
     pub workspace: WorkspaceId,
@@ -64,7 +64,7 @@ pub(super) struct ListenerGuard {
 }
 
 impl ListenerGuard {
-    /// Makes each event after `seen` that `filter` selects wake `wakeup`.
+    /// Registers a listener that wakes `wakeup` on each event after `seen` that matches `filter`.
     pub fn begin(
         dispatch: &Arc<Dispatch>,
         workspace: WorkspaceId,
@@ -86,7 +86,7 @@ impl Drop for ListenerGuard {
     }
 }
 
-/// Awaits `work` for no longer than `span`, and then fails with 503 `unavailable`.
+/// Awaits `work` for at most `span`, then fails with 503 `unavailable`.
 pub(super) async fn in_time<T>(
     dispatch: &Arc<Dispatch>,
     span: Duration,
@@ -94,7 +94,7 @@ pub(super) async fn in_time<T>(
 ) -> Result<T> {
     let (over, is_over) = oneshot::channel();
     let timer = dispatch.timers.after(span, move || {
-        // The work may be done already.
+        // The work may have finished already.
         let _ = over.send(());
     });
     let _stops = StopsTimer(dispatch, timer);
@@ -104,7 +104,7 @@ pub(super) async fn in_time<T>(
     }
 }
 
-/// Stops a timer when it is dropped.
+/// Stops a timer when dropped.
 struct StopsTimer<'a>(&'a Arc<Dispatch>, TimerId);
 
 impl Drop for StopsTimer<'_> {
